@@ -1,0 +1,56 @@
+# Everything a checkout needs, in a virtual environment of its own. A bare Debian has to have
+# python3-venv, make and git; python3 must be 3.11 or newer.
+#
+#   make demo         train block-diagonal on Sum(5) and print its report
+#   make test         the test suite
+#   make check        formatting, lint, types, dependency directions
+#   make wheel-test   build, install in a clean environment, use from an unrelated folder
+#   make clean        remove what make made; outputs/ is yours and stays
+
+PYTHON ?= python3
+VENV ?= .venv
+# More words for every `pip install`, such as the index that holds torch's CPU build (see README).
+PIP_EXTRA ?=
+PYTEST_ARGS ?=
+
+bin := $(VENV)/bin
+pip_install := $(bin)/python -m pip install --disable-pip-version-check $(PIP_EXTRA) -c constraints.txt
+requirements := pyproject.toml constraints.txt
+
+.PHONY: demo test check wheel-test clean
+.NOTPARALLEL: # two pips in one environment trip over each other
+
+demo: $(VENV)/.installed
+	$(bin)/lrbench train task=sum model=blockdiag
+	$(bin)/lrbench report
+
+test: $(VENV)/.installed-dev
+	$(bin)/python -m pytest $(PYTEST_ARGS)
+
+check: $(VENV)/.installed-dev
+	$(bin)/ruff format --check .
+	$(bin)/ruff check .
+	$(bin)/mypy
+	$(bin)/lint-imports
+
+wheel-test: $(VENV)/.installed-dev
+	PYTHON='$(PYTHON)' PIP_EXTRA='$(PIP_EXTRA)' tests/wheel_install.sh '$(abspath $(bin)/python)'
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+	find benchmarks lrbench tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp is touched only when its step went through, so an interrupted one is done again.
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "lrbench needs Python 3.11 or newer; choose one: make PYTHON=python3.11 ..." >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.created $(requirements)
+	$(pip_install) -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.created $(requirements)
+	$(pip_install) -e '.[dev]'
+	@touch $(VENV)/.installed $@

@@ -1,0 +1,35 @@
+"""The edge of the program: where mistakes become a few lines and bugs keep their traceback."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from lrbench.errors import Interrupted, UserError
+
+MOST_LINES = 6
+
+
+def guarded(body: Callable[[], Any]) -> None:
+    """Run `body`; turn a UserError into its message and exit code, an interruption into 130."""
+    try:
+        body()
+    except UserError as error:
+        complain(str(error))
+        sys.exit(error.exit_code)
+    except (Interrupted, KeyboardInterrupt) as stop:
+        complain(str(stop) or "interrupted; the same command goes on where it stopped")
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(141)  # the reader of our stdout (head, less) has gone, as SIGPIPE would say
+    except Exception:
+        traceback.print_exc()
+        sys.exit(1)
+
+
+def complain(message: str) -> None:
+    """Print a message for the user on stderr, in at most six lines."""
+    lines = message.strip().splitlines()[:MOST_LINES]
+    print("lrbench: " + "\n".join(lines), file=sys.stderr)

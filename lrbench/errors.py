@@ -1,0 +1,30 @@
+"""Errors that are the user's to mend, told in a few lines and without a traceback."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """Something the user asked for cannot be done.
+
+    The message names the thing, the value, what is allowed and the fix, in at most six lines.
+    `exit_code` is 1 for a wrong override or a failed run and 2 for wrong usage of a command.
+    """
+
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class Interrupted(Exception):
+    """A signal asked the program to stop; everything needed to resume is on disk."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str], exit_code: int = 1) -> UserError:
+    """Return the error for a misspelt name: what was asked, the nearest match, all that exist."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    return UserError(f"{kind} '{name}' unknown.{hint}\nknown: {', '.join(names)}", exit_code)

@@ -1,0 +1,15 @@
+"""Where the files that come with the program are: in the wheel, or in a checkout."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+
+def conf_dir() -> Path:
+    """Return the folder of configuration files: inside the installed package, or beside it."""
+    package = Path(str(files("lrbench")))
+    for folder in (package / "conf", package.parent / "conf"):
+        if (folder / "config.yaml").is_file():
+            return folder
+    raise FileNotFoundError("lrbench is installed without its conf/ folder; install it again")

@@ -1,0 +1,94 @@
+"""Mixers: causal sequence layers (B, T, D) -> (B, T, D), and the three-part form of linear ones.
+
+A linear mixer is `coefficients(u) -> transition, inputs`; a scan; `readout(states, u)`. Where the
+input depends on a symbol alone (a first layer), the coefficients are computed once per symbol and
+the scan looks them up.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+
+from lrbench.scan import ALGORITHMS, Indexed, Transition, scan
+
+
+class Mixer(nn.Module):
+    """A causal sequence layer of a given width with a state whose size does not depend on T.
+
+    What a mixer can do is declared by class attributes: `modes` (names of evaluation modes that
+    compute the same function up to rounding), `dtypes`, `tolerance` (relative, float64, between
+    modes), `length_multiple`, and `takes_symbols` (`forward` accepts `index`).
+    """
+
+    version: ClassVar[int] = 1
+    modes: ClassVar[tuple[str, ...]] = ("sequential",)
+    dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.float32, torch.float64)
+    tolerance: ClassVar[float] = 1e-9
+    length_multiple: ClassVar[int] = 1
+    takes_symbols: ClassVar[bool] = False
+
+    def __init__(self, config: Any, width: int) -> None:
+        super().__init__()
+        self.config = config
+        self.width = width
+
+    @property
+    @abstractmethod
+    def state_size(self) -> int:
+        """How many real numbers the state of one string holds."""
+
+    @abstractmethod
+    def initial_state(self, batch: int) -> Any:
+        """Return x_0 for `batch` strings: a tensor, or a tuple of tensors, batch first."""
+
+    @abstractmethod
+    def forward(
+        self, u: Tensor, state: Any = None, mode: str | None = None
+    ) -> tuple[Tensor, Any]:
+        """Map u (B, T, D) to y (B, T, D) and the state after the last position."""
+
+    def step(self, u: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Map one position u (B, D) and the state before it to y (B, D) and the state after."""
+        y, state = self(u[:, None], state)
+        return y[:, 0], state
+
+
+class LinearMixer(Mixer):
+    """A mixer x_k = A_k x_{k-1} + b_k, y_k = readout(x_k, u_k) with A_k, b_k functions of u_k."""
+
+    modes: ClassVar[tuple[str, ...]] = tuple(ALGORITHMS)
+    takes_symbols: ClassVar[bool] = True
+    readout_needs_input: ClassVar[bool] = False
+
+    @abstractmethod
+    def coefficients(self, u: Tensor) -> tuple[Transition, Tensor]:
+        """Return the transitions and inputs (B, T, ...) at u (B, T, D)."""
+
+    @abstractmethod
+    def readout(self, states: Tensor, u: Tensor | None) -> Tensor:
+        """Return y (B, T, D) from states (B, T, ...); u is given if `readout_needs_input`."""
+
+    def forward(
+        self,
+        u: Tensor,
+        state: Tensor | None = None,
+        mode: str | None = None,
+        index: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Map u (B, T, D), or a table u (S, D) looked up by `index` (B, T), to (y, state)."""
+        batch = len(u) if index is None else len(index)
+        initial = self.initial_state(batch) if state is None else state
+        transition, inputs = self.coefficients(u if index is None else u[None])
+        if index is not None:
+            assert not isinstance(transition, Indexed)
+            transition = Indexed(transition, index)
+        states = scan(transition, inputs, initial, mode or "sequential")
+        wanted = None
+        if self.readout_needs_input:
+            wanted = u if index is None else embedding(index, u)
+        return self.readout(states, wanted), states[:, -1]

@@ -1,0 +1,105 @@
+"""The backbone of the block-diagonal LRNN's released code (Fan, Chi & Rudnicky 2024).
+
+    a_0 = embedding(s)                               one vector per symbol, N(0, 1) at first
+    a_l = a_{l-1} + mixer_l(LN(a_{l-1}))             layers 1 .. L-1
+    a_L = mixer_L(LN(a_{L-1}))                       the last layer has no residual connection
+    logits = W_2 relu(W_1 LN(a_L))                   W_1 (D, D), W_2 (C, D)
+
+The first mixer sees nothing but the symbol, so where it can it is given the table of the S
+normalised embeddings and the symbols, and computes its coefficients S times, not B T times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from lrbench.mixers.base import Mixer
+from lrbench.registry import register_backbone
+
+
+@dataclass
+class LrnnReleaseConfig:
+    """The backbone has no settings of its own."""
+
+    name: str = "lrnn_release"
+
+
+@register_backbone("lrnn_release", LrnnReleaseConfig, "released code of Fan et al. 2024")
+class LrnnRelease(nn.Module):
+    """Embedding, pre-normalised residual mixers, two-layer head: tokens (B, T) -> logits."""
+
+    version: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        config: LrnnReleaseConfig,
+        symbols: int,
+        classes: int,
+        width: int,
+        layers: int,
+        make_mixer: Callable[[], Mixer],
+    ) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(symbols, width)
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(layers))
+        self.mixers = nn.ModuleList(make_mixer() for _ in range(layers))
+        self.head = nn.Sequential(
+            nn.LayerNorm(width), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, classes)
+        )
+
+    @property
+    def state_size(self) -> int:
+        """Real numbers kept per string between positions."""
+        return sum(mixer.state_size for mixer in self.mixers)  # type: ignore[misc]
+
+    def forward(
+        self,
+        tokens: Tensor,
+        state: list[Any] | None = None,
+        read: str = "all",
+        mode: str | None = None,
+    ) -> tuple[Tensor | None, list[Any]]:
+        """Map tokens (B, T) to (logits, state).
+
+        Args:
+            tokens: int64 symbols.
+            state: what an earlier call returned for the strings so far; None at their start.
+            read: "all" gives logits (B, T, C), "last" (B, C) at the last position, "none" None.
+            mode: how mixers evaluate their recurrence; None leaves it to each of them.
+        """
+        before = state or [None] * len(self.mixers)
+        after, activation = [], None
+        for layer, (norm, mixer) in enumerate(zip(self.norms, self.mixers, strict=True)):
+            mixed, new = self._mix(layer, norm, mixer, tokens, activation, before[layer], mode)
+            after.append(new)
+            if layer + 1 < len(self.mixers):
+                residual = self.embedding(tokens) if activation is None else activation
+                mixed = residual + mixed
+            activation = mixed
+        assert activation is not None
+        if read == "none":
+            return None, after
+        return self.head(activation[:, -1] if read == "last" else activation), after
+
+    def _mix(
+        self,
+        layer: int,
+        norm: nn.Module,
+        mixer: nn.Module,
+        tokens: Tensor,
+        activation: Tensor | None,
+        state: Any,
+        mode: str | None,
+    ) -> tuple[Tensor, Any]:
+        assert isinstance(mixer, Mixer)
+        if layer == 0 and mixer.takes_symbols:
+            result = mixer(norm(self.embedding.weight), state, mode, index=tokens)
+        else:
+            inputs = self.embedding(tokens) if activation is None else activation
+            result = mixer(norm(inputs), state, mode)
+        mixed, new = result
+        return mixed, new

@@ -1,0 +1,60 @@
+"""A user's own tasks and models: modules named in LRBENCH_PLUGINS, and installed entry points.
+
+A plugin is a Python module that calls `register_mixer` and the like when it is imported. Naming
+one runs its code: LRBENCH_PLUGINS is trusted exactly as `python -m` is.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from importlib.metadata import entry_points
+from types import ModuleType
+
+from lrbench.errors import UserError
+
+VARIABLE = "LRBENCH_PLUGINS"
+GROUP = "lrbench.plugins"
+
+_loaded: dict[str, ModuleType] = {}
+
+
+def load_plugins() -> dict[str, ModuleType]:
+    """Import every plugin once; return {name: module}. The current folder is searched first.
+
+    Raises UserError for a module that does not exist or does not import.
+    """
+    for name in os.environ.get(VARIABLE, "").replace(",", " ").split():
+        if name not in _loaded:
+            _loaded[name] = _import_from_here(name)
+    for point in entry_points(group=GROUP):
+        if point.value not in _loaded:
+            _loaded[point.value] = _import(point.module, f"entry point {point.name}")
+    return dict(_loaded)
+
+
+def _import_from_here(name: str) -> ModuleType:
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    return _import(name, VARIABLE)
+
+
+def _import(name: str, origin: str) -> ModuleType:
+    try:
+        return import_module(name)
+    except UserError:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name != name.partition(".")[0] and error.name != name:
+            raise UserError(f"plugin '{name}' ({origin}) needs a module that is missing: {error}") from error
+        raise UserError(
+            f"plugin '{name}' ({origin}) not found\n"
+            f"looked in {os.getcwd()} and the installed packages;"
+            " name a module, without .py, from the folder that holds it"
+        ) from error
+    except Exception as error:
+        raise UserError(
+            f"plugin '{name}' ({origin}) failed to import: {type(error).__name__}: {error}"
+        ) from error

@@ -1,0 +1,131 @@
+"""Names of tasks, mixers, encoders and backbones, and how a plugin adds one.
+
+Built-ins are listed by module and imported when first asked for, so that `lrbench models`,
+shell completion and `--help` need not import torch.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, is_dataclass
+from importlib import import_module
+from typing import Any, TypeVar
+
+from lrbench.errors import UserError, unknown
+
+C = TypeVar("C", bound=type)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One registered class with the dataclass that configures it and its one-line description."""
+
+    name: str
+    cls: type
+    config: type
+    source: str
+
+    @property
+    def module(self) -> str:
+        return self.cls.__module__
+
+    @property
+    def builtin(self) -> bool:
+        return self.module.partition(".")[0] == "lrbench"
+
+
+class Registry:
+    """Maps a name to an `Entry`; `builtin` maps names to the modules that register them."""
+
+    def __init__(self, kind: str, builtin: dict[str, str]) -> None:
+        self.kind = kind
+        self._builtin = builtin
+        self._entries: dict[str, Entry] = {}
+
+    def names(self) -> list[str]:
+        """Every known name, without importing anything."""
+        return sorted({*self._builtin, *self._entries})
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries or name in self._builtin
+
+    def get(self, name: str) -> Entry:
+        """Return the entry called `name`, importing its module if it is a built-in one."""
+        if name not in self._entries and name in self._builtin:
+            import_module(self._builtin[name])
+        if name not in self._entries:
+            raise unknown(self.kind, name, self.names())
+        return self._entries[name]
+
+    def add(self, name: str, config: type, source: str) -> Callable[[C], C]:
+        """Register the decorated class under `name`; `config` is the dataclass of its settings."""
+        if not is_dataclass(config):
+            raise UserError(f"{self.kind} '{name}': its configuration {config!r} is not a dataclass")
+
+        def register(cls: C) -> C:
+            self._check_free(name, cls)
+            text = source or (cls.__doc__ or "").strip().partition("\n")[0]
+            self._entries[name] = Entry(name, cls, config, text)
+            return cls
+
+        return register
+
+    def _check_free(self, name: str, cls: type) -> None:
+        taken = self._entries.get(name)
+        owner = taken.module if taken else self._builtin.get(name)
+        same = taken is not None and taken.cls.__qualname__ == cls.__qualname__
+        if owner is None or (owner == cls.__module__ and (taken is None or same)):
+            return
+        raise UserError(
+            f"{self.kind} '{name}' is already registered by {owner};"
+            f" {cls.__module__}.{cls.__qualname__} must choose another name"
+        )
+
+
+TASKS = Registry(
+    "task",
+    {
+        "sum": "lrbench.tasks.cyclic",
+        "parity": "lrbench.tasks.cyclic",
+        "even_pair": "lrbench.tasks.even_pair",
+        "mod_arith": "lrbench.tasks.mod_arith",
+    },
+)
+MIXERS = Registry(
+    "model",
+    {
+        "blockdiag": "lrbench.mixers.blockdiag",
+        "blockdiag_release": "lrbench.mixers.blockdiag_release",
+    },
+)
+ENCODERS = Registry("encoder", {})
+BACKBONES = Registry("backbone", {"lrnn_release": "lrbench.models.lrnn_release"})
+
+
+def register_task(name: str, config: type, source: str = "") -> Callable[[C], C]:
+    """Class decorator: make a `Task` known as `task=name`."""
+    return TASKS.add(name, config, source)
+
+
+def register_mixer(name: str, config: type, source: str = "") -> Callable[[C], C]:
+    """Class decorator: make a `Mixer` known as `model=name`."""
+    return MIXERS.add(name, config, source)
+
+
+def register_encoder(name: str, config: type, source: str = "") -> Callable[[C], C]:
+    """Class decorator: make a whole-string `Encoder` known as `model=name`."""
+    return ENCODERS.add(name, config, source)
+
+
+def register_backbone(name: str, config: type, source: str = "") -> Callable[[C], C]:
+    """Class decorator: make a backbone known as `model.backbone.name=name`."""
+    return BACKBONES.add(name, config, source)
+
+
+def source_module(entry: Entry) -> Any:
+    """The module object that defines an entry (used to hash a plugin's source)."""
+    return sys.modules[entry.module]

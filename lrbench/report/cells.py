@@ -1,0 +1,89 @@
+"""A table as cells, and its markdown. Knows nothing of runs; `table.py` fills it.
+
+Cells are objects, not marked-up strings, so that another format is one more function here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lrbench.statistics import mean, sample_std
+
+MISSING = "-"
+# An underscore marks nothing inside a word (even_pair), so there it stays readable.
+SPECIAL = re.compile(r"([\\|`*<&~\[\]]|(?<![^\W_])_|_(?![^\W_]))")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A heading; numbers stand to the right."""
+
+    title: str
+    right: bool = True
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one cell says, unescaped. The values behind it stay with it."""
+
+    text: str = MISSING
+    values: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled grid of cells with notes below."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+def spread(values: Sequence[float], digits: int = 4, missing: str = MISSING) -> Cell:
+    """Return 'mean ± sample std (n)', the plain number for one value, `missing` for none."""
+    if not values:
+        return Cell(missing)
+    if len(values) == 1:
+        return Cell(f"{values[0]:.{digits}f}", tuple(values))
+    text = f"{mean(values):.{digits}f} ± {sample_std(values):.{digits}f} ({len(values)})"
+    return Cell(text, tuple(values))
+
+
+def span(values: Sequence[int]) -> Cell:
+    """Return a count that all runs share, or from the smallest to the largest."""
+    if not values:
+        return Cell()
+    low, high = min(values), max(values)
+    text = f"{low:,}" if low == high else f"{low:,}–{high:,}"
+    return Cell(text, tuple(values))
+
+
+def escape(text: str) -> str:
+    """Return `text` so that it stays inside its markdown cell and is shown as it is."""
+    return SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def to_markdown(table: Table) -> str:
+    """Return heading, padded pipe table and notes."""
+    grid = [[escape(column.title) for column in table.columns]]
+    grid += [[escape(cell.text) for cell in row] for row in table.rows]
+    widths = [max(3, *(len(row[i]) for row in grid)) for i in range(len(table.columns))]
+    ruler = [
+        "-" * (width - 1) + ":" if column.right else "-" * width
+        for column, width in zip(table.columns, widths, strict=True)
+    ]
+    lines = [_line(row, table.columns, widths) for row in [grid[0], ruler, *grid[1:]]]
+    notes = [f"- {escape(note)}" for note in table.notes]
+    parts = [[f"## {escape(table.title)}"], lines, notes]
+    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def _line(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+    cells = [
+        text.rjust(width) if column.right else text.ljust(width)
+        for text, column, width in zip(row, columns, widths, strict=True)
+    ]
+    return f"| {' | '.join(cells)} |"

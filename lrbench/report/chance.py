@@ -1,0 +1,19 @@
+"""What an accuracy has to be held against: baselines, and guessing under the same rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def best_baseline(result: dict[str, Any], length: int) -> dict[str, Any] | None:
+    """Return the baseline of `result` that scores highest at `length`: what chance gives."""
+    known = [row for row in result.get("baselines") or [] if row["length"] == length]
+    return max(known, key=lambda row: float(row["value"]), default=None)
+
+
+def guessing_at(result: dict[str, Any], rule: str, length: int) -> dict[str, Any] | None:
+    """Return the row on what a guesser scores at `length` when its number is taken by `rule`."""
+    for row in result.get("guessing") or []:
+        if (row["rule"], row["length"]) == (rule, length):
+            return dict(row)
+    return None

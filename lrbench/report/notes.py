@@ -1,0 +1,119 @@
+"""The lines below a table: how to read it, and what a reader must not overlook."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from lrbench.report.cells import escape, span
+from lrbench.report.collect import Collection
+
+SHOWN = 10  # failures named one by one; the rest is counted
+# Keys that are no part of the fingerprint: they cannot be why two of them differ.
+OUTSIDE = ("seed", "data_seed", "trials", "device", "threads", "force", "output_dir")
+
+
+def settings_of(runs: pd.DataFrame, collection: Collection) -> dict[str, Any]:
+    """Return the flattened configuration of the first of `runs` that has one."""
+    found = (collection.settings[folder] for folder in runs["folder"])
+    return next((settings for settings in found if settings), {})
+
+
+def competitors(cell: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """Return those of `runs` of the same task and model as `cell`, whatever their fingerprint."""
+    same: pd.Series[bool] = (runs[["task", "model"]] == cell[["task", "model"]].iloc[0]).all(axis=1)
+    return runs[same]
+
+
+def differences(runs: pd.DataFrame, collection: Collection) -> list[str]:
+    """Return the configuration keys on which the fingerprints among `runs` differ."""
+    cells = runs.groupby("fingerprint", sort=True)
+    settings = [found for _, cell in cells if (found := settings_of(cell, collection))]
+    keys = sorted({key for found in settings for key in found})
+    return [
+        key
+        for key in keys
+        if key not in OUTSIDE
+        and not key.startswith("versions")
+        and len({repr(found.get(key)) for found in settings}) > 1
+    ]
+
+
+def table_notes(runs: pd.DataFrame, frame: pd.DataFrame, collection: Collection) -> list[str]:
+    """Return the notes below the table of one protocol."""
+    return [
+        *_legend(frame),
+        *_ended_early(runs),
+        *_competing(runs, collection),
+        *_unsuccessful(runs),
+    ]
+
+
+def reading_notes(collection: Collection) -> list[str]:
+    """Return markdown lines on files that could not be used and runs without a result."""
+    lines = [f"- {escape(f'not used: {path}: {reason}')}" for path, reason in collection.problems]
+    if collection.unfinished:
+        places = ", ".join(str(folder) for folder in collection.unfinished[:SHOWN])
+        more = ", ..." if len(collection.unfinished) > SHOWN else ""
+        text = f"no result yet (running, or interrupted and resumable): {places}{more}"
+        lines.append(f"- {escape(text)}")
+    return lines
+
+
+def _legend(frame: pd.DataFrame) -> list[str]:
+    fresh = frame[(frame["kind"] == "test") & frame["split"].isin(["train_length", "test"])]
+    if fresh.empty:
+        return []
+    strings = span([int(n) for n in fresh["n"]]).text
+    return [
+        f"train, test: accuracy at the two lengths on {strings} fresh strings, final position, of"
+        " the checkpoint each rule keeps; mean ± sample std (n) over n runs",
+        "rules: best = best look at the test length (the paper's), id = lowest validation loss at"
+        " the training length, band = highest accuracy over the band, last = end of training",
+        "best look: the number the paper's rule prints; guessing: what it gives a guesser; chance:"
+        " the best measured baseline; paper: as printed",
+    ]
+
+
+def _ended_early(runs: pd.DataFrame) -> list[str]:
+    tried = runs[runs["status"] != "failed"]
+    early = int((tried["stopped"] == "perfect").sum())
+    if not early:
+        return []
+    return [
+        f"{early} of {len(tried)} runs ended early, at a perfect look: their last is that look's"
+        " checkpoint; protocol.stop=never trains the whole budget"
+    ]
+
+
+def _competing(runs: pd.DataFrame, collection: Collection) -> list[str]:
+    lines = []
+    for (task, model), rivals in runs.groupby(["task", "model"], sort=True):
+        fingerprints = sorted(set(rivals["fingerprint"]))
+        if len(fingerprints) == 1:
+            continue
+        keys = differences(rivals, collection)
+        why = (
+            f"they differ in {', '.join(keys)}"
+            if keys
+            else "equal configurations, so another version of the task, model or protocol"
+        )
+        lines.append(
+            f"{len(fingerprints)} configurations compete for {task} x {model}"
+            f" ({', '.join(fingerprints)}): {why}; to report one, --runs with its folder"
+        )
+    return lines
+
+
+def _unsuccessful(runs: pd.DataFrame) -> list[str]:
+    lines = [
+        f"failed: {run.folder}: {' '.join(str(run.error).split())}"
+        for run in runs[runs["status"] == "failed"].itertuples()
+    ]
+    lines += [
+        f"diverged: {run.folder} at update {run.steps:,}"
+        for run in runs[runs["status"] == "diverged"].itertuples()
+    ]
+    more = [f"and {len(lines) - SHOWN} more that failed or diverged"] if len(lines) > SHOWN else []
+    return lines[:SHOWN] + more

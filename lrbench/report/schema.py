@@ -1,0 +1,149 @@
+"""What a result.json and a failure.json must look like before anything is computed from them.
+
+A run folder is data from anywhere: half copied, edited by hand, written by another version. The
+first thing wrong is told in a few words, so that `collect` can list it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+SCHEMA = 1
+Check = Callable[[Any], bool]
+
+
+def is_integer(value: Any) -> bool:
+    """Tell an int that fits 64 bits (True and False are none)."""
+    return type(value) is int and -(2**63) <= value < 2**63
+
+
+def is_number(value: Any) -> bool:
+    """Tell an int or a float."""
+    return is_integer(value) or type(value) is float
+
+
+def is_text(value: Any) -> bool:
+    """Tell a string."""
+    return isinstance(value, str)
+
+
+def is_object(value: Any) -> bool:
+    """Tell a json object."""
+    return isinstance(value, dict)
+
+
+def is_list(value: Any) -> bool:
+    """Tell a json array."""
+    return isinstance(value, list)
+
+
+def is_length(value: Any) -> bool:
+    """Tell a count of at least one."""
+    return is_integer(value) and value >= 1
+
+
+REQUIRED: dict[str, Check] = {
+    **dict.fromkeys(["task", "model", "protocol", "fingerprint"], is_text),
+    **dict.fromkeys(["seed", "steps"], is_integer),
+    "config": is_object,
+    "status": lambda value: value in ("finished", "diverged"),
+    "evaluations": is_list,
+}
+OPTIONAL: dict[str, Check] = {
+    **dict.fromkeys(["task_title", "stopped", "device", "dtype", "mode"], is_text),
+    **dict.fromkeys(["data_seed", "parameters", "state_size", "threads"], is_integer),
+    "train_seconds": is_number,
+    **dict.fromkeys(["versions", "checkpoints", "perfect_look", "horizon"], is_object),
+    **dict.fromkeys(["baselines", "guessing"], is_list),
+}
+EVALUATION: dict[str, Check] = {
+    **dict.fromkeys(["length", "n"], is_length),
+    **dict.fromkeys(["split", "metric", "which"], is_text),
+    "kind": lambda value: value in ("look", "test"),
+}
+BASELINE: dict[str, Check] = {"baseline": is_text, "length": is_length, "value": is_number}
+GUESSING: dict[str, Check] = {"rule": is_text, "length": is_length, "value": is_number}
+LOOK: dict[str, Check] = {"step": is_integer, "seconds": is_number}
+HORIZON: dict[str, Check] = {"text": is_text}
+
+
+def result_complaint(data: Any) -> str | None:
+    """Return what is wrong with the content of a result.json, None where nothing is."""
+    return (
+        _head(data)
+        or _fields(data, REQUIRED, "")
+        or _fields({k: v for k, v in data.items() if v is not None}, OPTIONAL, "", missing=True)
+        or _items(data["evaluations"], EVALUATION, "evaluations")
+        or _values(data["evaluations"])
+        or _items(data.get("baselines") or [], BASELINE, "baselines")
+        or _items(data.get("guessing") or [], GUESSING, "guessing")
+        or _items(list((data.get("horizon") or {}).values()), HORIZON, "horizon")
+        or _items([data["perfect_look"]] if data.get("perfect_look") else [], LOOK, "perfect_look")
+        or _fields(data.get("checkpoints") or {}, _steps(data.get("checkpoints")), "checkpoints.")
+    )
+
+
+def failure_complaint(data: Any) -> str | None:
+    """Return what is wrong with the content of a failure.json, None where nothing is."""
+    optional: dict[str, Check] = {"type": is_text, "step": is_integer}
+    return (
+        _head(data)
+        or _fields(data, {"error": is_text}, "")
+        or _fields({k: v for k, v in data.items() if v is not None}, optional, "", missing=True)
+    )
+
+
+def _head(data: Any) -> str | None:
+    if not isinstance(data, dict):
+        return f"holds a {type(data).__name__}, not an object"
+    if data.get("schema") != SCHEMA:
+        return f"schema {_short(data.get('schema'))}, this lrbench reads schema {SCHEMA}"
+    return None
+
+
+def _fields(
+    data: dict[str, Any], checks: dict[str, Check], prefix: str, missing: bool = False
+) -> str | None:
+    for name, check in checks.items():
+        if name not in data:
+            if not missing:
+                return f"'{prefix}{name}' is missing"
+        elif not check(data[name]):
+            return f"'{prefix}{name}' is {_short(data[name])}, not what it should be"
+    return None
+
+
+def _items(items: list[Any], checks: dict[str, Check], name: str) -> str | None:
+    for index, item in enumerate(items):
+        if not isinstance(item, dict):
+            return f"'{name}[{index}]' is {_short(item)}, not an object"
+        wrong = _fields(item, checks, f"{name}[{index}].")
+        if wrong:
+            return wrong
+    return None
+
+
+def _values(evaluations: list[dict[str, Any]]) -> str | None:
+    """Accuracies lie in 0..1; a loss may be anything, infinite too; null says not measured."""
+    for index, row in enumerate(evaluations):
+        value = row.get("value")
+        good = value is None or (
+            is_number(value)
+            and (row["metric"] != "accuracy" or (math.isfinite(value) and 0 <= value <= 1))
+        )
+        if not good:
+            return f"'evaluations[{index}].value' is {_short(value)}, no {row['metric']}"
+    return None
+
+
+def _steps(checkpoints: Any) -> dict[str, Check]:
+    return dict.fromkeys(checkpoints or {}, lambda step: step is None or is_integer(step))
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return f"a {type(value).__name__}"
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."

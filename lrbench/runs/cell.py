@@ -1,0 +1,95 @@
+"""A cell: all runs that differ only in their seed, and the folder they share."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lrbench.config import Config
+from lrbench.errors import UserError
+from lrbench.plugins import load_plugins
+from lrbench.registry import BACKBONES, MIXERS, TASKS
+from lrbench.runs import files
+from lrbench.runs.environment import environment
+from lrbench.runs.files import UnreadableFile
+from lrbench.runs.fingerprint import differing_keys, fingerprint, relevant, source_hash
+
+PROTOCOL_VERSIONS = {"fan2024": 1}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A configuration with the versions that give it meaning, its fingerprint and its folder."""
+
+    config: Config
+    settings: dict[str, Any]
+    versions: dict[str, Any]
+    fingerprint: str
+    folder: Path
+
+    @classmethod
+    def of(cls, config: Config) -> Cell:
+        """Return the cell of a checked configuration; writes nothing."""
+        settings = dataclasses.asdict(config)
+        versions = versions_of(config)
+        digits = fingerprint(settings, versions)
+        parts = (config.task.name, config.model.name, config.protocol.name, digits)
+        return cls(config, settings, versions, digits, Path(config.output_dir).joinpath(*parts))
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds of this cell's trials."""
+        return [self.config.seed + i for i in range(self.config.trials)]
+
+    def open(self) -> None:
+        """Make the folder and its config.json and environment.json.
+
+        Raises UserError if a config.json that was edited by hand is already there.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(
+                f"output_dir '{self.config.output_dir}' cannot be written: {error.strerror}\n"
+                "choose another with output_dir=FOLDER"
+            ) from error
+        self._agree()
+        files.write_json(self.folder / "config.json", self.settings)
+        files.write_json(self.folder / "environment.json", environment())
+
+    def _agree(self) -> None:
+        path = self.folder / "config.json"
+        if not path.exists():
+            return
+        try:
+            written = files.read_json(path)
+        except UnreadableFile:
+            return  # half a file from a crash of the machine: it is written again
+        differing = differing_keys(relevant(written), relevant(self.settings))
+        if differing:
+            raise UserError(
+                f"{path} was changed after its runs began: {', '.join(differing[:8])}\n"
+                "its folder name promises the settings it was made with;"
+                " restore the file or move the folder away"
+            )
+
+
+def versions_of(config: Config) -> dict[str, Any]:
+    """Return the versions of the parts a configuration names, and hashes of plugin sources."""
+    entries = {
+        "task": TASKS.get(config.task.name),
+        "model": MIXERS.get(config.model.name),
+        "backbone": BACKBONES.get(config.model.backbone.name),  # type: ignore[attr-defined]
+    }
+    versions: dict[str, Any] = {kind: entry.cls.version for kind, entry in entries.items()}
+    versions["protocol"] = PROTOCOL_VERSIONS[config.protocol.name]
+    used = {entry.module for entry in entries.values() if not entry.builtin}
+    plugins = {m.__name__: m for m in load_plugins().values()}
+    versions["plugins"] = {
+        name: source_hash(module)
+        for name, module in sorted(plugins.items())
+        if any(module_name == name or module_name.startswith(f"{name}.") for module_name in used)
+    }
+    return versions

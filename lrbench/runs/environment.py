@@ -1,0 +1,109 @@
+"""What a run ran on: versions, commit, processor, devices, threads; no folder or host names."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import lrbench
+
+DISTRIBUTION = "lrbench-extrapolation"
+PACKAGES = {
+    "torch": "torch",
+    "numpy": "numpy",
+    "hydra": "hydra-core",
+    "omegaconf": "omegaconf",
+    "pandas": "pandas",
+}
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = re.compile(r"(?<![\w.])~?(?:/[^/,\s\[\]{}'\"]*)*/")
+
+
+def environment() -> dict[str, Any]:
+    """Return what environment.json records: plain values that bit identity depends on."""
+    return {
+        "lrbench": getattr(lrbench, "__version__", None) or _version(DISTRIBUTION),
+        **commit(ROOT),
+        "python": platform.python_version(),
+        **{key: _version(name) for key, name in PACKAGES.items()},
+        "platform": platform.platform(),
+        "cpu": _processor(),
+        "cores": os.cpu_count(),
+        **_devices(),
+        "command": command(sys.argv),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def commit(root: Path) -> dict[str, Any]:
+    """Return the commit of the checkout at `root`, and whether anything in it differs from that.
+
+    Both are None when lrbench is installed, not checked out: the repository around the
+    user's own virtual environment is not ours.
+    """
+    unknown = {"commit": None, "dirty": None}
+    if not (root / ".git").exists():
+        return unknown
+    head = _git(root, "rev-parse", "HEAD")
+    changes = _git(root, "status", "--porcelain")
+    if head is None or changes is None:
+        return unknown
+    return {"commit": head, "dirty": bool(changes)}
+
+
+def command(words: list[str]) -> list[str]:
+    """Return the command line with every absolute path cut to its last name."""
+    program, *arguments = words or [""]
+    return [Path(program).name, *(FOLDERS.sub("", word) for word in arguments)]
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    """Output of a git command; None without git, without a commit or in someone else's folder."""
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), *arguments],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=10,
+            # `status` would otherwise lock the index against the user's own git
+            env={**inherited, "GIT_OPTIONAL_LOCKS": "0"},
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(errors="replace")
+    except OSError:
+        text = ""
+    match = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return match[1].strip() if match else platform.processor() or platform.machine()
+
+
+def _devices() -> dict[str, Any]:
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return {
+        "devices": [torch.cuda.get_device_name(index) for index in range(count)],
+        "cuda": torch.version.cuda,
+        "threads": torch.get_num_threads(),
+    }

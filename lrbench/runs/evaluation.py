@@ -1,0 +1,124 @@
+"""What `lrbench evaluate` does: read a run, score its checkpoint, add a file to its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lrbench.config import config_from
+from lrbench.errors import UserError, unknown
+from lrbench.runs import checkpoints, files
+from lrbench.runs.files import UnreadableFile
+from lrbench.runs.memory import PeakMemory
+from lrbench.runs.signals import StopRequest
+from lrbench.runs.validate import resolve_device
+from lrbench.statistics import wilson
+from lrbench.tasks.baselines import best_baseline, measure_baselines
+from lrbench.training.final import baseline_strings
+from lrbench.training.rules import RULES
+from lrbench.training.scoring import score
+from lrbench.training.trial import Trial
+
+
+def evaluate_run(
+    folder: Path, lengths: str, which: str, strings: int, device_name: str
+) -> list[dict[str, Any]]:
+    """Score a run's checkpoint at `lengths`; write evaluations/<time>.json; return its rows.
+
+    Raises UserError for a folder that holds no run, a rule that kept nothing or a length the task
+    does not have.
+    """
+    if which not in RULES:
+        raise unknown("rule", which, RULES, exit_code=2)
+    if strings < 1:
+        raise UserError(f"--strings must be at least 1, not {strings}", exit_code=2)
+    device = resolve_device(device_name)
+    result, weights = _read(folder, which)
+    config = config_from(result["config"])
+    torch.set_num_threads(config.threads)
+    trial = Trial(config, result["seed"], device)
+    trial.model.load_state_dict(weights)
+    wanted = _parse_lengths(lengths, [config.protocol.train_length, *config.protocol.test_lengths])
+    for length in wanted:
+        if not trial.task.valid_length(length):
+            raise UserError(
+                f"--lengths {length}: task {trial.task.name} has only {trial.task.length_rule}\n"
+                f"the nearest below is {trial.task.nearest_length(length)}"
+            )
+    with StopRequest() as stop:
+        rows = [_row(trial, length, strings, which, stop) for length in wanted]
+    _keep(folder, rows, device)
+    return rows
+
+
+def _read(folder: Path, which: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    path = folder / "result.json"
+    try:
+        result = files.read_json(path)
+        state = checkpoints.load(folder / "checkpoints" / f"{which}.pt")
+        return result, state["model"]
+    except UnreadableFile as error:
+        raise UserError(
+            f"{folder} is not a finished run with a '{which}' checkpoint: {error}\n"
+            "name the folder that holds result.json, such as outputs/sum/blockdiag/fan2024/.../s0"
+        ) from error
+
+
+def _parse_lengths(text: str, default: Iterable[int]) -> list[int]:
+    if not text:
+        return list(default)
+    lengths = []
+    for word in text.replace("_", "").split(","):
+        if not word.strip().isdecimal() or int(word) < 1:
+            raise UserError(
+                f"--lengths '{text}': '{word}' is not a length; write 500,5003,100003", exit_code=2
+            )
+        lengths.append(int(word))
+    return lengths
+
+
+def _row(
+    trial: Trial, length: int, strings: int, which: str, stop: StopRequest
+) -> dict[str, Any]:
+    stream = trial.stream("evaluate", length)
+
+    def check() -> None:
+        if stop.requested:
+            raise KeyboardInterrupt
+
+    with PeakMemory(trial.device) as peak:
+        result = score(
+            trial.model, trial.task, stream, length, strings, trial.device, check=check
+        )
+    chance = best_baseline(
+        measure_baselines(trial.task, trial.stream("baseline", length), length, baseline_strings(length), trial.device)
+    )
+    low, high = wilson(result.correct, result.n)
+    return {
+        "length": length,
+        "split": "further",
+        "metric": "accuracy",
+        "value": result.accuracy,
+        "n": result.n,
+        "interval": [low, high],
+        "which": which,
+        "kind": "test",
+        "chance": chance["value"],
+        "peak_mib": round(peak.mib, 1),
+        "seconds": round(result.seconds, 3),
+    }
+
+
+def _keep(folder: Path, rows: list[dict[str, Any]], device: torch.device) -> None:
+    target = folder / "evaluations"
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
+    try:
+        target.mkdir(exist_ok=True)
+        content = {"schema": 1, "device": str(device), "when": stamp, "evaluations": rows}
+        files.write_json(target / f"{stamp}.json", content)
+    except OSError as error:
+        raise UserError(f"{target} cannot be written: {error.strerror}") from error

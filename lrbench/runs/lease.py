@@ -1,0 +1,207 @@
+"""One process trains a run: a lease file with a heartbeat, which outlives no dead owner by much.
+
+`lease.json` names the owner and is rewritten every few seconds. It is abandoned
+
+- at once, when the owner was a process of this machine that is gone (a process that got the
+  same id later started at another time, and does not count);
+- when an owner elsewhere has not renewed it for `expiry` seconds, by the file system's clock, so
+  that two machines need not agree on the time;
+- when nothing about it changed for `expiry` seconds while we watched, whoever owns it.
+
+Reading, judging and writing it happen under an exclusive flock on `lease.lock`, so of two takers
+on one machine one wins. On network file systems flock is best effort, and so is the lease: an
+owner that was taken over finds out at its next heartbeat, or when it calls `verify`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+from lrbench.errors import Interrupted, UserError
+from lrbench.runs import files, processes
+from lrbench.runs.files import UnreadableFile
+from lrbench.runs.holder import Sighting, Watch, look
+from lrbench.runs.locks import locked
+
+Got = Literal["free", "waited", "taken over"]
+log = logging.getLogger(__name__)
+
+_reserved: dict[str, int] = {}  # folder -> process id: a forked child holds nothing
+_reserving = threading.Lock()
+
+
+class Lease:
+    """Exclusive right to train the run in `folder`; a context manager.
+
+    After `acquire` returned anything but 'free', look again at what is on disk: another process
+    has worked there. A training loop polls `lost` and calls `verify` before it writes anything
+    that counts. `trouble` says what is wrong with the heartbeat, if anything is.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        expiry: float = 30.0,
+        beat: float = 5.0,
+        on_wait: Callable[[str], None] = lambda message: None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        if not 0 < beat < expiry:
+            raise ValueError(f"need 0 < beat < expiry, not beat={beat}, expiry={expiry}")
+        self.folder = Path(folder)
+        self.expiry, self.beat = expiry, beat
+        self.lost = False
+        self.how: Got | None = None
+        self.trouble: str | None = None
+        self._on_wait, self._stop = on_wait, stop
+        self._path, self._lock = self.folder / "lease.json", self.folder / "lease.lock"
+        self._token = ""
+        self._pid = 0
+        self._released = threading.Event()
+        self._heart: threading.Thread | None = None
+
+    def acquire(self) -> Got:
+        """Get the lease, waiting for a live owner, and say how: free, waited or taken over.
+
+        Raises UserError if this process has it already, Interrupted if `stop` says so.
+        """
+        _reserve(self.folder)
+        try:
+            self._token, self._pid = secrets.token_hex(16), os.getpid()
+            self.lost, self.trouble = False, None
+            self._released.clear()
+            self.how = self._wait()
+            self._heart = threading.Thread(target=self._pulse, name="lease", daemon=True)
+            self._heart.start()
+        except BaseException:
+            _unreserve(self.folder)
+            raise
+        return self.how
+
+    def verify(self) -> bool:
+        """Read the lease now and return whether it is still ours (if not, `lost` is set)."""
+        try:
+            ours = files.read_json(self._path).get("token") == self._token
+        except UnreadableFile as error:
+            ours = not isinstance(error.__cause__, FileNotFoundError)
+            if ours:
+                self._note(f"lease.json: {error.reason}")
+        self.lost = self.lost or not ours
+        return not self.lost
+
+    def release(self) -> None:
+        """Give the lease back; does nothing if it is not held, or held by a parent process."""
+        if self._heart is None or self._pid != os.getpid():
+            return
+        try:
+            self._released.set()
+            self._heart.join(timeout=self.expiry)
+            self._heart = None
+            with self._alone():
+                if self.verify():
+                    self._path.unlink(missing_ok=True)
+        except OSError as error:  # the run is over: an unremoved lease only makes others wait
+            log.warning("lease of %s not removed: %s", self.folder, error)
+        finally:
+            _unreserve(self.folder)
+
+    def __enter__(self) -> Lease:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def _wait(self) -> Got:
+        watch = Watch(self.expiry)
+        waited = False
+        while True:
+            seen, reason = self._attempt(watch)
+            if seen is None:
+                return "waited" if waited else "free"
+            if reason is not None:
+                self._on_wait(f"taking over {self.folder}: {reason}")
+                return "taken over"
+            if not waited:
+                waited = True
+                self._on_wait(f"waiting for {self.folder}: {seen.owner} is training it")
+            if self._stop():
+                raise Interrupted(f"stopped while waiting for {self.folder}")
+            time.sleep(min(1.0, self.beat / 5))
+
+    def _attempt(self, watch: Watch) -> tuple[Sighting | None, str | None]:
+        """Take the lease if nobody has it (no sighting) or its owner is gone (a reason)."""
+        with self._alone():
+            seen = look(self._path, self._lock)
+            reason = watch.verdict(seen) if seen else None
+            if seen is None or reason is not None:
+                self._write()
+        return seen, reason
+
+    def _write(self) -> None:
+        record = {
+            "token": self._token,
+            "pid": self._pid,
+            "host": processes.host(),
+            "machine": processes.machine(),
+            "started": processes.start_ticks(self._pid),
+            "beat": time.time(),
+        }
+        files.write_json(self._path, record, durable=False)
+
+    def _pulse(self) -> None:
+        while not self.lost and not self._released.wait(self.beat):
+            try:
+                with self._alone():
+                    if self.verify():
+                        self._renew()
+            except FileNotFoundError:
+                self.lost = True  # the run folder itself is gone
+            except OSError as error:
+                self._note(str(error))
+
+    def _renew(self) -> None:
+        try:
+            self._write()
+            self.trouble = None
+        except OSError as error:  # a full disk can still record that we live
+            self._note(str(error))
+            os.utime(self._path)
+
+    def _note(self, trouble: str) -> None:
+        if self.trouble is None:
+            log.warning("heartbeat of %s: %s; trying on", self.folder, trouble)
+        self.trouble = trouble
+
+    def _alone(self) -> AbstractContextManager[None]:
+        return locked(self._lock, patience=self.expiry)
+
+
+def _reserve(folder: Path) -> None:
+    key = os.path.realpath(folder)
+    with _reserving:
+        if _reserved.get(key) == os.getpid():
+            raise UserError(
+                f"run folder {folder} is already being trained by this process\n"
+                "fix: let one run finish before starting it again"
+            )
+        _reserved[key] = os.getpid()
+
+
+def _unreserve(folder: Path) -> None:
+    with _reserving:
+        _reserved.pop(os.path.realpath(folder), None)

@@ -1,0 +1,55 @@
+"""result.json: everything a report needs of one run, in one file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lrbench.runs.cell import Cell
+from lrbench.runs.run import SCHEMA
+from lrbench.training.trial import Trial
+
+
+def assemble(
+    cell: Cell,
+    trial: Trial,
+    evaluations: list[dict[str, Any]],
+    horizons: dict[str, Any],
+    baselines: list[dict[str, Any]],
+    guessing: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """Return the content of result.json for a trial that has ended."""
+    config = cell.config
+    return {
+        "schema": SCHEMA,
+        "task": config.task.name,
+        "task_title": task_title(config.task),
+        "model": config.model.name,
+        "protocol": config.protocol.name,
+        "seed": trial.seed,
+        "data_seed": trial.data_seed,
+        "fingerprint": cell.fingerprint,
+        "config": {**cell.settings, "seed": trial.seed},
+        "versions": cell.versions,
+        "status": "diverged" if trial.stopped == "diverged" else "finished",
+        "steps": trial.step,
+        "stopped": trial.stopped,
+        "train_seconds": round(trial.seconds, 3),
+        "parameters": trial.parameters,
+        "state_size": trial.model.state_size,
+        "device": str(trial.device),
+        "dtype": "float32",
+        "mode": "sequential",
+        "threads": config.threads,
+        "checkpoints": trial.rules.steps(),
+        "perfect_look": trial.perfect_look,
+        "evaluations": evaluations,
+        "baselines": baselines,
+        "guessing": guessing,
+        "horizon": horizons,
+    }
+
+
+def task_title(task: Any) -> str:
+    """Return how a task is called in a table: sum (mod 5)."""
+    modulus = getattr(task, "modulus", None)
+    return task.name if modulus is None else f"{task.name} (mod {modulus})"

@@ -1,0 +1,40 @@
+"""Scans: evaluate x_k = A_k x_{k-1} + b_k. One entry, `scan`, and the algorithms behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from lrbench.errors import unknown
+from lrbench.scan.pscan import pscan
+from lrbench.scan.reference import reference
+from lrbench.scan.sequential import sequential
+from lrbench.scan.transitions import BlockDiagonal, Diagonal, Indexed, Transition
+
+Algorithm = Callable[[Transition, Tensor, Tensor], Tensor]
+
+ALGORITHMS: dict[str, Algorithm] = {
+    "reference": reference,
+    "sequential": sequential,
+    "pscan": pscan,
+}
+
+
+def scan(
+    transition: Transition, inputs: Tensor, initial: Tensor, algorithm: str = "sequential"
+) -> Tensor:
+    """Return the states x_1..x_T, (B, T, ...), of x_k = A_k x_{k-1} + b_k.
+
+    Args:
+        transition: A_1..A_T as `Diagonal`, `BlockDiagonal` or `Indexed`.
+        inputs: b_1..b_T, (B, T, ...); for `Indexed` the table (1, S, ...) it comes with.
+        initial: x_0, (B, ...).
+        algorithm: a name in `ALGORITHMS`; all agree up to rounding, gradients included.
+    """
+    if algorithm not in ALGORITHMS:
+        raise unknown("scan algorithm", algorithm, ALGORITHMS)
+    return ALGORITHMS[algorithm](transition, inputs, initial)
+
+
+__all__ = ["ALGORITHMS", "BlockDiagonal", "Diagonal", "Indexed", "Transition", "scan"]

@@ -1,0 +1,67 @@
+"""What the transition A_k of a linear recurrence x_k = A_k x_{k-1} + b_k may be.
+
+Shapes: B batch, T length, S symbols, N state size, h blocks, b block size.
+
+`Indexed` says that a transition depends on a symbol alone: coefficients are computed once for
+each of S symbols, and `index` says which of them acts at each position. It never has to be
+written out for every position, which is what keeps a first layer cheap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Diagonal:
+    """Elementwise transitions: `values` (B, T, N), real or complex."""
+
+    values: Tensor
+
+    def take(self, index: Tensor) -> Diagonal:
+        """Return the transitions (B, T, N) picked from a table (1, S, N) by `index` (B, T)."""
+        return Diagonal(self.values[0][index])
+
+
+@dataclass(frozen=True)
+class BlockDiagonal:
+    """Blocks acting on columns of a state (h, b): `blocks` (B, T, h, b, b), [row, column]."""
+
+    blocks: Tensor
+
+    def take(self, index: Tensor) -> BlockDiagonal:
+        """Return the blocks (B, T, h, b, b) picked from a table (1, S, h, b, b) by `index`."""
+        return BlockDiagonal(self.blocks[0][index])
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """A table of S transitions, (1, S, ...), and the symbol at each position: `index` (B, T)."""
+
+    table: Diagonal | BlockDiagonal
+    index: Tensor
+
+
+Dense: TypeAlias = Diagonal | BlockDiagonal
+Transition: TypeAlias = Diagonal | BlockDiagonal | Indexed
+
+
+def written_out(transition: Transition, inputs: Tensor) -> tuple[Dense, Tensor]:
+    """Return (transition, inputs) with one entry for each position.
+
+    For an `Indexed` transition `inputs` is the table (1, S, ...) that goes with it.
+    """
+    if isinstance(transition, Indexed):
+        return transition.table.take(transition.index), inputs[0][transition.index]
+    return transition, inputs
+
+
+def apply(transition: Dense, position: int, state: Tensor) -> Tensor:
+    """Return A_k x for k = `position` and a state (B, N) or (B, h, b)."""
+    if isinstance(transition, Diagonal):
+        return transition.values[:, position] * state
+    return torch.einsum("bhij,bhj->bhi", transition.blocks[:, position], state)

@@ -1,0 +1,19 @@
+"""Tasks: what a model is trained and tested on. Nothing here knows about models or training."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lrbench.registry import TASKS
+
+if TYPE_CHECKING:  # base imports torch, which listing the tasks must not
+    from lrbench.tasks.base import Task
+
+
+def make_task(config: Any) -> Task:
+    """Return the task that `config.name` names, configured by `config`.
+
+    Raises UserError for a name that no task has.
+    """
+    task: Task = TASKS.get(config.name).cls(config)
+    return task

@@ -1,0 +1,143 @@
+"""What a task is: labelled strings, drawn whole or piece by piece, and their exact answers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from lrbench.errors import UserError
+from lrbench.tasks.stream import Stream
+
+IGNORE = -100  # the target where nothing is asked; torch's cross_entropy skips it by default
+
+Device = torch.device | str
+Carry = tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Strings with their answers.
+
+    tokens and targets are (B, T) int64, with targets `IGNORE` where nothing is asked; lengths is
+    (B,) int64.
+    """
+
+    tokens: Tensor
+    targets: Tensor
+    lengths: Tensor
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How answers are scored, and whether more is better."""
+
+    name: str = "accuracy"
+    higher_is_better: bool = True
+
+
+class Task(ABC):
+    """A labelled language: random strings over a vocabulary and a class for each asked position.
+
+    A task states `vocabulary` and `class_names` in its `__init__`, and its `_tokens`, `_answer` and
+    `oracle`. Raise `version` whenever the strings or answers of a configuration change.
+    """
+
+    version: ClassVar[int] = 1
+    metric: ClassVar[Metric] = Metric()
+    length_rule: ClassVar[str] = "lengths >= 1"
+
+    name: str
+    vocabulary: tuple[str, ...]  # printable symbols; index = token id
+    class_names: tuple[str, ...]  # printable answers; index = class
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+        self.name = config.name
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes an answer may be."""
+        return len(self.class_names)
+
+    @abstractmethod
+    def oracle(self, tokens: Sequence[int]) -> list[int]:
+        """Return the answer at each position, slowly and obviously right, `IGNORE` if not asked."""
+
+    @abstractmethod
+    def _tokens(
+        self, stream: Stream, step: int, rows: int, start: int, stop: int, device: Device
+    ) -> Tensor:
+        """Draw positions start..stop-1 of `rows` strings: (rows, stop - start) int64."""
+
+    @abstractmethod
+    def _answer(self, tokens: Tensor, start: int, carry: Carry | None) -> tuple[Tensor, Carry]:
+        """Answer a (B, S) piece that begins at position `start`.
+
+        `carry` is what the piece before it returned, None at the start of a string.
+        """
+
+    def valid_length(self, length: int) -> bool:
+        """Whether strings of this length exist (`length_rule` says which do)."""
+        return length >= 1
+
+    def nearest_length(self, length: int) -> int:
+        """Return the largest valid length <= `length`; UserError if there is none."""
+        for shorter in range(length, 0, -1):
+            if self.valid_length(shorter):
+                return shorter
+        raise UserError(
+            f"task {self.name}: no strings of length <= {length}; it has {self.length_rule}"
+        )
+
+    def sample(self, stream: Stream, step: int, batch: int, length: int, device: Device) -> Batch:
+        """Draw `batch` strings of `length`, a pure function of the arguments.
+
+        Rows depend on nothing but their number: `stream.from_row(n)` gives those after the first n.
+        Raises UserError for a length the task does not have, or an empty batch.
+        """
+        return next(self.segments(stream, batch, length, length, device, step))
+
+    def segments(
+        self, stream: Stream, batch: int, length: int, segment: int, device: Device, step: int = 0
+    ) -> Iterator[Batch]:
+        """Yield the strings of `sample` piece by piece, `segment` positions each, the last fewer.
+
+        Memory does not grow with `length`. Joined, the pieces equal `sample` exactly; `lengths` of
+        a piece is the piece's own. Raises UserError as `sample` does, before the first piece.
+        """
+        self._check(batch, length, segment)
+        return self._pieces(stream, batch, length, segment, device, step)
+
+    def answers(self, tokens: Tensor) -> Tensor:
+        """Return the targets (B, T) of given whole strings (B, T)."""
+        return self._answer(tokens, 0, None)[0]
+
+    def describe_string(self, tokens: Sequence[int]) -> str:
+        """Return the string as a person would write it."""
+        return " ".join(self.vocabulary[token] for token in tokens)
+
+    def _pieces(
+        self, stream: Stream, batch: int, length: int, segment: int, device: Device, step: int
+    ) -> Iterator[Batch]:
+        carry: Carry | None = None
+        for start in range(0, length, segment):
+            stop = min(start + segment, length)
+            tokens = self._tokens(stream, step, batch, start, stop, device)
+            targets, carry = self._answer(tokens, start, carry)
+            lengths = torch.full((batch,), stop - start, device=device)
+            yield Batch(tokens, targets, lengths)
+
+    def _check(self, batch: int, length: int, segment: int) -> None:
+        if not self.valid_length(length):
+            fix = f"\nuse {self.nearest_length(length)}, the nearest below" if length > 1 else ""
+            raise UserError(
+                f"task {self.name}: no strings of length {length}; it has {self.length_rule}{fix}"
+            )
+        for what, value in (("batch", batch), ("segment", segment)):
+            if value < 1:
+                raise UserError(f"task {self.name}: {what} must be at least 1, not {value}")

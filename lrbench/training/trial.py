@@ -1,0 +1,116 @@
+"""One run of a cell while it trains: its weights, optimiser, data and how far it has come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from lrbench.config import Config
+from lrbench.models.build import build_model, count_parameters
+from lrbench.tasks import make_task
+from lrbench.tasks.base import IGNORE, Batch
+from lrbench.tasks.stream import Stream
+from lrbench.training.optim import learning_rate, make_optimiser, set_learning_rate
+from lrbench.training.rules import Rules
+
+
+class Trial:
+    """A model in training. Weights depend on `seed`, data on `data_seed`, both on nothing else."""
+
+    def __init__(self, config: Config, seed: int, device: torch.device | str = "cpu") -> None:
+        self.config = config
+        self.seed = seed
+        self.data_seed = seed if config.data_seed is None else config.data_seed
+        self.device = torch.device(device)
+        self.task = make_task(config.task)
+        symbols = len(self.task.vocabulary)
+        model = build_model(config, symbols, self.task.num_classes, seed)
+        self.model: nn.Module = model.to(self.device)
+        trainable = [p for p in self.model.parameters() if p.requires_grad]
+        self.optimiser = make_optimiser(config.optim, trainable)
+        self.step = 0
+        self.stopped: str | None = None  # why training ended: perfect, budget or diverged
+        self.seconds = 0.0  # spent in updates only
+        self.loss_sum = torch.zeros((), device=self.device)
+        self.loss_count = 0
+        self.rules = Rules()
+        self.perfect_look: dict[str, Any] | None = None
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are trained."""
+        return count_parameters(self.model)
+
+    def stream(self, *purpose: str | int) -> Stream:
+        """Return this run's random stream for a purpose, such as "train" or ("test", 500)."""
+        return Stream.named(self.data_seed, self.task.name, *purpose)
+
+    def batch(self, step: int) -> Batch:
+        """Return the training strings of update `step`."""
+        protocol = self.config.protocol
+        size, length = protocol.batch_size, protocol.train_length
+        return self.task.sample(self.stream("train"), step, size, length, self.device)
+
+    def update(self) -> Tensor:
+        """Do the next update; return its loss, detached and still on the device."""
+        self.step += 1
+        set_learning_rate(self.optimiser, self.rate)
+        batch = self.batch(self.step)
+        logits, _ = self.model(batch.tokens)
+        loss = self.loss(logits, batch.targets)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        if self.config.optim.clip is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optim.clip)
+        self.optimiser.step()
+        self.loss_sum += loss.detach()
+        self.loss_count += 1
+        return loss.detach()
+
+    def take_loss(self) -> float:
+        """Return the mean loss since the last call; the one place where the device is waited for."""
+        mean = float(self.loss_sum) / max(1, self.loss_count)
+        self.loss_sum, self.loss_count = torch.zeros_like(self.loss_sum), 0
+        return mean
+
+    @property
+    def rate(self) -> float:
+        """The learning rate of the current update."""
+        return learning_rate(self.config.optim, self.step, self.config.protocol.max_steps)
+
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Return the mean cross-entropy over the supervised positions of a batch."""
+        if self.config.protocol.supervision == "last":
+            logits, targets = logits[:, -1:], targets[:, -1:]
+        return cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORE)
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps of this trial."""
+        return {
+            "step": self.step,
+            "model": self.model.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "rng": torch.get_rng_state(),
+            "stopped": self.stopped,
+            "seconds": self.seconds,
+            "loss_sum": self.loss_sum,
+            "loss_count": self.loss_count,
+            "rules": self.rules.state(),
+            "perfect_look": self.perfect_look,
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` kept."""
+        self.model.load_state_dict(state["model"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        torch.set_rng_state(state["rng"])
+        self.step = state["step"]
+        self.stopped = state["stopped"]
+        self.seconds = state["seconds"]
+        self.loss_sum = state["loss_sum"].to(self.device)
+        self.loss_count = state["loss_count"]
+        self.rules = Rules(state["rules"])
+        self.perfect_look = state["perfect_look"]
