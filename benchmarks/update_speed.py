@@ -30,9 +30,10 @@ Update = Callable[[], object]
 
 def our_update(task: str, model: str, seed: int) -> Update:
     """Return the function that makes one of lrbench's own training updates."""
+    from lrbench.cli.planning import composed
     from lrbench.training.trial import Trial
 
-    return Trial.from_config(task=task, model=model, seed=seed).update
+    return Trial(composed([f"task={task}", f"model={model}"]), seed).update
 
 
 def timed(update: Update, seconds: float, least: int = 3) -> dict[str, float]:

@@ -23,6 +23,7 @@ from lrbench.registry import BACKBONES, MIXERS, TASKS
 SCHEDULES = ("constant", "cosine", "linear")
 OPTIMISERS = ("adam", "adamw")
 STOPS = ("perfect", "never")
+PROTOCOLS = ("fan2024",)
 
 
 @dataclass
@@ -74,6 +75,7 @@ class ProtocolConfig:
             at_least(f"protocol.{key}", getattr(self, key), 1)
         for key in ("look_size", "validation_size", "test_size"):
             at_least(f"protocol.{key}", getattr(self, key), 1)
+        one_of("protocol.name", self.name, PROTOCOLS)
         one_of("protocol.stop", self.stop, STOPS)
         one_of("protocol.supervision", self.supervision, ("all", "last"))
         _check_lengths(self)

@@ -48,7 +48,9 @@ def _import(name: str, origin: str) -> ModuleType:
         raise
     except ModuleNotFoundError as error:
         if error.name != name.partition(".")[0] and error.name != name:
-            raise UserError(f"plugin '{name}' ({origin}) needs a module that is missing: {error}") from error
+            raise UserError(
+                f"plugin '{name}' ({origin}) needs a module that is missing: {error}"
+            ) from error
         raise UserError(
             f"plugin '{name}' ({origin}) not found\n"
             f"looked in {os.getcwd()} and the installed packages;"

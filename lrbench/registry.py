@@ -64,7 +64,9 @@ class Registry:
     def add(self, name: str, config: type, source: str) -> Callable[[C], C]:
         """Register the decorated class under `name`; `config` is the dataclass of its settings."""
         if not is_dataclass(config):
-            raise UserError(f"{self.kind} '{name}': its configuration {config!r} is not a dataclass")
+            raise UserError(
+                f"{self.kind} '{name}': its configuration {config!r} is not a dataclass"
+            )
 
         def register(cls: C) -> C:
             self._check_free(name, cls)

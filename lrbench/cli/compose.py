@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -34,20 +35,28 @@ def run_hydra(words: list[str], job: Callable[[Config], None]) -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # let exceptions through, to be told in our words
     sys.argv = ["lrbench train", *words]
 
+    raised: list[BaseException] = []
+
     def task(composed: Any) -> None:
-        job(to_config(composed))
+        try:  # kept until Hydra is done, which would print a line of its own about it
+            job(to_config(composed))
+        except Exception as error:
+            raised.append(error)
 
     version = {} if hydra.__version__ >= "1.4" else {"version_base": "1.3"}
     try:
         hydra.main(config_path=str(conf_dir()), config_name="config", **version)(task)()
     except (HydraException, OmegaConfBaseException) as error:
         raise translated(error) from error
+    if raised:
+        raise raised[0]
 
 
 def to_config(composed: Any) -> Config:
     """Return the dataclasses of a composed configuration; a value out of range is a UserError."""
     from omegaconf.errors import OmegaConfBaseException
 
+    _refuse_extra_keys(composed)
     try:
         config = OmegaConf.to_object(composed)
     except OmegaConfBaseException as error:
@@ -56,6 +65,19 @@ def to_config(composed: Any) -> Config:
         raise UserError(str(error)) from error
     assert isinstance(config, Config)
     return config
+
+
+def _refuse_extra_keys(node: Any, prefix: str = "") -> None:
+    """Refuse keys that were added with +key=value: nothing reads them."""
+    known = {field.name for field in fields(OmegaConf.get_type(node))}
+    for key in node:
+        if key not in known:
+            raise UserError(
+                f"there is no setting '{prefix}{key}'.{nearest(str(key), sorted(known))}\n"
+                f"there are: {', '.join(sorted(known))}"
+            )
+        if OmegaConf.is_dict(node) and OmegaConf.is_dict(child := node._get_node(key)):
+            _refuse_extra_keys(child, f"{prefix}{key}.")
 
 
 def translated(error: Exception) -> UserError:
@@ -137,14 +159,29 @@ TRANSLATIONS: list[tuple[str, Callable[[re.Match[str]], str]]] = [
     (r"Key '(?P<key>[^']*)' (?:is )?not in '", _unknown_key),
     (r"Value '(?P<value>.*)' of type '.*' could not be converted to (?P<kind>\w+)", _wrong_type),
     (
-        r"(?s)(?:mismatched input|no viable alternative|token recognition error|extraneous input).*",
+        r"full_key: (?P<key>\S+)[\s\S]*is not a ListConfig|is not a ListConfig[\s\S]*full_key: (?P<same>\S+)",
+        lambda found: f"{found['key'] or found['same']} must be a list, such as [500,1000]",
+    ),
+    (
+        r"Ambiguous value for argument '(?P<word>.*)'",
+        lambda found: (
+            f"'{found['word']}' names several values; train takes one\n"
+            "write a list as key=[1,2], and quote a value with commas: key=\\'a,b\\'"
+        ),
+    ),
+    (
+        r"Error resolving interpolation|Could not delete",
+        lambda found: "task, model, protocol and optim cannot be taken away; choose others instead",
+    ),
+    (
+        r"(?s)(?:missing EQUAL|mismatched input|no viable alternative|token recognition error|extraneous input).*",
         lambda found: _cannot_read(found),
     ),
 ]
 
 
 def _cannot_read(found: re.Match[str]) -> str:
-    word = re.search(r"parsing override '(.*)'", found.string)
+    word = re.search(r"(?:parsing|parse) override '(.*)'", found.string)
     shown = f" '{word[1]}'" if word else ""
     return (
         f"cannot read the override{shown}\n"

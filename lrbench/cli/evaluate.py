@@ -23,9 +23,7 @@ def evaluate(
     lengths: Annotated[
         str, typer.Option(help="Lengths, comma-separated; default: those of the protocol.")
     ] = "",
-    which: Annotated[
-        str, typer.Option(help="Whose checkpoint: best, id, band or last.")
-    ] = "best",
+    which: Annotated[str, typer.Option(help="Whose checkpoint: best, id, band or last.")] = "best",
     strings: Annotated[int, typer.Option(help="Strings for each length.")] = 1000,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
 ) -> None:

@@ -29,10 +29,10 @@ from torch import Tensor, nn
 
 from lrbench.checks import at_least, one_of
 from lrbench.mixers.base import LinearMixer
-from lrbench.mixers.maps import MAPS, batch_last, blocks_of, input_map
-from lrbench.mixers.norms import CONSTRAINTS, constrain
+from lrbench.mixers.maps import MAPS, blocks_of, generated_blocks, input_map
 from lrbench.registry import register_mixer
-from lrbench.scan import BlockDiagonal
+from lrbench.scan import GeneratedBlocks
+from lrbench.scan.constraints import CONSTRAINTS
 
 
 @dataclass
@@ -80,10 +80,10 @@ class BlockDiagonalMixer(LinearMixer):
     def initial_state(self, batch: int) -> Tensor:
         return self.start.expand(batch, *self.shape)
 
-    def coefficients(self, u: Tensor) -> tuple[BlockDiagonal, Tensor]:
-        raw = batch_last(self.transition, u).unflatten(1, (*self.shape, self.shape[1]))
-        blocks = constrain(raw, self.config.constraint, self.config.p).permute(4, 0, 1, 2, 3)
-        return BlockDiagonal(blocks), self.value(u).unflatten(2, self.shape)
+    def coefficients(self, u: Tensor) -> tuple[GeneratedBlocks, Tensor]:
+        how = self.config.constraint, self.config.p
+        blocks = generated_blocks(self.transition, u, self.shape, *how)
+        return blocks, self.value(u).unflatten(2, self.shape)
 
     def readout(self, states: Tensor, u: Tensor | None) -> Tensor:
         y: Tensor = self.out(states.flatten(2))

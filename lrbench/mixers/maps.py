@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
+
+from lrbench.scan import GeneratedBlocks
+from lrbench.scan.closed_form import ClosedForm, one_by_one
 
 MAPS = ("linear", "mlp")
 
@@ -16,18 +18,56 @@ def input_map(kind: str, width: int, hidden: int, out: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, out))
 
 
-def batch_last(layers: nn.Sequential, u: Tensor) -> Tensor:
-    """Return layers(u) for u (B, T, D) as (T, out, B): the layout that the scan works in.
+def features(layers: nn.Sequential, u: Tensor) -> Tensor:
+    """Return what the last of `layers` is applied to, (B, T, n) for u (B, T, D).
 
-    Only the last and by far the largest product is done in that layout, [W b] x [z; 1], with the
-    bias as one more column so that neither pass walks the result a second time.
+    In memory it lies as (T, n, B), the layout of a block scan.
     """
-    hidden: Tensor = layers[:-1](u)
+    if len(layers) == 1:
+        return u
+    first = layers[0]
+    assert isinstance(first, nn.Linear)
+    return HIDDEN_LAYER(first.weight, first.bias, u)
+
+
+def _hidden_forward(weight: Tensor, bias: Tensor, u: Tensor) -> tuple[Tensor]:
+    """Map u (B, T, D) to relu(W u + c) (B, T, n), position by position."""
+    columns = u.permute(1, 2, 0).contiguous()
+    z = u.new_empty(len(columns), len(weight), len(u))
+    for at, out in zip(columns, z, strict=True):
+        torch.addmm(bias[:, None], weight, at, out=out).relu_()
+    return (z.permute(2, 0, 1),)
+
+
+def _hidden_backward(
+    weight: Tensor, bias: Tensor, u: Tensor, result: Tensor, gradient: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    columns = u.permute(1, 2, 0).contiguous()
+    du, dweight, dbias = torch.empty_like(columns), torch.zeros_like(weight), torch.zeros_like(bias)
+    transposed, ones = weight.T.contiguous(), weight.new_ones(len(u))
+    upstream = gradient.permute(1, 2, 0).contiguous()
+    for at, z, g, out in zip(columns, result.permute(1, 2, 0), upstream, du, strict=True):
+        before = torch.ops.aten.threshold_backward(g, z, 0)
+        dweight.addmm_(before, at.T)
+        dbias.addmv_(before, ones)
+        torch.mm(transposed, before, out=out)
+    return dweight, dbias, du.permute(2, 0, 1)
+
+
+# A loop: autograd of one batched product would make a gradient of the weights for every position
+HIDDEN_LAYER = ClosedForm(_hidden_forward, _hidden_backward, one_by_one)
+
+
+def generated_blocks(
+    layers: nn.Sequential, u: Tensor, shape: tuple[int, int], constraint: str, p: float
+) -> GeneratedBlocks:
+    """Return the transitions layers(u_k) under a constraint, as h = shape[0] blocks b x b."""
+    heads, size = shape
     last = layers[-1]
     assert isinstance(last, nn.Linear)
-    columns = pad(hidden, (0, 1), value=1.0).permute(1, 2, 0).contiguous()  # (T, in + 1, B)
-    weight = torch.cat([last.weight, last.bias[:, None]], dim=1)
-    return torch.bmm(weight.expand(len(columns), -1, -1), columns)
+    weight = last.weight.view(heads, size, size, -1)
+    bias = last.bias.view(heads, size, size)
+    return GeneratedBlocks(weight, bias, features(layers, u), constraint, p)
 
 
 def blocks_of(width: int, size: int) -> int:

@@ -81,9 +81,7 @@ def _parse_lengths(text: str, default: Iterable[int]) -> list[int]:
     return lengths
 
 
-def _row(
-    trial: Trial, length: int, strings: int, which: str, stop: StopRequest
-) -> dict[str, Any]:
+def _row(trial: Trial, length: int, strings: int, which: str, stop: StopRequest) -> dict[str, Any]:
     stream = trial.stream("evaluate", length)
 
     def check() -> None:
@@ -91,11 +89,15 @@ def _row(
             raise KeyboardInterrupt
 
     with PeakMemory(trial.device) as peak:
-        result = score(
-            trial.model, trial.task, stream, length, strings, trial.device, check=check
-        )
+        result = score(trial.model, trial.task, stream, length, strings, trial.device, check=check)
     chance = best_baseline(
-        measure_baselines(trial.task, trial.stream("baseline", length), length, baseline_strings(length), trial.device)
+        measure_baselines(
+            trial.task,
+            trial.stream("baseline", length),
+            length,
+            baseline_strings(length),
+            trial.device,
+        )
     )
     low, high = wilson(result.correct, result.n)
     return {

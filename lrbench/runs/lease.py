@@ -42,9 +42,10 @@ _reserving = threading.Lock()
 class Lease:
     """Exclusive right to train the run in `folder`; a context manager.
 
-    After `acquire` returned anything but 'free', look again at what is on disk: another process
-    has worked there. A training loop polls `lost` and calls `verify` before it writes anything
-    that counts. `trouble` says what is wrong with the heartbeat, if anything is.
+    Look at what is on disk after `acquire`, even if it says 'free': another process may have
+    finished the run and gone a moment before. A training loop polls `lost` and calls `verify`
+    before it writes anything that counts. `trouble` says what is wrong with the heartbeat, if
+    anything is.
     """
 
     def __init__(

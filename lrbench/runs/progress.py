@@ -60,7 +60,9 @@ class Display:
         self.look[trial.seed] = f"  {shown}"
         if self.bar is None:
             shown += f"  {look['validation_accuracy']:.3f} at training length"
-            self._line(trial, f"look: {shown}, {look['band_accuracy']:.3f} in band  {_speed(trial)}")
+            self._line(
+                trial, f"look: {shown}, {look['band_accuracy']:.3f} in band  {_speed(trial)}"
+            )
 
     def _line(self, trial: Trial, text: str) -> None:
         self.last_line = time.perf_counter()

@@ -40,7 +40,9 @@ def resolve_device(name: str) -> torch.device:
         return torch.device("cuda:0" if count else "cpu")
     known = ["auto", "cpu", *(["cuda"] if count else []), *(f"cuda:{i}" for i in range(count))]
     if name not in known:
-        raise UserError(f"device '{name}' is not there.{nearest(name, known)}\nhere: {', '.join(known)}")
+        raise UserError(
+            f"device '{name}' is not there.{nearest(name, known)}\nhere: {', '.join(known)}"
+        )
     return torch.device("cuda:0" if name == "cuda" else name)
 
 
@@ -51,7 +53,9 @@ def _check_names(config: Config) -> None:
     BACKBONES.get(backbone.name)
     for kind, entry, given in (("task", task, config.task), ("model", model, mixer)):
         if not isinstance(given, entry.config):
-            raise UserError(f"{kind}.name={entry.name} contradicts {kind}=...; write {kind}={entry.name}")
+            raise UserError(
+                f"{kind}.name={entry.name} contradicts {kind}=...; write {kind}={entry.name}"
+            )
 
 
 def _check_lengths(config: Config) -> None:

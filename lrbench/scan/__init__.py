@@ -10,7 +10,7 @@ from lrbench.errors import unknown
 from lrbench.scan.pscan import pscan
 from lrbench.scan.reference import reference
 from lrbench.scan.sequential import sequential
-from lrbench.scan.transitions import BlockDiagonal, Diagonal, Indexed, Transition
+from lrbench.scan.transitions import BlockDiagonal, Diagonal, GeneratedBlocks, Indexed, Transition
 
 Algorithm = Callable[[Transition, Tensor, Tensor], Tensor]
 
@@ -27,7 +27,7 @@ def scan(
     """Return the states x_1..x_T, (B, T, ...), of x_k = A_k x_{k-1} + b_k.
 
     Args:
-        transition: A_1..A_T as `Diagonal`, `BlockDiagonal` or `Indexed`.
+        transition: A_1..A_T as `Diagonal`, `BlockDiagonal`, `GeneratedBlocks` or `Indexed`.
         inputs: b_1..b_T, (B, T, ...); for `Indexed` the table (1, S, ...) it comes with.
         initial: x_0, (B, ...).
         algorithm: a name in `ALGORITHMS`; all agree up to rounding, gradients included.
@@ -37,4 +37,12 @@ def scan(
     return ALGORITHMS[algorithm](transition, inputs, initial)
 
 
-__all__ = ["ALGORITHMS", "BlockDiagonal", "Diagonal", "Indexed", "Transition", "scan"]
+__all__ = [
+    "ALGORITHMS",
+    "BlockDiagonal",
+    "Diagonal",
+    "GeneratedBlocks",
+    "Indexed",
+    "Transition",
+    "scan",
+]

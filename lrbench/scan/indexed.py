@@ -1,22 +1,29 @@
-"""The sequential block scan whose coefficients come from a table of symbols.
+"""The sequential block scan whose coefficients come from a small table of symbols.
 
-Same recurrence and adjoint as `sequential.py`, but A_k = table[s_k] and b_k = inputs[s_k]: only S
-sets of coefficients exist, and the gradients are summed into the table as the loop goes, so that
-neither (B, T, h, b, b) transitions nor their gradients are ever in memory.
+Here A_k = table[s_k] and b_k = inputs[s_k], one of S sets. In homogeneous coordinates (x; 1) a step
+is one product with [[A, b], [0, 1]], and choosing among S of them is a product as well: the state
+is written into the rows of its own symbol, with zeros in those of all others,
+
+    (x_k; 1) = [M_1 ... M_S] (e_{s_k} (x) (x_{k-1}; 1)),      M_s = [[A_s, b_s], [0, 1]],
+
+so that each step is one batched matrix product for all strings, exact because every sum has the
+terms of one symbol only. The adjoint picks from the transposed table likewise, and the gradient of
+the table is summed as the loop goes: (B, T, h, b, b) numbers are never in memory.
+
+Glossary: marks the one-hot symbols (T, S, 1, B); spread the state in the rows of its symbol,
+(h, S, b + 1, B).
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.autograd import Function
 from torch.nn.functional import one_hot
 
-# On CPU a product with one-hot columns gathers a small table faster than indexing does, and
-# exactly: every sum has one term that is not zero.
-LARGEST_ONE_HOT = 64
+from lrbench.scan.closed_form import ClosedForm, one_by_one
+
+# A step costs S times the products of one symbol; from about 24 on, looking blocks up is faster
+LARGEST_TABLE = 24
 
 
 def table_scan(table: Tensor, inputs: Tensor, index: Tensor, initial: Tensor) -> Tensor:
@@ -24,92 +31,63 @@ def table_scan(table: Tensor, inputs: Tensor, index: Tensor, initial: Tensor) ->
 
     `index` (B, T) holds the symbol at each position, `initial` (B, h, b) the state before it.
     """
-    states: Tensor = TableLoop.apply(table, inputs, index, initial)
-    return states
+    return TABLE_LOOP(table, inputs, index, initial)
 
 
-class _Gather:
-    """Picks rows of a table, given as columns (n, S), for each symbol of a step: (n, B)."""
-
-    def __init__(self, index: Tensor, symbols: int, dtype: torch.dtype) -> None:
-        self.index = index.T.contiguous()  # (T, B)
-        self.weights: Tensor | None = None
-        if index.device.type == "cpu" and symbols <= LARGEST_ONE_HOT:
-            self.weights = one_hot(self.index, symbols).to(dtype).transpose(1, 2).contiguous()
-
-    def take(self, columns: Tensor, step: int) -> Tensor:
-        if self.weights is not None:
-            return columns @ self.weights[step]
-        return columns.index_select(1, self.index[step])
-
-    def sum_into(self, total: Tensor, values: Tensor, step: int) -> None:
-        """Add values (n, B) of this step to the columns (n, S) of their symbols."""
-        if self.weights is not None:
-            total.addmm_(values, self.weights[step].T)
-        else:
-            total.index_add_(1, self.index[step], values)
+def _marks(index: Tensor, symbols: int, dtype: torch.dtype) -> Tensor:
+    marks = one_hot(index.T, symbols).to(dtype)  # (T, B, S)
+    return marks.transpose(1, 2).contiguous()[:, :, None]
 
 
-class TableLoop(Function):
-    """table (S, h, b, b), inputs (S, h, b), index (B, T), initial (B, h, b) -> (B, T, h, b)."""
+def _homogeneous(table: Tensor, inputs: Tensor) -> Tensor:
+    """Return [M_1 ... M_S] as (h, b + 1, S (b + 1))."""
+    symbols, heads, size = inputs.shape
+    rows = table.new_zeros(heads, size + 1, symbols, size + 1)
+    rows[:, :size, :, :size] = table.permute(1, 2, 0, 3)
+    rows[:, :size, :, size] = inputs.permute(1, 2, 0)
+    rows[:, size, :, size] = 1
+    return rows.flatten(2)
 
-    @staticmethod
-    def forward(table: Tensor, inputs: Tensor, index: Tensor, initial: Tensor) -> Tensor:
-        symbols, heads, size = inputs.shape
-        gather = _Gather(index, symbols, table.dtype)
-        blocks = table.reshape(symbols, -1).T.contiguous()
-        values = inputs.reshape(symbols, -1).T.contiguous()
-        batch, length = index.shape
-        states = table.new_empty(length, heads, size, batch)
-        state = initial.permute(1, 2, 0)
-        for k in range(length):
-            a = gather.take(blocks, k).view(heads, size, size, batch)
-            b = gather.take(values, k).view(heads, size, batch)
-            state = torch.add((a * state[:, None]).sum(2), b, out=states[k])
-        return states.permute(3, 0, 1, 2)
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        table, values, index, initial = inputs
-        ctx.input_shape = values.shape
-        ctx.save_for_backward(table, index, initial, output)
+def _forward(
+    table: Tensor, inputs: Tensor, index: Tensor, initial: Tensor
+) -> tuple[Tensor, Tensor]:
+    symbols, heads, size = inputs.shape
+    batch, length = index.shape
+    step = _homogeneous(table, inputs)
+    states = table.new_empty(length + 1, heads, size + 1, batch)
+    states[0, :, :size] = initial.permute(1, 2, 0)
+    states[0, :, size] = 1
+    spread = table.new_empty(heads, symbols, size + 1, batch)
+    for k, mark in enumerate(_marks(index, symbols, table.dtype)):
+        torch.mul(mark, states[k, :, None], out=spread)
+        torch.bmm(step, spread.flatten(1, 2), out=states[k + 1])
+    return states[1:, :, :size].permute(3, 0, 1, 2).contiguous(), states
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Any:
-        table, index, initial, states = ctx.saved_tensors
-        symbols, heads, size = ctx.input_shape
-        gather = _Gather(index, symbols, table.dtype)
-        blocks = table.reshape(symbols, -1).T.contiguous()
-        x = states.permute(1, 2, 3, 0)
-        upstream = grads[0].permute(1, 2, 3, 0).contiguous()
-        first = initial.permute(1, 2, 0).contiguous()
-        da = torch.zeros_like(blocks)
-        db = table.new_zeros(heads * size, symbols)
-        carried = torch.zeros_like(first)
-        for k in range(len(x) - 1, -1, -1):
-            lam = upstream[k] + carried
-            before = x[k - 1] if k else first
-            outer = lam[:, :, None] * before[:, None]
-            gather.sum_into(da, outer.view(len(da), -1), k)
-            gather.sum_into(db, lam.reshape(len(db), -1), k)
-            a = gather.take(blocks, k).view(outer.shape)
-            carried = (a * lam[:, :, None]).sum(1)
-        return da.T.reshape(table.shape), db.T.reshape(ctx.input_shape), None, carried.permute(2, 0, 1)
 
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *tensors: Tensor) -> Any:
-        """Stack the K tables into one of K S symbols and fold K into the batch."""
-        table, inputs, index, initial = (
-            (t.unsqueeze(0) if d is None else t.movedim(d, 0)).expand(
-                info.batch_size, *(t.shape if d is None else t.movedim(d, 0).shape[1:])
-            )
-            for t, d in zip(tensors, in_dims, strict=True)
-        )
-        offset = torch.arange(info.batch_size, device=index.device) * table.shape[1]
-        states = table_scan(
-            table.flatten(0, 1),
-            inputs.flatten(0, 1),
-            (index + offset[:, None, None]).flatten(0, 1),
-            initial.flatten(0, 1),
-        )
-        return states.unflatten(0, (info.batch_size, -1)), 0
+def _backward(
+    table: Tensor,
+    inputs: Tensor,
+    index: Tensor,
+    initial: Tensor,
+    result: Tensor,
+    states: Tensor,
+    gradient: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    symbols, heads, size = inputs.shape
+    back = table.permute(1, 3, 0, 2).flatten(2)  # (h, b, S b): the transposed blocks, side by side
+    total = table.new_zeros(heads, symbols * size, size + 1)
+    upstream = gradient.permute(1, 2, 3, 0).contiguous()
+    carried = torch.zeros_like(upstream[0])
+    spread = table.new_empty(heads, symbols, size, len(index))
+    marks = _marks(index, symbols, table.dtype)
+    for k in range(len(marks) - 1, -1, -1):
+        adjoint = upstream[k].add_(carried)
+        torch.mul(marks[k], adjoint[:, None], out=spread)
+        total.baddbmm_(spread.flatten(1, 2), states[k].mT)
+        torch.bmm(back, spread.flatten(1, 2), out=carried)
+    total = total.unflatten(1, (symbols, size)).transpose(0, 1)  # (S, h, b, b + 1): dA and db
+    return total[..., :size], total[..., size], carried.permute(2, 0, 1)
+
+
+TABLE_LOOP = ClosedForm(_forward, _backward, one_by_one)

@@ -5,6 +5,10 @@ Shapes: B batch, T length, S symbols, N state size, h blocks, b block size.
 `Indexed` says that a transition depends on a symbol alone: coefficients are computed once for
 each of S symbols, and `index` says which of them acts at each position. It never has to be
 written out for every position, which is what keeps a first layer cheap.
+
+`GeneratedBlocks` says what the blocks of each position are made from, a few numbers each, so that
+a scan can make them as it goes and sum their gradient into the weights at once: at b = 8 the blocks
+are eight times the size of everything else in a layer.
 """
 
 from __future__ import annotations
@@ -14,6 +18,8 @@ from typing import TypeAlias
 
 import torch
 from torch import Tensor
+
+from lrbench.scan.constraints import constrain
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,9 @@ class Diagonal:
         """Return the transitions (B, T, N) picked from a table (1, S, N) by `index` (B, T)."""
         return Diagonal(self.values[0][index])
 
+    def written(self) -> Diagonal:
+        return self
+
 
 @dataclass(frozen=True)
 class BlockDiagonal:
@@ -37,17 +46,42 @@ class BlockDiagonal:
         """Return the blocks (B, T, h, b, b) picked from a table (1, S, h, b, b) by `index`."""
         return BlockDiagonal(self.blocks[0][index])
 
+    def written(self) -> BlockDiagonal:
+        return self
+
+
+@dataclass(frozen=True)
+class GeneratedBlocks:
+    """Blocks W z_k + c under a constraint on their columns.
+
+    weight (h, b, b, n), bias (h, b, b), features z (B, T, n); constraint and p as in `constrain`.
+    """
+
+    weight: Tensor
+    bias: Tensor
+    features: Tensor
+    constraint: str
+    p: float
+
+    def written(self) -> BlockDiagonal:
+        """Return the blocks themselves."""
+        columns = self.features.permute(1, 2, 0)  # (T, n, B): `constrain` wants the batch last
+        weight = self.weight.flatten(0, 2).expand(len(columns), -1, -1)
+        raw = torch.baddbmm(self.bias.view(-1, 1), weight, columns)
+        blocks = constrain(raw.unflatten(1, self.bias.shape), self.constraint, self.p)
+        return BlockDiagonal(blocks.permute(4, 0, 1, 2, 3))
+
 
 @dataclass(frozen=True)
 class Indexed:
     """A table of S transitions, (1, S, ...), and the symbol at each position: `index` (B, T)."""
 
-    table: Diagonal | BlockDiagonal
+    table: Diagonal | BlockDiagonal | GeneratedBlocks
     index: Tensor
 
 
 Dense: TypeAlias = Diagonal | BlockDiagonal
-Transition: TypeAlias = Diagonal | BlockDiagonal | Indexed
+Transition: TypeAlias = Diagonal | BlockDiagonal | GeneratedBlocks | Indexed
 
 
 def written_out(transition: Transition, inputs: Tensor) -> tuple[Dense, Tensor]:
@@ -56,8 +90,9 @@ def written_out(transition: Transition, inputs: Tensor) -> tuple[Dense, Tensor]:
     For an `Indexed` transition `inputs` is the table (1, S, ...) that goes with it.
     """
     if isinstance(transition, Indexed):
-        return transition.table.take(transition.index), inputs[0][transition.index]
-    return transition, inputs
+        table = transition.table.written()
+        return table.take(transition.index), inputs[0][transition.index]
+    return transition.written(), inputs
 
 
 def apply(transition: Dense, position: int, state: Tensor) -> Tensor:

@@ -86,9 +86,7 @@ def _looks_of(trial: Trial, look: dict[str, Any], rule: str) -> list[dict[str, A
     return rows
 
 
-def _row(
-    length: int, split: str, metric: str, value: float, n: int, kind: str
-) -> dict[str, Any]:
+def _row(length: int, split: str, metric: str, value: float, n: int, kind: str) -> dict[str, Any]:
     return {
         "length": length,
         "split": split,

@@ -29,7 +29,9 @@ def horizon(scores: list[Score]) -> dict[str, Any]:
     lower: int | None = None
     for result in sorted(scores, key=lambda s: s.length):
         if not passes(result):
-            text = f"< {result.length:,}" if lower is None else f"{lower:,} < h <= {result.length:,}"
+            text = (
+                f"< {result.length:,}" if lower is None else f"{lower:,} < h <= {result.length:,}"
+            )
             return {"lower": lower, "upper": result.length, "text": text}
         lower = result.length
     return {"lower": lower, "upper": None, "text": f"> {lower:,}"}

@@ -23,7 +23,9 @@ def take_look(trial: Trial, check: Check) -> dict[str, Any]:
     protocol = trial.config.protocol
     length = protocol.test_lengths[0]
     stream = trial.stream("look", length, trial.step)
-    test = score(trial.model, trial.task, stream, length, protocol.look_size, trial.device, check=check)
+    test = score(
+        trial.model, trial.task, stream, length, protocol.look_size, trial.device, check=check
+    )
     validation = _score_set(trial, [protocol.train_length], protocol.validation_size, check)
     band = _score_set(trial, band_lengths(trial), protocol.validation_size, check)
     return {

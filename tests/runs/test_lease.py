@@ -13,11 +13,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from lrbench.errors import Interrupted, UserError
+from lrbench.errors import UserError
 from lrbench.runs import files, processes
 from lrbench.runs.lease import Lease
 from lrbench.runs.locks import locked
@@ -45,11 +44,9 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def forge(folder: Path, age: float = 0.0, **record: Any) -> None:
-    """Put a lease there that was last renewed `age` seconds ago."""
-    path = folder / "lease.json"
-    files.write_json(path, {"token": "forged", "pid": 1, "started": 1, "beat": 0.0, **record})
-    os.utime(path, (time.time() - age,) * 2)
+def forge(folder: Path) -> None:
+    """Put another owner's lease in the place of ours."""
+    files.write_json(folder / "lease.json", {"token": "forged", "pid": 7, "host": "elsewhere"})
 
 
 def owner_of(folder: Path) -> int:
@@ -112,7 +109,7 @@ def test_lease_this_process_failed_to_keep_is_its_own(
         Lease(tmp_path).acquire()
     monkeypatch.undo()
     assert (tmp_path / "lease.json").exists()
-    with Lease(tmp_path) as lease:
+    with Lease(tmp_path, stop=lambda: True) as lease:  # at once
         assert lease.how == "taken over"
 
 
@@ -178,75 +175,6 @@ def test_hanging_owner_is_taken_over_and_finds_out(tmp_path: Path) -> None:
             assert lease.verify()  # it did not remove what is ours
 
 
-def test_recycled_process_id_does_not_count_as_alive(tmp_path: Path) -> None:
-    with subprocess.Popen(["sleep", "60"]) as child:
-        started = processes.start_ticks(child.pid)
-        assert started is not None
-        forge(tmp_path, pid=child.pid, host=processes.host(), started=started - 1)
-        with Lease(tmp_path, expiry=LONG) as lease:
-            assert lease.how == "taken over"
-        forge(tmp_path, pid=child.pid, host=processes.host(), started=started)
-        with pytest.raises(Interrupted):
-            Lease(tmp_path, expiry=LONG, stop=lambda: True).acquire()
-        child.kill()
-
-
-def test_same_host_name_in_another_container_is_elsewhere(tmp_path: Path) -> None:
-    forge(tmp_path, pid=2**30, host=processes.host(), machine="another boot")
-    with pytest.raises(Interrupted):
-        Lease(tmp_path, expiry=LONG, stop=lambda: True).acquire()
-
-
-def test_old_heartbeat_from_elsewhere_is_taken_over(tmp_path: Path) -> None:
-    messages: list[str] = []
-    forge(tmp_path, age=100, pid=7, host="elsewhere")
-    with Lease(tmp_path, on_wait=messages.append) as lease:
-        assert lease.how == "taken over"
-    assert "process 7 on elsewhere gave no sign of life for 100 s" in messages[0]
-
-
-@pytest.mark.parametrize("age", [0.0, -1000.0])
-def test_silence_from_elsewhere_is_waited_out(tmp_path: Path, age: float) -> None:
-    """Also when its clock is ahead of ours."""
-    messages: list[str] = []
-    forge(tmp_path, age=age, pid=7, host="elsewhere", beat=time.time() - 10**6)
-    start = time.monotonic()
-    with Lease(tmp_path, expiry=0.4, beat=0.05, on_wait=messages.append) as lease:
-        assert lease.how == "taken over"
-    assert time.monotonic() - start > 0.3
-    assert [message.split()[0] for message in messages] == ["waiting", "taking"]
-
-
-def test_heartbeats_from_elsewhere_keep_us_waiting(tmp_path: Path) -> None:
-
-    def still_beating() -> bool:
-        forge(tmp_path, pid=7, host="elsewhere", beat=time.time())
-        return time.monotonic() - start > 1.0
-
-    forge(tmp_path, pid=7, host="elsewhere")
-    start = time.monotonic()
-    with pytest.raises(Interrupted):
-        Lease(tmp_path, expiry=0.5, beat=0.05, stop=still_beating).acquire()
-    assert files.read_json(tmp_path / "lease.json")["token"] == "forged"
-
-
-@pytest.mark.parametrize("content", [b"", b'{"tok', b"[]", b"\xff\xfe"])
-def test_corrupt_lease_ages_like_any_other(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "lease.json"
-    path.write_bytes(content)
-    with pytest.raises(Interrupted):
-        Lease(tmp_path, expiry=LONG, stop=lambda: True).acquire()
-    os.utime(path, (time.time() - 2 * LONG,) * 2)
-    with Lease(tmp_path, expiry=LONG) as lease:
-        assert lease.how == "taken over"
-
-
-def test_record_with_nonsense_in_it_is_taken_over(tmp_path: Path) -> None:
-    forge(tmp_path, pid="x", host=processes.host())
-    with Lease(tmp_path, expiry=LONG) as lease:
-        assert lease.how == "taken over"
-
-
 def test_heartbeat_goes_on(tmp_path: Path) -> None:
     with Lease(tmp_path, beat=0.02) as lease:
         first = files.read_json(tmp_path / "lease.json")
@@ -273,7 +201,7 @@ def test_full_disk_does_not_end_the_lease(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_stolen_or_removed_lease_is_lost(tmp_path: Path) -> None:
     with Lease(tmp_path, beat=0.02) as lease:
-        forge(tmp_path, pid=7, host="elsewhere")
+        forge(tmp_path)
         wait_for(lambda: lease.lost)
     assert files.read_json(tmp_path / "lease.json")["token"] == "forged"
     (tmp_path / "lease.json").unlink()

@@ -1,0 +1,59 @@
+"""`lrbench tasks` and `lrbench models`: what there is, one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from lrbench.registry import Entry, Registry
+
+TASKS_HELP = (
+    "List the tasks: name, what is asked, source.\n\n"
+    "A task from a plugin names its module. See strings of one with: lrbench show task=sum"
+)
+MODELS_HELP = (
+    "List the models: name, what it is, source.\n\n"
+    "A model from a plugin names its module. Train one with: lrbench train model=blockdiag"
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+    app.command(help=TASKS_HELP)(tasks)
+    app.command(help=MODELS_HELP)(models)
+
+
+def tasks() -> None:
+    """List the tasks."""
+    from lrbench.registry import TASKS
+
+    _print(TASKS)
+
+
+def models() -> None:
+    """List the models."""
+    from lrbench.registry import ENCODERS, MIXERS
+
+    _print(MIXERS, ENCODERS)
+
+
+def lines(entries: list[Entry]) -> Iterator[str]:
+    """Yield a line for each entry, the names in one column."""
+    width = max((len(entry.name) for entry in entries), default=0)
+    for entry in entries:
+        origin = "" if entry.builtin else f" [plugin {entry.module}]"
+        text = " ".join(entry.source.split()) or "(its class has no docstring)"
+        yield f"{entry.name:<{width}}  {text}{origin}"
+
+
+def _print(*registries: Registry) -> None:
+    from lrbench.console import results
+    from lrbench.plugins import load_plugins
+
+    load_plugins()
+    entries = [registry.get(name) for registry in registries for name in registry.names()]
+    for line in lines(sorted(entries, key=lambda entry: entry.name)):
+        results().print(line, markup=False)

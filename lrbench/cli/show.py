@@ -1,0 +1,189 @@
+"""`lrbench show`: a few strings of a task with their answers, as a person would write them."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields, make_dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lrbench.checks import nearest
+from lrbench.cli.complete import complete_show
+from lrbench.cli.declarations import typed
+from lrbench.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lrbench.registry import Entry
+    from lrbench.tasks.base import Batch, Task
+
+HELP = (
+    "Print a few strings of a task, each with its answers below.\n\n"
+    "Nothing stands below a symbol where nothing is asked.\n\n"
+    "For example: lrbench show task=mod_arith length=11 count=2 task.modulus=7"
+)
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="KEY=VALUE",
+        help="task, length, count, seed, and the task's own such as task.modulus.",
+        show_default=False,
+        autocompletion=complete_show,
+    ),
+]
+
+LENGTH = 12  # where none is asked for
+LIMITS = {"length": 1000, "count": 100, "seed": 2**63 - 1}  # for reading; the oracle is quadratic
+LABELS = ("string", "answer")
+
+
+@dataclass
+class Request:
+    """What to show; the field `task`, added for the task that was named, has its settings."""
+
+    length: int | None = None
+    count: int = 3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for key, limit in LIMITS.items():
+            low, value = int(key != "seed"), getattr(self, key)
+            if isinstance(value, int) and not low <= value <= limit:
+                raise ValueError(f"{key} must be from {low} to {limit}, not {value}")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(help=HELP)(show)
+
+
+def show(words: Words = None) -> None:
+    """Print strings and answers."""
+    from lrbench.console import results
+    from lrbench.plugins import load_plugins
+    from lrbench.registry import TASKS
+
+    load_plugins()
+    values = pairs(words or [])
+    entry = TASKS.get(values.pop("task", "sum"))
+    request = requested(entry, values)
+    task: Task = entry.cls(request.task)
+    length = request.length or task.nearest_length(LENGTH)
+    batch = strings(task, length, request)
+    console = results()
+    _header(entry, request, length, console)
+    for symbols, answers in written(task, batch):
+        console.print()
+        for line in aligned(symbols, answers, console.width):
+            console.print(line, markup=False)
+
+
+def pairs(words: Sequence[str]) -> dict[str, str]:
+    """Return KEY=VALUE words as a dict, the last of equal keys; UserError for another word."""
+    for word in words:
+        if not word.partition("=")[0] or "=" not in word:
+            raise UserError(f"cannot read '{word}'\nwrite KEY=VALUE, such as task=sum length=12")
+    return dict(word.split("=", 1) for word in words)
+
+
+def requested(entry: Entry, values: dict[str, str]) -> Any:
+    """Return the checked Request of `values`, texts as typed, for one task.
+
+    Raises UserError for an unknown key, a wrong type or a value out of range.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    own = [f"task.{one.name}" for one in fields(entry.config) if one.name != "name"]
+    known = ["task", *LIMITS, *own]
+    schema: Any = make_dataclass(
+        "ShowRequest",
+        [("task", entry.config, field(default_factory=entry.config))],
+        bases=(Request,),
+    )
+    node = OmegaConf.structured(schema)
+    for key, value in values.items():
+        if key not in known:
+            raise UserError(
+                f"there is no setting '{key}'.{nearest(key, known)}\nthere are: {', '.join(known)}"
+            )
+        _set(node, key, value)
+    try:
+        return OmegaConf.to_object(node)
+    except OmegaConfBaseException as error:
+        raise UserError(str(error).partition("\n")[0]) from error
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+
+def _set(node: Any, key: str, value: str) -> None:
+    """Set one value in `node`, read as `lrbench train` reads it; UserError for another type."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        override = OverridesParser.create().parse_override(f"{key}={value}")
+        OmegaConf.update(node, key, override.value())
+    except (OmegaConfBaseException, HydraException) as error:
+        kinds = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false"}
+        kind = next((kinds[kind] for kind in kinds if f"converted to {kind}" in str(error)), "")
+        wanted = f"\nit must be {kind}" if kind else ""
+        raise UserError(f"{key} cannot be '{value}'{wanted}") from error
+
+
+def strings(task: Task, length: int, request: Request) -> Batch:
+    """Draw the strings; UserError for a length the task does not have."""
+    from lrbench.tasks.stream import Stream
+
+    stream = Stream.named(request.seed, "show", length)
+    return task.sample(stream, 0, request.count, length, "cpu")
+
+
+def written(task: Task, batch: Batch) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield each string's symbols and the oracle's answers, '' where nothing is asked.
+
+    Raises UserError where the oracle and the answers that models are trained on disagree.
+    """
+    from lrbench.tasks.base import IGNORE
+
+    for tokens, targets in zip(batch.tokens.tolist(), batch.targets.tolist(), strict=True):
+        answers = list(task.oracle(tokens))
+        if answers != targets:
+            raise UserError(
+                f"task {task.name} contradicts itself on {task.describe_string(tokens)}\n"
+                f"its oracle says {answers}\nits _answer says {targets}\n"
+                "one of the two is wrong: train nothing on it"
+            )
+        symbols = [task.vocabulary[token] for token in tokens]
+        yield symbols, ["" if one == IGNORE else task.class_names[one] for one in answers]
+
+
+def aligned(symbols: Sequence[str], answers: Sequence[str], width: int) -> Iterator[str]:
+    """Yield lines of at most `width` characters: symbols, and below each its answer."""
+    cell = max(map(len, (*symbols, *answers)))
+    margin = max(map(len, LABELS)) + 2
+    fit = max(1, (width - margin + 1) // (cell + 1))
+    for start in range(0, len(symbols), fit):
+        if start:
+            yield ""
+        for label, row in zip(LABELS, (symbols, answers), strict=True):
+            texts = (text.rjust(cell) for text in row[start : start + fit])
+            yield f"{label if not start else '':<{margin}}{' '.join(texts)}".rstrip()
+
+
+def _header(entry: Entry, request: Any, length: int, console: Console) -> None:
+    """Print what the task is, from where, and the settings as they are typed."""
+    about = " ".join((entry.cls.__doc__ or "").strip().partition("\n\n")[0].split())
+    for text in dict.fromkeys([f"{entry.name}: {entry.source}", about]):
+        for line in textwrap.wrap(text, console.width):
+            console.print(line, markup=False)
+    settings = {key: value for key, value in vars(request.task).items() if key != "name"}
+    own = [f"task.{key}={typed(value)}" for key, value in settings.items()]
+    rest = [f"length={length}", f"count={request.count}", f"seed={request.seed}"]
+    console.print(" ".join([f"task={entry.name}", *own, *rest]), markup=False)

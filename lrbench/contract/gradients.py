@@ -1,0 +1,85 @@
+"""The gradients of every mode are equal, and are the derivative of what the mixer computes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from lrbench.contract.comparison import Comparison
+from lrbench.contract.finding import Finding, not_applicable
+from lrbench.contract.passes import by_reference, gradients, loss, reference_name, trainable
+from lrbench.contract.subject import Context, Factory, finest, tolerance, ways, whole
+
+LENGTHS = (2, 7, 40)
+# Two sizes of step: a kink (of a ReLU, of a clipped norm) may lie within one of them.
+STEPS = (1e-6, 1e-7)
+ALLOWED = 1e-4
+
+
+def gradients_agree(make: Factory, context: Context) -> Finding:
+    """Compare d(loss)/d(inputs, parameters) of each mode with those through the step loop."""
+    dtype = finest(make)
+    mixer = make(dtype=dtype)
+    comparison = Comparison(tolerance(mixer, dtype))
+    for length in sorted({whole(length, mixer) for length in LENGTHS}):
+        u = context.inputs(length, dtype).requires_grad_()
+        leaves = [u, *trainable(mixer).values()]
+        expected = gradients(by_reference(mixer, u), leaves)
+        for mode in ways(mixer):
+            found = gradients(mixer(u, None, mode), leaves)
+            comparison.add(f"{mode or 'default mode'}, T={length}", found, expected)
+    return comparison.finding("gradients", f"every mode against {reference_name(mixer)}")
+
+
+def gradients_are_derivatives(make: Factory, context: Context) -> Finding:
+    """Compare the slope along a random direction of each leaf with a finite difference.
+
+    A mixer whose backward is meant to differ (a straight-through estimator, say) declares
+    `exact_gradient = False`.
+    """
+    name, dtype = "derivative", finest(make)
+    mixer = make(dtype=dtype)
+    if not getattr(mixer, "exact_gradient", True):
+        return not_applicable(name, "declares exact_gradient = False")
+    if dtype != torch.float64:
+        return not_applicable(name, "finite differences need float64, which is not declared")
+    u = context.inputs(whole(7, mixer), dtype).requires_grad_()
+    leaves = {"inputs": u, **trainable(mixer)}
+    slopes = dict(zip(leaves, gradients(mixer(u), list(leaves.values())), strict=True))
+    sizes = {leaf: float(slope.norm()) for leaf, slope in slopes.items()}
+    least = max(1e-2 * max(sizes.values()), 1e-12)
+    errors = {
+        leaf: _error(lambda: loss(mixer(u)), leaves[leaf], slopes[leaf]) / max(sizes[leaf], least)
+        for leaf in leaves
+    }
+    worst = max(errors, key=lambda leaf: math.inf if math.isnan(errors[leaf]) else errors[leaf])
+    return Finding(
+        name,
+        errors[worst] <= ALLOWED,
+        f"{len(leaves)} leaves against finite differences: largest error {errors[worst]:.1e}"
+        f" at {worst}; allowed {ALLOWED:g}",
+    )
+
+
+@torch.no_grad()
+def _error(value: Callable[[], Tensor], leaf: Tensor, slope: Tensor) -> float:
+    """Return |slope along a direction - (f(x + e d) - f(x - e d)) / 2 e| for the better step."""
+    direction = torch.randn(leaf.shape, generator=torch.Generator().manual_seed(1)).to(leaf)
+    expected = float((slope.conj() * direction).real.sum())
+    return min(abs(_quotient(value, leaf, direction, step) - expected) for step in STEPS)
+
+
+def _quotient(value: Callable[[], Tensor], leaf: Tensor, direction: Tensor, step: float) -> float:
+    kept = leaf.clone()
+    ahead = float(_moved(leaf, kept + step * direction, value))
+    behind = float(_moved(leaf, kept - step * direction, value))
+    leaf.copy_(kept)
+    return (ahead - behind) / (2 * step)
+
+
+def _moved(leaf: Tensor, to: Tensor, value: Callable[[], Tensor]) -> Tensor:
+    leaf.copy_(to)
+    return value()

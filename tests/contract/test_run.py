@@ -1,0 +1,130 @@
+"""The contract tells good mixers from broken ones, and says which part is broken."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from lrbench.contract import CHECKS, run_contract
+from lrbench.errors import UserError
+from lrbench.registry import MIXERS
+
+from . import broken
+from .conftest import Examine
+
+
+def failed(findings: dict) -> set[str]:
+    return {name for name, finding in findings.items() if finding.passed is False}
+
+
+@pytest.mark.parametrize("name", [n for n in MIXERS.names() if MIXERS.get(n).builtin])
+def test_every_built_in_mixer_passes(name: str) -> None:
+    findings = run_contract(name)
+    assert [str(finding) for finding in findings if finding.passed is False] == []
+    assert [finding.name for finding in findings] == ["build", *CHECKS]
+
+
+@pytest.mark.parametrize("cls", [broken.Leaky, broken.Gated, broken.DiagonalLeaky])
+def test_a_good_mixer_passes(examine: Examine, cls: type) -> None:
+    findings = examine(cls)
+    assert failed(findings) == set()
+    assert findings["symbols"].passed is (True if cls is broken.DiagonalLeaky else None)
+
+
+BROKEN = {
+    broken.PeeksAhead: {"modes", "modes, single", "split", "gradients", "causality"},
+    broken.MixesStrings: {"strings apart"},
+    broken.Remembers: {"state size"},
+    broken.WrongStateSize: {"state size"},
+    broken.IgnoresState: {"modes", "modes, single", "split", "gradients"},
+    broken.ModesDisagree: {"modes", "gradients"},
+    broken.CoarseInSingle: {"modes, single"},
+    broken.WrongGradientInOneMode: {"gradients"},
+    broken.WrongGradientInEveryMode: {"derivative"},
+    broken.GradientNotANumber: {"gradients", "derivative", "finite", "vmap"},
+    broken.WrongDtype: {"shape, dtype", "derivative"},  # it rounds to float32 as well
+    broken.Unseeded: {"determinism"},
+    broken.HidesATensor: {"checkpoint"},
+    broken.LooksAtValues: {"vmap"},
+    broken.WrongTable: {"symbols"},
+}
+
+
+@pytest.mark.parametrize("cls", BROKEN, ids=lambda cls: cls.__name__)
+def test_a_broken_mixer_fails_the_right_checks(examine: Examine, cls: type) -> None:
+    findings = examine(cls)
+    assert failed(findings) == BROKEN[cls], "\n".join(map(str, findings.values()))
+
+
+def test_nan_in_the_output_is_found(examine: Examine) -> None:
+    findings = examine(broken.NotANumber)
+    assert {"finite", "modes", "split", "gradients", "checkpoint"} <= failed(findings)
+    assert "the output is not finite in float32" in findings["finite"].detail
+
+
+def test_growth_is_told_and_overflow_fails(examine: Examine) -> None:
+    calm = examine(broken.Leaky)["growth"]
+    assert calm.passed and "after 100, " in calm.detail and "after 1,000 random" in calm.detail
+    growing = examine(broken.Leaky, ("model.mixer.keep=1.01",))["growth"]
+    assert growing.passed and "e+0" in growing.detail
+    overflowing = examine(broken.Leaky, ("model.mixer.keep=1.5",))["growth"]
+    assert overflowing.passed is False and "not finite 300 positions in" in overflowing.detail
+
+
+def test_what_a_mixer_raises_is_a_failure_of_the_check(examine: Examine) -> None:
+    findings = examine(broken.Raises)
+    # these two look at other things than forward
+    assert failed(findings) == set(CHECKS) - {"symbols", "cuda"}
+    assert findings["modes"].detail == "raised RuntimeError: no such luck"
+    assert 'raise RuntimeError("no such luck' in findings["modes"].trace
+
+
+def test_a_mixer_that_cannot_be_built_is_one_failure(examine: Examine) -> None:
+    findings = examine(broken.CannotBeBuilt)
+    assert list(findings) == ["build"]
+    assert findings["build"].detail == "raised ValueError: not enough values to unpack"
+    assert findings["build"].trace
+
+
+def test_a_layer_that_is_no_mixer_is_one_failure(examine: Examine) -> None:
+    findings = examine(broken.NoMixer)
+    assert list(findings) == ["build"]
+    assert "NoMixer is not a subclass of lrbench.mixers.base.Mixer" in findings["build"].detail
+
+
+def test_what_a_mixer_declares_is_respected(examine: Examine) -> None:
+    findings = examine(broken.InPairs)
+    assert failed(findings) == set()
+    assert "against mode loop in float32" in findings["modes"].detail
+    for name in ("modes, single", "derivative"):
+        assert findings[name].passed is None, str(findings[name])
+    assert examine(broken.SaysNoVmap)["vmap"].passed is None
+    straight = examine(broken.StraightThrough)
+    assert failed(straight) == set() and straight["derivative"].passed is None
+
+
+def test_complex_parameters_are_refused(examine: Examine) -> None:
+    with pytest.raises(UserError, match="'angle' is complex"):
+        examine(broken.ComplexParameter)
+
+
+def test_no_device_is_said(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    finding = examine(broken.Leaky)["cuda"]
+    assert (finding.passed, finding.detail) == (None, "no CUDA device here")
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("cls", [broken.Leaky, broken.DiagonalLeaky])
+def test_cuda_is_compared(examine: Examine, cls: type) -> None:
+    finding = examine(cls)["cuda"]
+    assert finding.passed is True, finding.detail
+
+
+def test_findings_are_told_as_they_are_made(examine: Examine) -> None:
+    told: list[str] = []
+    findings = examine(broken.CannotBeBuilt, tell=lambda finding: told.append(finding.name))
+    assert told == list(findings) == ["build"]
+    told.clear()
+    findings = examine(broken.Leaky, tell=lambda finding: told.append(finding.name))
+    assert told == list(findings) == ["build", *CHECKS]

@@ -1,0 +1,98 @@
+"""The loop: looks when due, endings, groups in step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lrbench.config import Config
+from lrbench.training import loop
+from lrbench.training.loop import train_group
+from lrbench.training.trial import Trial
+
+Make = Callable[..., Config]
+
+
+class Diary:
+    """A watcher that writes everything down."""
+
+    def __init__(self) -> None:
+        self.losses: list[tuple[int, int]] = []
+        self.looks: list[tuple[int, int]] = []
+        self.updates: list[tuple[int, int]] = []
+
+    def logged(self, trial: Trial, loss: float) -> None:
+        self.losses.append((trial.seed, trial.step))
+
+    def looked(self, trial: Trial, look: dict[str, Any], believed: list[str]) -> None:
+        assert look["step"] == trial.step
+        self.looks.append((trial.seed, trial.step))
+
+    def updated(self, trial: Trial) -> None:
+        self.updates.append((trial.seed, trial.step))
+
+    def check(self) -> None:
+        pass
+
+
+def test_looks_come_when_due_and_at_the_end(tiny: Make) -> None:
+    trial, diary = Trial(tiny(), 0), Diary()
+    train_group([trial], diary)
+    assert diary.looks == [(0, 4), (0, 8), (0, 10)]
+    assert trial.stopped == "budget"
+    assert trial.rules.steps()["last"] == 10
+
+
+def test_a_group_keeps_in_step_and_waits_for_one_behind(tiny: Make) -> None:
+    ahead, behind, diary = Trial(tiny(), 0), Trial(tiny(), 1), Diary()
+    for _ in range(2):
+        ahead.update()
+    train_group([ahead, behind], diary)
+    assert diary.updates[:4] == [(1, 1), (1, 2), (0, 3), (1, 3)]
+    assert ahead.step == behind.step == 10
+
+
+def test_each_of_a_group_equals_a_single_run(tiny: Make) -> None:
+    group = [Trial(tiny(), seed) for seed in (0, 1)]
+    train_group(group, Diary())
+    for member in group:
+        alone = Trial(tiny(), member.seed)
+        train_group([alone], Diary())
+        pairs = zip(member.model.parameters(), alone.model.parameters(), strict=True)
+        assert all(bool((a == b).all()) for a, b in pairs)
+        assert without_time(member) == without_time(alone)
+
+
+def without_time(trial: Trial) -> dict[str, dict[str, Any]]:
+    return {
+        rule: {key: value for key, value in look.items() if key != "seconds"}
+        for rule, look in trial.rules.kept.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("stop", "ended", "step"), [("perfect", "perfect", 4), ("never", "budget", 10)]
+)
+def test_a_perfect_look_ends_a_run_unless_told_not_to(
+    tiny: Make, monkeypatch: pytest.MonkeyPatch, stop: str, ended: str, step: int
+) -> None:
+    real = loop.take_look
+
+    def perfect(trial: Trial, check: Any) -> dict[str, Any]:
+        return {**real(trial, check), "test_accuracy": 1.0}
+
+    monkeypatch.setattr(loop, "take_look", perfect)
+    trial = Trial(tiny(f"protocol.stop={stop}"), 0)
+    train_group([trial], Diary())
+    assert (trial.stopped, trial.step) == (ended, step)
+    assert trial.perfect_look is not None
+    assert trial.perfect_look["step"] == 4
+
+
+def test_divergence_ends_a_run(tiny: Make) -> None:
+    trial = Trial(tiny("optim.lr=1e38"), 0)
+    train_group([trial], Diary())
+    assert trial.stopped == "diverged"
+    assert trial.step <= 10

@@ -1,0 +1,63 @@
+"""Scores do not depend on how the strings are cut up, and count what they should."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from lrbench.config import Config
+from lrbench.training import scoring
+from lrbench.training.scoring import score
+from lrbench.training.trial import Trial
+
+
+@pytest.fixture
+def trial(tiny: Callable[..., Config]) -> Trial:
+    return Trial(tiny(), seed=0)
+
+
+def test_equals_one_whole_forward_pass(trial: Trial) -> None:
+    stream = trial.stream("test")
+    result = score(trial.model, trial.task, stream, 9, 50, "cpu", with_loss=True)
+    batch = trial.task.sample(stream, 0, 50, 9, "cpu")
+    with torch.no_grad():
+        logits, _ = trial.model(batch.tokens)
+    right = (logits[:, -1].argmax(-1) == batch.targets[:, -1]).sum()
+    assert result.correct == int(right)
+    assert result.accuracy == int(right) / 50
+    loss = cross_entropy(logits.flatten(0, 1), batch.targets.flatten())
+    assert result.loss == pytest.approx(float(loss), rel=1e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 50])
+@pytest.mark.parametrize("symbols", [1, 20, 10_000])
+def test_cutting_changes_nothing(
+    trial: Trial, rows: int, symbols: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = score(trial.model, trial.task, trial.stream("test"), 9, 50, "cpu")
+    monkeypatch.setattr(scoring, "SYMBOLS", symbols)
+    parts = score(trial.model, trial.task, trial.stream("test"), 9, 50, "cpu", rows=rows)
+    assert parts.correct == whole.correct
+
+
+class Overflowing(nn.Module):
+    """Answers NaN everywhere."""
+
+    def forward(self, tokens: Tensor, state: object, read: str = "all") -> tuple[Tensor, None]:
+        return torch.full((len(tokens), 5), torch.nan), None
+
+
+def test_a_state_that_overflowed_is_wrong(trial: Trial) -> None:
+    assert score(Overflowing(), trial.task, trial.stream("test"), 9, 50, "cpu").correct == 0
+
+
+def test_check_is_asked_between_pieces(trial: Trial) -> None:
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        score(trial.model, trial.task, trial.stream("test"), 9, 50, "cpu", check=stop)
