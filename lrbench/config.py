@@ -92,6 +92,7 @@ class OptimConfig:
     warmup: int = 0
     schedule: str = "constant"
     betas: list[float] = field(default_factory=lambda: [0.9, 0.999])
+    label_smoothing: float = 0.0
 
     def __post_init__(self) -> None:
         one_of("optim.name", self.name, OPTIMISERS)
@@ -99,6 +100,9 @@ class OptimConfig:
         _check_positive("optim.lr", self.lr)
         _check_positive("optim.clip", self.clip)
         at_least("optim.weight_decay", self.weight_decay, 0)
+        smoothing = self.label_smoothing
+        if isinstance(smoothing, float) and not 0 <= smoothing < 1:
+            raise ValueError(f"optim.label_smoothing must be in [0, 1), not {smoothing}")
         at_least("optim.warmup", self.warmup, 0)
         betas = self.betas
         if isinstance(betas, list) and not (len(betas) == 2 and all(0 <= b < 1 for b in betas)):

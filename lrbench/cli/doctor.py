@@ -63,19 +63,20 @@ def doctor(
 ) -> None:
     """Print the findings; exit 1 if one of them is in the way of training."""
     from lrbench.console import results
+    from lrbench.report.display import say
 
     console = results()
     wrong = []
     for finding in findings(runs):
         mark = "  <- !" if finding.fix else ""
-        console.print(f"{finding.name:<22} {finding.text}{mark}", markup=False)
+        say(console, f"{finding.name:<22} {finding.text}{mark}")
         wrong += [finding] if finding.fix else []
     if wrong:
         raise UserError(
             "training cannot run here:\n"
             + "\n".join(f"{finding.name}: {finding.fix.removeprefix(': ')}" for finding in wrong)
         )
-    console.print("training can run", markup=False)
+    say(console, "training can run")
 
 
 def findings(runs: Path) -> Iterator[Finding]:

@@ -52,8 +52,9 @@ def lines(entries: list[Entry]) -> Iterator[str]:
 def _print(*registries: Registry) -> None:
     from lrbench.console import results
     from lrbench.plugins import load_plugins
+    from lrbench.report.display import say
 
     load_plugins()
     entries = [registry.get(name) for registry in registries for name in registry.names()]
     for line in lines(sorted(entries, key=lambda entry: entry.name)):
-        results().print(line, markup=False)
+        say(results(), line)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lrbench.errors import UserError
+from lrbench.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from lrbench.report.collect import Collection
@@ -20,12 +19,7 @@ HELP = (
     "For example: lrbench report --runs outputs/sum --format csv --output runs.csv"
 )
 
-
-class Format(StrEnum):
-    """What a report may be written as."""
-
-    MARKDOWN = "markdown"
-    CSV = "csv"
+FORMATS = ("markdown", "csv")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -36,13 +30,20 @@ def add_to(app: typer.Typer) -> None:
 def report(
     runs: Annotated[Path, typer.Option(metavar="DIR", help="Folder of runs.")] = Path("outputs"),
     format: Annotated[
-        Format, typer.Option(help="Tables to read, or every number, a row each.")
-    ] = Format.MARKDOWN,
+        str,
+        typer.Option(
+            metavar="|".join(FORMATS),
+            help="Tables to read, or every number, a row each.",
+            autocompletion=lambda: list(FORMATS),
+        ),
+    ] = FORMATS[0],
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write here instead of to stdout.")
     ] = None,
 ) -> None:
     """Print or write the report."""
+    if format not in FORMATS:
+        raise unknown("format", format, FORMATS, exit_code=2)
     from lrbench.console import messages, results
     from lrbench.report.collect import collect
     from lrbench.report.display import plain
@@ -50,8 +51,8 @@ def report(
 
     collection = collect(runs)
     _refuse_nothing(collection, runs)
-    text = render(collection, format.value)
-    if format is Format.CSV:
+    text = render(collection, format)
+    if format == "csv":
         _name_problems(collection)
     if output is None:
         typer.echo(plain(results(), text), nl=False)

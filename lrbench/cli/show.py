@@ -66,6 +66,7 @@ def show(words: Words = None) -> None:
     from lrbench.console import results
     from lrbench.plugins import load_plugins
     from lrbench.registry import TASKS
+    from lrbench.report.display import say
 
     load_plugins()
     values = pairs(words or [])
@@ -73,13 +74,13 @@ def show(words: Words = None) -> None:
     request = requested(entry, values)
     task: Task = entry.cls(request.task)
     length = request.length or task.nearest_length(LENGTH)
-    batch = strings(task, length, request)
+    shown = list(written(task, strings(task, length, request)))  # a mistake shows before any line
     console = results()
     _header(entry, request, length, console)
-    for symbols, answers in written(task, batch):
+    for symbols, answers in shown:
         console.print()
         for line in aligned(symbols, answers, console.width):
-            console.print(line, markup=False)
+            say(console, line)
 
 
 def pairs(words: Sequence[str]) -> dict[str, str]:
@@ -179,11 +180,13 @@ def aligned(symbols: Sequence[str], answers: Sequence[str], width: int) -> Itera
 
 def _header(entry: Entry, request: Any, length: int, console: Console) -> None:
     """Print what the task is, from where, and the settings as they are typed."""
+    from lrbench.report.display import say
+
     about = " ".join((entry.cls.__doc__ or "").strip().partition("\n\n")[0].split())
     for text in dict.fromkeys([f"{entry.name}: {entry.source}", about]):
         for line in textwrap.wrap(text, console.width):
-            console.print(line, markup=False)
+            say(console, line)
     settings = {key: value for key, value in vars(request.task).items() if key != "name"}
     own = [f"task.{key}={typed(value)}" for key, value in settings.items()]
     rest = [f"length={length}", f"count={request.count}", f"seed={request.seed}"]
-    console.print(" ".join([f"task={entry.name}", *own, *rest]), markup=False)
+    say(console, " ".join([f"task={entry.name}", *own, *rest]))

@@ -30,12 +30,13 @@ def train(words: Words = None) -> None:
     """Train one cell."""
     from lrbench.cli.compose import run_hydra
     from lrbench.config import Config
-    from lrbench.runs.job import run_cell
-    from lrbench.runs.outcome import report_outcomes
 
     exit_codes: list[int] = []
 
     def job(config: Config) -> None:
+        from lrbench.runs.job import run_cell
+        from lrbench.runs.outcome import report_outcomes
+
         exit_codes.append(report_outcomes(run_cell(config)))
 
     run_hydra(list(words or []), job)

@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from lrbench.contract.comparison import Comparison
 from lrbench.contract.finding import Finding, not_applicable
@@ -20,28 +21,29 @@ def cuda_equals_cpu(make: Factory, context: Context) -> Finding:
     """Compare outputs, states and gradients in every mode, and by symbols if it takes them."""
     if not torch.cuda.is_available():
         return not_applicable("cuda", "no CUDA device here")
-    dtype = finest(make)
-    mixer = make(dtype=dtype)
-    moved = copy.deepcopy(mixer).to("cuda")
-    comparison = Comparison(tolerance(mixer, dtype), 1e-30 if dtype == torch.float64 else 1.0)
-    for mode in ways(mixer):
-        where = mode or "default mode"
-        comparison.add(where, _pass(moved, context, mode), _pass(mixer, context, mode))
-    if mixer.takes_symbols:
-        comparison.add("symbols", _by_symbols(moved, context), _by_symbols(mixer, context))
+    comparison = compare_devices(make, context, torch.device("cuda"))
     return comparison.finding("cuda", f"{torch.cuda.get_device_name()} against the CPU")
 
 
-def _pass(mixer: Mixer, context: Context, mode: str | None) -> Any:
-    like = next(mixer.parameters(), torch.zeros(()))
-    u = context.inputs(whole(LENGTH, mixer), like.dtype).to(like.device).requires_grad_()
-    result = mixer(u, None, mode)
+def compare_devices(make: Factory, context: Context, device: torch.device) -> Comparison:
+    """Run one mixer on the CPU and its copy on `device`, on the same inputs."""
+    dtype = finest(make)
+    mixer = make(dtype=dtype)
+    moved = copy.deepcopy(mixer).to(device)
+    comparison = Comparison(tolerance(mixer, dtype), 1e-30 if dtype == torch.float64 else 1.0)
+    u = context.inputs(whole(LENGTH, mixer), dtype)
+    for mode in ways(mixer):
+        found, expected = _run(moved, u.to(device), mode), _run(mixer, u, mode)
+        comparison.add(mode or "default mode", found, expected)
+    if mixer.takes_symbols:
+        table, index = context.table(dtype), context.index(u.shape[1])
+        found = _run(moved, table.to(device), None, index=index.to(device))
+        comparison.add("symbols", found, _run(mixer, table, None, index=index))
+    return comparison
+
+
+def _run(mixer: Mixer, u: Tensor, mode: str | None, **words: Tensor) -> Any:
+    """Return the result and the gradients of inputs and parameters."""
+    u = u.detach().clone().requires_grad_()
+    result = mixer(u, None, mode, **words)
     return result, gradients(result, [u, *trainable(mixer).values()])
-
-
-def _by_symbols(mixer: Mixer, context: Context) -> Any:
-    like = next(mixer.parameters(), torch.zeros(()))
-    table = context.table(like.dtype).to(like.device).requires_grad_()
-    index = context.index(whole(LENGTH, mixer)).to(like.device)
-    result = mixer(table, None, None, index=index)
-    return result, gradients(result, [table, *trainable(mixer).values()])

@@ -44,7 +44,7 @@ class Cell:
         return [self.config.seed + i for i in range(self.config.trials)]
 
     def open(self) -> None:
-        """Make the folder and its config.json and environment.json.
+        """Make the folder and its config.json.
 
         Raises UserError if a config.json that was edited by hand is already there.
         """
@@ -55,18 +55,17 @@ class Cell:
                 f"output_dir '{self.config.output_dir}' cannot be written: {error.strerror}\n"
                 "choose another with output_dir=FOLDER"
             ) from error
-        self._agree()
-        files.write_json(self.folder / "config.json", self.settings)
+        path = self.folder / "config.json"
+        try:
+            self._agree(path, files.read_json(path))
+        except UnreadableFile:  # not there yet, or half a file from a crash of the machine
+            files.write_json(path, self.settings)
+
+    def describe_environment(self) -> None:
+        """Write environment.json: what trains here now."""
         files.write_json(self.folder / "environment.json", environment())
 
-    def _agree(self) -> None:
-        path = self.folder / "config.json"
-        if not path.exists():
-            return
-        try:
-            written = files.read_json(path)
-        except UnreadableFile:
-            return  # half a file from a crash of the machine: it is written again
+    def _agree(self, path: Path, written: dict[str, Any]) -> None:
         differing = differing_keys(relevant(written), relevant(self.settings))
         if differing:
             raise UserError(
@@ -83,7 +82,10 @@ def versions_of(config: Config) -> dict[str, Any]:
         "model": MIXERS.get(config.model.name),
         "backbone": BACKBONES.get(config.model.backbone.name),  # type: ignore[attr-defined]
     }
-    versions: dict[str, Any] = {kind: entry.cls.version for kind, entry in entries.items()}
+    versions: dict[str, Any] = {
+        kind: entry.cls.version  # type: ignore[attr-defined]
+        for kind, entry in entries.items()
+    }
     versions["protocol"] = PROTOCOL_VERSIONS[config.protocol.name]
     used = {entry.module for entry in entries.values() if not entry.builtin}
     plugins = {m.__name__: m for m in load_plugins().values()}

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from lrbench.config import config_from
-from lrbench.errors import UserError, unknown
+from lrbench.errors import Interrupted, UserError, unknown
+from lrbench.report.schema import result_complaint
 from lrbench.runs import checkpoints, files
 from lrbench.runs.files import UnreadableFile
 from lrbench.runs.memory import PeakMemory
@@ -41,7 +42,12 @@ def evaluate_run(
     config = config_from(result["config"])
     torch.set_num_threads(config.threads)
     trial = Trial(config, result["seed"], device)
-    trial.model.load_state_dict(weights)
+    try:
+        trial.model.load_state_dict(weights)
+    except (RuntimeError, TypeError) as error:
+        raise UserError(
+            f"{folder}: the '{which}' checkpoint is not of the model that result.json names"
+        ) from error
     wanted = _parse_lengths(lengths, [config.protocol.train_length, *config.protocol.test_lengths])
     for length in wanted:
         if not trial.task.valid_length(length):
@@ -59,13 +65,16 @@ def _read(folder: Path, which: str) -> tuple[dict[str, Any], dict[str, Any]]:
     path = folder / "result.json"
     try:
         result = files.read_json(path)
+        complaint = result_complaint(result)
+        if complaint:
+            raise UnreadableFile(path, complaint)
         state = checkpoints.load(folder / "checkpoints" / f"{which}.pt")
-        return result, state["model"]
     except UnreadableFile as error:
         raise UserError(
             f"{folder} is not a finished run with a '{which}' checkpoint: {error}\n"
             "name the folder that holds result.json, such as outputs/sum/blockdiag/fan2024/.../s0"
         ) from error
+    return result, state.get("model", {})
 
 
 def _parse_lengths(text: str, default: Iterable[int]) -> list[int]:
@@ -86,7 +95,7 @@ def _row(trial: Trial, length: int, strings: int, which: str, stop: StopRequest)
 
     def check() -> None:
         if stop.requested:
-            raise KeyboardInterrupt
+            raise Interrupted(f"{stop.name}: stopped; no evaluation was written")
 
     with PeakMemory(trial.device) as peak:
         result = score(trial.model, trial.task, stream, length, strings, trial.device, check=check)

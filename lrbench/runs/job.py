@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import traceback
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,28 +21,42 @@ from lrbench.runs.result import assemble
 from lrbench.runs.run import Run
 from lrbench.runs.signals import StopRequest
 from lrbench.runs.validate import validated
-from lrbench.runs.watch import GroupWatch
+from lrbench.runs.watch import GroupWatch, LeaseLost
 from lrbench.training.final import chance_levels, final_tests
 from lrbench.training.loop import train_group
 from lrbench.training.trial import Trial
+
+CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
 
 
 def run_cell(config: Config) -> list[Outcome]:
     """Train and examine every trial of a cell that has no result yet.
 
-    Raises UserError for a configuration that cannot run, before anything is written, and
-    Interrupted on SIGTERM or Ctrl-C, with everything on disk that resuming needs.
+    Raises UserError for a configuration that cannot run, before anything is written, and for a
+    folder that cannot be written; Interrupted on SIGTERM or Ctrl-C, with everything on disk that
+    resuming needs.
     """
     device = validated(config)
     torch.set_num_threads(config.threads)
     cell = Cell.of(config)
+    try:
+        outcomes = _run(cell, device)
+    except OSError as error:
+        if error.errno in CANNOT_WRITE:
+            raise UserError(_cannot_write(error, cell.folder)) from error
+        raise
+    return sorted(outcomes, key=lambda outcome: outcome.seed)
+
+
+def _run(cell: Cell, device: torch.device) -> list[Outcome]:
     cell.open()
     with StopRequest() as stop, ExitStack() as stack:
         outcomes, runs, leases = _claim(cell, stop, stack)
         if runs:
-            trials = [Trial(config, seed, device) for seed in runs]
+            cell.describe_environment()
+            trials = [Trial(cell.config, seed, device) for seed in runs]
             outcomes += _train(trials, runs, leases, stop)
-    return sorted(outcomes, key=lambda outcome: outcome.seed)
+    return outcomes
 
 
 def _claim(
@@ -53,55 +68,65 @@ def _claim(
     leases: dict[int, Lease] = {}
     for seed in cell.seeds:
         run = Run(cell, seed, fresh=cell.config.force)
-        if not cell.config.force and run.final_folder.exists():
-            result = run.result()
-            if result is not None:
-                outcomes.append(Outcome(seed, run.final_folder, "skipped", result))
+        result = None if run.fresh or run.swap_was_cut_off else run.result()
+        if result is None:
+            lease = stack.enter_context(_lease(run, stop))
+            swapped = run.open()
+            # whoever held the lease before may have done the work, or all of it but a rename
+            result = run.result() if swapped or not run.fresh else None
+            if result is None:
+                runs[seed], leases[seed] = run, lease
                 continue
-        run.open()
-        lease = Lease(run.folder, on_wait=messages().print, stop=lambda: stop.requested)
-        stack.enter_context(lease)
-        result = run.result() if lease.how != "free" and not run.fresh else None
-        if result is not None:  # whoever held the lease has done the work
-            outcomes.append(Outcome(seed, run.final_folder, "skipped", result))
-            continue
-        runs[seed], leases[seed] = run, lease
+            lease.release()
+        outcomes.append(Outcome(seed, run.final_folder, "skipped", result))
     return outcomes, runs, leases
+
+
+def _lease(run: Run, stop: StopRequest) -> Lease:
+    def tell(text: str) -> None:
+        messages().print(text, markup=False)
+
+    run.lease_folder.mkdir(parents=True, exist_ok=True)
+    return Lease(run.lease_folder, on_wait=tell, stop=lambda: stop.requested, name=run.final_folder)
 
 
 def _train(
     trials: list[Trial], runs: dict[int, Run], leases: dict[int, Lease], stop: StopRequest
 ) -> list[Outcome]:
     """Train a group from its checkpoints to its results."""
-    outcomes = []
     try:
         for trial in trials:
             if runs[trial.seed].restore(trial):
                 messages().print(f"seed {trial.seed}: going on from update {trial.step:,}")
         with Display(trials) as display:
-            watch = GroupWatch(runs, leases, stop, display)
+            watch = GroupWatch(trials, runs, leases, stop, display)
             train_group(trials, watch)
-        for trial in trials:
-            outcomes.append(_finish(trial, runs[trial.seed], watch))
-            leases[trial.seed].release()
-    except (Interrupted, KeyboardInterrupt):
+    except (Interrupted, LeaseLost):
         raise
     except Exception as error:
-        done = {outcome.seed for outcome in outcomes}
-        outcomes += [_failed(t, runs[t.seed], error) for t in trials if t.seed not in done]
-    return outcomes
+        return [_failed(trial, runs[trial.seed], error) for trial in trials]
+    return [_finish(trial, runs[trial.seed], watch) for trial in trials]
 
 
 def _finish(trial: Trial, run: Run, watch: GroupWatch) -> Outcome:
     """Examine a trained trial and write its result."""
+    try:
+        result = _examine(trial, run, watch)
+        watch.finished(trial, result)
+    except (Interrupted, LeaseLost):
+        raise
+    except Exception as error:
+        return _failed(trial, run, error)
+    return Outcome(trial.seed, run.final_folder, result["status"], result)
+
+
+def _examine(trial: Trial, run: Run, watch: GroupWatch) -> dict[str, Any]:
     if trial.stopped == "diverged":
         messages().print(f"seed {trial.seed}: diverged by update {trial.step:,}")
     messages().print(f"seed {trial.seed}: examining on fresh strings")
     rows, horizons = final_tests(trial, run.kept, watch.check)
     baselines, guessing = chance_levels(trial, watch.check)
-    result: dict[str, Any] = assemble(run.cell, trial, rows, horizons, baselines, guessing)
-    run.finish(result)
-    return Outcome(trial.seed, run.final_folder, result["status"], result)
+    return assemble(run.cell, trial, rows, horizons, baselines, guessing)
 
 
 def _failed(trial: Trial, run: Run, error: Exception) -> Outcome:
@@ -122,14 +147,18 @@ def _failed(trial: Trial, run: Run, error: Exception) -> Outcome:
 def _known_cause(error: Exception, run: Run) -> str | None:
     if isinstance(error, UserError):
         return str(error)
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return (
-            f"{run.folder}: {error.strerror}\n"
-            "nothing that was kept is lost; make room and run the same command again"
-        )
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "alloc" in str(error):
+    if isinstance(error, OSError) and error.errno in CANNOT_WRITE:
+        return _cannot_write(error, run.folder)
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "DefaultCPUAlloc" in str(error):
         return (
             f"out of memory: {str(error).splitlines()[0] if str(error) else 'MemoryError'}\n"
             "make protocol.batch_size, model.width or model.layers smaller"
         )
     return None
+
+
+def _cannot_write(error: OSError, folder: Path) -> str:
+    return (
+        f"{folder} cannot be written to: {error.strerror}\n"
+        "nothing that was kept is lost; mend that and run the same command again"
+    )

@@ -40,7 +40,7 @@ _reserving = threading.Lock()
 
 
 class Lease:
-    """Exclusive right to train the run in `folder`; a context manager.
+    """Exclusive right to train the run in `folder`, called `name` in messages; a context manager.
 
     Look at what is on disk after `acquire`, even if it says 'free': another process may have
     finished the run and gone a moment before. A training loop polls `lost` and calls `verify`
@@ -55,10 +55,12 @@ class Lease:
         beat: float = 5.0,
         on_wait: Callable[[str], None] = lambda message: None,
         stop: Callable[[], bool] = lambda: False,
+        name: str | Path = "",
     ) -> None:
         if not 0 < beat < expiry:
             raise ValueError(f"need 0 < beat < expiry, not beat={beat}, expiry={expiry}")
         self.folder = Path(folder)
+        self.name = str(name or folder)
         self.expiry, self.beat = expiry, beat
         self.lost = False
         self.how: Got | None = None
@@ -135,13 +137,13 @@ class Lease:
             if seen is None:
                 return "waited" if waited else "free"
             if reason is not None:
-                self._on_wait(f"taking over {self.folder}: {reason}")
+                self._on_wait(f"taking over {self.name}: {reason}")
                 return "taken over"
             if not waited:
                 waited = True
-                self._on_wait(f"waiting for {self.folder}: {seen.owner} is training it")
+                self._on_wait(f"waiting for {self.name}: {seen.owner} is training it")
             if self._stop():
-                raise Interrupted(f"stopped while waiting for {self.folder}")
+                raise Interrupted(f"stopped while waiting for {self.name}")
             time.sleep(min(1.0, self.beat / 5))
 
     def _attempt(self, watch: Watch) -> tuple[Sighting | None, str | None]:

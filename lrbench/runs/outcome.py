@@ -27,9 +27,9 @@ def report_outcomes(outcomes: list[Outcome]) -> int:
     """Print every outcome, results on stdout; return the exit code, 1 if a run failed."""
     for outcome in outcomes:
         if outcome.status == "skipped":
+            status = (outcome.result or {}).get("status")
             messages().print(
-                f"seed {outcome.seed}: already {(outcome.result or {}).get('status')}, nothing to do"
-                " (force=true trains it again)"
+                f"seed {outcome.seed}: already {status}, nothing to do (force=true trains it again)"
             )
         if outcome.result is not None:
             run_summary(outcome.result, outcome.folder, results())

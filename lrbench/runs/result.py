@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from lrbench.report.schema import SCHEMA
 from lrbench.runs.cell import Cell
-from lrbench.runs.run import SCHEMA
 from lrbench.training.trial import Trial
 
 

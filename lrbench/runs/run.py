@@ -2,11 +2,13 @@
 
 Order of writing at a look: step-N.pt, then the copies the rules keep (best.pt, ...). A checkpoint
 names the looks its rules believe, so whichever of these writes a crash prevents, the newest valid
-step file can restore the others: a rule that believes update N is that very file.
+step file can restore the others: a rule that believes update N is that very file. The other way
+round last.pt, the copy of the newest look, stands in for a damaged step file.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 import traceback
@@ -14,12 +16,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from lrbench.report.schema import SCHEMA, result_complaint
 from lrbench.runs import checkpoints, files
 from lrbench.runs.cell import Cell
 from lrbench.runs.files import UnreadableFile
 from lrbench.training.trial import Trial
-
-SCHEMA = 1
 
 
 class Run:
@@ -31,40 +32,35 @@ class Run:
         self.folder = cell.folder / f"s{seed}.new" if fresh else self.final_folder
         self.checkpoints = self.folder / "checkpoints"
         self.metrics = self.folder / "metrics.jsonl"
+        self.lease_folder = cell.folder / ".leases" / self.final_folder.name  # never moved
         self.saved_step = -1
 
-    def open(self) -> None:
-        """Make the folders; clear what dead processes left half written."""
-        self._finish_swap()
+    @property
+    def swap_was_cut_off(self) -> bool:
+        """Whether a forced run was killed between its result and the end of `_swap`."""
+        return self._beside("old").exists() or _is_whole(self._beside("new"))
+
+    def open(self) -> bool:
+        """Make the folders and mend what dead processes left; call it under the lease.
+
+        Returns whether a forced run was found complete and was put in its place.
+        """
+        swapped = self._mend_swap()
+        self._set_aside_bad_result()
+        if swapped and _is_whole(self.final_folder):
+            return True
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         for folder in (self.folder, self.checkpoints):
             files.sweep_temporary(folder)
+        return False
 
     def result(self) -> dict[str, Any] | None:
-        """Return the whole result of this run, or None if it has none.
-
-        A damaged or foreign result.json is set aside, never overwritten.
-        """
-        path = self.final_folder / "result.json"
-        if not path.exists():
-            return None
-        try:
-            result = files.read_json(path)
-        except UnreadableFile as error:
-            self._set_aside(path, error.reason)
-            return None
-        if result.get("schema") != SCHEMA or result.get("fingerprint") != self.cell.fingerprint:
-            self._set_aside(path, "it is of another schema or configuration")
-            return None
-        return result
+        """Return the result of this run, None unless it has a whole one; changes nothing."""
+        return self._read_result()[0]
 
     def restore(self, trial: Trial) -> bool:
         """Load the newest valid checkpoint into `trial`; tell whether there was one."""
-        found = checkpoints.newest_valid(
-            self.checkpoints,
-            is_valid=self._has_what_rules_keep,
-            on_bad=lambda path, reason: self.log(f"checkpoint {path.name} passed over: {reason}"),
-        )
+        found = self._newest()
         if found is None:
             files.keep_lines_until(self.metrics, 0)
             return False
@@ -80,7 +76,7 @@ class Run:
 
     def save(self, trial: Trial, believed: list[str] | None = None) -> None:
         """Keep the trial as it is, for resuming and for each rule that believes its last look."""
-        state = trial.state()
+        state = {**trial.state(), "fingerprint": self.cell.fingerprint, "seed": self.seed}
         checkpoints.save(self.checkpoints / checkpoints.step_name(trial.step), state)
         for rule in believed or []:
             checkpoints.save(self.checkpoints / f"{rule}.pt", state)
@@ -98,9 +94,7 @@ class Run:
 
     def log(self, text: str) -> None:
         """Append a dated line to run.log."""
-        stamp = datetime.now(UTC).isoformat(timespec="seconds")
-        with open(self.folder / "run.log", "a", encoding="utf-8") as out:
-            out.write(f"{stamp} {text}\n")
+        _log(self.folder, text)
 
     def finish(self, result: dict[str, Any]) -> None:
         """Write result.json, which is what makes a run finished, and put a fresh run in place."""
@@ -129,39 +123,100 @@ class Run:
         }
         files.write_json(self.folder / "failure.json", failure)
 
-    def _has_what_rules_keep(self, state: dict[str, Any]) -> bool:
-        """Whether every look a checkpoint's rules believe still has its weights."""
+    def _newest(self) -> tuple[Path, dict[str, Any]] | None:
+        """Return the newest usable checkpoint; rename those passed over, lest `prune` keep them."""
+        bad: list[Path] = []
+
+        def pass_over(path: Path, reason: str) -> None:
+            self.log(f"checkpoint {path.name} passed over: {reason}")
+            bad.append(path)
+
+        found = checkpoints.newest_valid(self.checkpoints, self._is_usable, pass_over)
+        last = self._load("last")
+        if last and (not found or last["step"] > found[1]["step"]) and self._is_usable(last):
+            found = self.checkpoints / "last.pt", last
+        for path in bad:
+            path.replace(path.with_name(f"{path.name}.unusable"))
+        return found
+
+    def _is_usable(self, state: dict[str, Any]) -> bool:
+        """Whether a checkpoint is this run's, and every look its rules believe has its weights."""
+        if (state.get("fingerprint"), state.get("seed")) != (self.cell.fingerprint, self.seed):
+            return False
         kept = {rule: look["step"] for rule, look in state["rules"].items()}
-        return all(step == state["step"] or self._keeps(rule, step) for rule, step in kept.items())
+        gone = [r for r, step in kept.items() if step != state["step"] and not self._keeps(r, step)]
+        if gone:
+            self.log(f"update {state['step']}: no longer kept: {', '.join(gone)}")
+        return not gone
 
     def _keeps(self, rule: str, step: int) -> bool:
-        try:
-            return bool(checkpoints.load(self.checkpoints / f"{rule}.pt")["step"] == step)
-        except UnreadableFile:
-            return False
+        state = self._load(rule)
+        return state is not None and state["step"] == step
 
-    def _set_aside(self, path: Path, reason: str) -> None:
-        target = path.with_name(f"result.json.unreadable-{int(time.time())}")
+    def _load(self, rule: str) -> dict[str, Any] | None:
+        """Return the checkpoint a rule kept, None unless there is a sound one."""
+        try:
+            state = checkpoints.load(self.checkpoints / f"{rule}.pt")
+        except UnreadableFile:
+            return None
+        return state if "step" in state else None
+
+    def _read_result(self) -> tuple[dict[str, Any] | None, str | None]:
+        """Return (result, None), or (None, what is wrong with result.json if it is there)."""
+        path = self.final_folder / "result.json"
+        if not os.path.lexists(path):
+            return None, None
+        try:
+            result = files.read_json(path)
+        except UnreadableFile as error:
+            return None, error.reason
+        complaint = result_complaint(result)
+        if complaint:
+            return None, complaint
+        if (result["fingerprint"], result["seed"]) != (self.cell.fingerprint, self.seed):
+            return None, f"it is of {result['fingerprint']}, seed {result['seed']}"
+        return result, None
+
+    def _set_aside_bad_result(self) -> None:
+        """Rename a damaged or foreign result.json; it is never overwritten."""
+        reason = self._read_result()[1]
+        if reason is None:
+            return
+        path = self.final_folder / "result.json"
+        target = path.with_name(f"result.json.unreadable-{time.time_ns()}")
         path.rename(target)
-        self.log(f"result.json could not be used ({reason}); set aside as {target.name}")
+        _log(self.final_folder, f"result.json not used ({reason}); set aside as {target.name}")
+
+    def _beside(self, ending: str) -> Path:
+        return self.final_folder.with_name(f"{self.final_folder.name}.{ending}")
 
     def _swap(self) -> None:
         """Put s<seed>.new in the place of s<seed>; a crash between the renames is mended later."""
-        old = self.final_folder.with_name(f"{self.final_folder.name}.old")
+        old = self._beside("old")
         if self.final_folder.exists():
             shutil.rmtree(old, ignore_errors=True)
             self.final_folder.rename(old)
-        self.folder.rename(self.final_folder)
+        self._beside("new").rename(self.final_folder)
         shutil.rmtree(old, ignore_errors=True)
 
-    def _finish_swap(self) -> None:
-        """Mend a crash inside `_swap`: the old result is back, or the new one is in place."""
-        name = self.final_folder.name
-        old, new = (self.final_folder.with_name(f"{name}.{end}") for end in ("old", "new"))
-        if not self.final_folder.exists():
-            for candidate in (new, old):
-                if (candidate / "result.json").exists():
-                    candidate.rename(self.final_folder)
-                    break
-        if old.exists() and (self.final_folder / "result.json").exists():
+    def _mend_swap(self) -> bool:
+        """Do the rest of a `_swap` that was cut off; tell whether a new result took its place."""
+        old = self._beside("old")
+        if _is_whole(self._beside("new")):
+            self._swap()
+            return True
+        if old.exists() and not self.final_folder.exists():
+            old.rename(self.final_folder)
+        elif old.exists() and _is_whole(self.final_folder):
             shutil.rmtree(old)
+        return False
+
+
+def _is_whole(folder: Path) -> bool:
+    return (folder / "result.json").exists()
+
+
+def _log(folder: Path, text: str) -> None:
+    stamp = datetime.now(UTC).isoformat(timespec="seconds")
+    with open(folder / "run.log", "a", encoding="utf-8") as out:
+        out.write(f"{stamp} {text}\n")

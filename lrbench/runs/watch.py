@@ -15,38 +15,47 @@ from lrbench.training.trial import Trial
 CHECKPOINT_SECONDS = 60.0  # at most this much work is lost to kill -9 between looks
 
 
+class LeaseLost(UserError):
+    """Another process took a run over: this one must not write there any more."""
+
+
 class GroupWatch:
     """The `Watcher` of a group: one run folder and lease for each of its trials."""
 
     def __init__(
         self,
+        trials: list[Trial],
         runs: dict[int, Run],
         leases: dict[int, Lease],
         stop: StopRequest,
         display: Display,
     ) -> None:
-        self.runs, self.leases, self.stop, self.display = runs, leases, stop, display
+        self.trials, self.runs, self.leases = trials, runs, leases
+        self.stop, self.display = stop, display
         self.saved_at = time.monotonic()
 
     def logged(self, trial: Trial, loss: float) -> None:
         """Record a mean loss."""
         line = {"step": trial.step, "loss": loss, "lr": trial.rate, "seconds": trial.seconds}
-        self.runs[trial.seed].record(line)
+        self._ours(trial).record(line)
         self.display.logged(trial, loss)
 
     def looked(self, trial: Trial, look: dict[str, Any], believed: list[str]) -> None:
         """Record a look and keep the checkpoints it earns."""
-        self.runs[trial.seed].record({"step": trial.step, "look": look, "believed": believed})
+        self._ours(trial).record({"step": trial.step, "look": look, "believed": believed})
         self._save(trial, believed)
         self.display.looked(trial, look)
 
     def updated(self, trial: Trial) -> None:
         """Keep a checkpoint where one is due; stop here if asked to."""
+        if trial.stopped is not None:
+            self._save(trial)
         due = time.monotonic() - self.saved_at > CHECKPOINT_SECONDS
-        if due or trial.stopped is not None:
-            self._save(trial)
+        if due or self.stop.requested:
+            for member in self.trials:  # no other of the group is in the middle of an update
+                self._save(member)
+            self.saved_at = time.monotonic()
         if self.stop.requested:
-            self._save(trial)
             raise Interrupted(
                 f"{self.stop.name}: stopped at update {trial.step:,};"
                 " the same command goes on from there"
@@ -59,20 +68,29 @@ class GroupWatch:
                 f"{self.stop.name}: stopped during an examination;"
                 " the same command goes on from the last checkpoint"
             )
-        for lease in self.leases.values():
-            _still_ours(lease)
+        for seed, lease in self.leases.items():
+            if lease.lost:
+                raise _taken_over(self.runs[seed], lease)
+
+    def finished(self, trial: Trial, result: dict[str, Any]) -> None:
+        """Write a trial's result and give its lease back."""
+        self._ours(trial).finish(result)
+        self.leases.pop(trial.seed).release()
 
     def _save(self, trial: Trial, believed: list[str] | None = None) -> None:
-        run = self.runs[trial.seed]
-        _still_ours(self.leases[trial.seed])
-        if run.saved_step != trial.step or believed:
-            run.save(trial, believed)
-        self.saved_at = time.monotonic()
+        if self.runs[trial.seed].saved_step != trial.step or believed:
+            self._ours(trial).save(trial, believed)
+
+    def _ours(self, trial: Trial) -> Run:
+        """Return the trial's run to write to; LeaseLost if another process has it by now."""
+        run, lease = self.runs[trial.seed], self.leases[trial.seed]
+        if not lease.verify():
+            raise _taken_over(run, lease)
+        return run
 
 
-def _still_ours(lease: Lease) -> None:
-    if lease.lost:
-        raise UserError(
-            f"another process has taken over {lease.folder}: this one was silent for"
-            f" {lease.expiry:g} s\nit goes on there; run the same command again to see its result"
-        )
+def _taken_over(run: Run, lease: Lease) -> LeaseLost:
+    return LeaseLost(
+        f"another process has taken over {run.final_folder}: this one was silent for"
+        f" {lease.expiry:g} s\nit goes on there; run the same command again to see its result"
+    )

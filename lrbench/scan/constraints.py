@@ -95,22 +95,22 @@ def inverse_divisors(n: Tensor, constraint: str) -> Tensor:
     return n.clamp(min=torch.finfo(n.dtype).tiny).reciprocal_()
 
 
-def pull(n: Tensor, constraint: str, p: float) -> Tensor:
-    """Return what multiplies s in c (..., b, B), from the norms n; zero where a column is zero."""
+def pull(n: Tensor, inverse: Tensor, constraint: str, p: float) -> Tensor:
+    """Return what multiplies s in c (..., b, B), from the norms n and 1 / m; always finite."""
     if constraint == "none":
         return torch.zeros_like(n)
-    share = -inverse_divisors(n, constraint)
     if constraint == "column_clip":
-        share = share * (n > 1)
-    if constraint == "max_column_centred":
+        share = (n > 1).to(n.dtype).mul_(inverse).neg_()
+    elif constraint == "max_column_centred":
         largest = (n == n.amax(-2, keepdim=True)).to(n.dtype)
-        share = share * largest.div_(largest.sum(-2, keepdim=True))
+        share = largest.div_(largest.sum(-2, keepdim=True)).mul_(inverse).neg_()
+    else:
+        share = inverse.neg()
     if p == inf:
-        return torch.where(n > 0, share, 0)
-    # a norm whose p-th power is not a normal number counts as zero: n^(1-p) could overflow
+        return share
+    # below this a norm's p-th power is not a normal number, and n^(1-p) could overflow
     smallest = torch.finfo(n.dtype).tiny ** (1 / p)
-    powers = n.clamp(min=smallest).log_().mul_(1 - p).exp_()
-    return torch.where(n > smallest, share * powers, 0)
+    return share.mul_(n.clamp(min=smallest).log_().mul_(1 - p).exp_())
 
 
 def coefficient(pulled: Tensor, s: Tensor, constraint: str) -> Tensor:
@@ -132,9 +132,10 @@ def _backward(
 ) -> tuple[Tensor]:
     result = torch.empty_like(scaled)
     for v, y, lengths, g, out in _pieces(blocks, scaled, n, gradient, result):
-        c = coefficient(pull(lengths, constraint, p), (g * y).sum(-3), constraint)
+        inverse = inverse_divisors(lengths, constraint)
+        c = coefficient(pull(lengths, inverse, constraint, p), (g * y).sum(-3), constraint)
         slopes(v, p, out).mul_(c.unsqueeze(-3))
-        out.addcmul_(g, inverse_divisors(lengths, constraint).unsqueeze(-3))
+        out.addcmul_(g, inverse.unsqueeze(-3))
     return (result,)
 
 

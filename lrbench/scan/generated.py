@@ -91,7 +91,6 @@ def _backward(
     adjoint = gradient.permute(1, 2, 3, 0).clone(memory_format=torch.contiguous_format)
     x = states.permute(1, 2, 3, 0)
     first = initial.permute(1, 2, 0)
-    inverse, pulled = inverse_divisors(n, constraint), pull(n, constraint, p)
     dmatrix, dcolumn = torch.zeros_like(matrix), torch.zeros_like(matrix[:, 0])
     dz, transposed = torch.empty_like(z), matrix.T.contiguous()
     ones = matrix.new_ones(batch)
@@ -100,9 +99,10 @@ def _backward(
     for k in range(len(z) - 1, -1, -1):
         lam = adjoint[k].add_(carried)[:, :, None]
         before = x[k - 1] if k else first
-        carried = torch.mul(v[k], lam, out=w).sum(1).mul_(inverse[k])
-        c = coefficient(pulled[k], carried * before, constraint)
-        torch.mul(lam, (before * inverse[k])[:, None], out=dv)
+        inverse = inverse_divisors(n[k], constraint)
+        carried = torch.mul(v[k], lam, out=w).sum(1).mul_(inverse)
+        c = coefficient(pull(n[k], inverse, constraint, p), carried * before, constraint)
+        torch.mul(lam, (before * inverse)[:, None], out=dv)
         flat = dv.addcmul_(slopes(v[k], p, w), c[:, None]).view(-1, batch)
         dmatrix.addmm_(flat, z[k].T)
         dcolumn.addmv_(flat, ones)

@@ -65,11 +65,11 @@ class GeneratedBlocks:
 
     def written(self) -> BlockDiagonal:
         """Return the blocks themselves."""
-        columns = self.features.permute(1, 2, 0)  # (T, n, B): `constrain` wants the batch last
-        weight = self.weight.flatten(0, 2).expand(len(columns), -1, -1)
-        raw = torch.baddbmm(self.bias.view(-1, 1), weight, columns)
-        blocks = constrain(raw.unflatten(1, self.bias.shape), self.constraint, self.p)
-        return BlockDiagonal(blocks.permute(4, 0, 1, 2, 3))
+        rows, length, _ = self.features.shape
+        columns = self.features.permute(2, 1, 0).flatten(1)  # (n, T B): `constrain` wants rows last
+        raw = torch.addmm(self.bias.view(-1, 1), self.weight.flatten(0, 2), columns)
+        blocks = constrain(raw.unflatten(0, self.bias.shape), self.constraint, self.p)
+        return BlockDiagonal(blocks.unflatten(3, (length, rows)).permute(4, 3, 0, 1, 2))
 
 
 @dataclass(frozen=True)

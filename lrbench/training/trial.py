@@ -85,7 +85,12 @@ class Trial:
         """Return the mean cross-entropy over the supervised positions of a batch."""
         if self.config.protocol.supervision == "last":
             logits, targets = logits[:, -1:], targets[:, -1:]
-        return cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORE)
+        return cross_entropy(
+            logits.flatten(0, 1),
+            targets.flatten(),
+            ignore_index=IGNORE,
+            label_smoothing=self.config.optim.label_smoothing,
+        )
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps of this trial."""

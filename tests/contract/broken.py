@@ -263,6 +263,11 @@ class ComplexParameter(Leaky):
         self.angle = nn.Parameter(torch.ones(width, dtype=torch.complex64))
 
 
+class StateOnCpu(Leaky):
+    def initial_state(self, batch: int) -> Any:
+        return torch.zeros(batch, self.width, dtype=self.map.bias.dtype)
+
+
 class NoMixer(nn.Linear):
     """A layer that was registered without being a `Mixer`."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from lrbench.contract import CHECKS, run_contract
 from lrbench.errors import UserError
@@ -106,19 +105,6 @@ def test_what_a_mixer_declares_is_respected(examine: Examine) -> None:
 def test_complex_parameters_are_refused(examine: Examine) -> None:
     with pytest.raises(UserError, match="'angle' is complex"):
         examine(broken.ComplexParameter)
-
-
-def test_no_device_is_said(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    finding = examine(broken.Leaky)["cuda"]
-    assert (finding.passed, finding.detail) == (None, "no CUDA device here")
-
-
-@pytest.mark.cuda
-@pytest.mark.parametrize("cls", [broken.Leaky, broken.DiagonalLeaky])
-def test_cuda_is_compared(examine: Examine, cls: type) -> None:
-    finding = examine(cls)["cuda"]
-    assert finding.passed is True, finding.detail
 
 
 def test_findings_are_told_as_they_are_made(examine: Examine) -> None:

@@ -1,0 +1,47 @@
+"""Help: every command explains itself without importing torch, and a wrong word is put right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Run = Callable[..., Any]
+COMMANDS = ["train", "evaluate", "report", "show", "tasks", "models", "check", "doctor"]
+
+
+def test_help_of_everything_without_torch(
+    without_torch: Callable[..., tuple[list[int], str]],
+) -> None:
+    codes, out = without_torch([["--help"], *([command, "--help"] for command in COMMANDS)])
+    assert codes == [0] * (1 + len(COMMANDS))
+    usages = [line.split() for line in out.splitlines() if line.startswith(" Usage: ")]
+    assert [words[2] for words in usages[1:]] == COMMANDS
+    assert max(map(len, out.splitlines())) <= 80
+    assert "\x1b" not in out
+
+
+def test_help_lists_every_command_with_what_it_does(lrbench: Run) -> None:
+    out = lrbench("--help").out
+    for command in COMMANDS:
+        line = next(line for line in out.splitlines() if line.startswith(f"│ {command} "))
+        assert len(line.strip("│ ").split()) > 3
+
+
+def test_no_arguments_print_the_help(lrbench: Run) -> None:
+    ended = lrbench()
+    assert "lrbench [OPTIONS] COMMAND" in ended.out + ended.err
+    assert "Start with: lrbench train" in ended.out + ended.err
+
+
+def test_an_unknown_command(lrbench: Run) -> None:
+    ended = lrbench("repotr")
+    assert (ended.code, ended.out) == (2, "")
+    assert "No such command 'repotr'" in ended.err and "'report'" in ended.err
+    assert "Traceback" not in ended.err and "\x1b" not in ended.err
+
+
+def test_an_unknown_option(lrbench: Run) -> None:
+    ended = lrbench("report", "--fromat", "csv")
+    assert (ended.code, ended.out) == (2, "")
+    assert "--fromat" in ended.err and "--format" in ended.err
+    assert "Traceback" not in ended.err

@@ -1,0 +1,39 @@
+"""The same training on a GPU: same data bits, same weights at the start, losses that agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from lrbench.config import Config
+from lrbench.training.looks import take_look
+from lrbench.training.trial import Trial
+
+pytestmark = pytest.mark.cuda
+
+
+@pytest.mark.parametrize("model", ["blockdiag", "blockdiag_release"])
+@pytest.mark.parametrize("task", ["sum", "mod_arith"])
+def test_trains_as_on_cpu(task: str, model: str) -> None:
+    from lrbench.cli.planning import composed
+
+    config = composed([f"task={task}", f"model={model}", "protocol.batch_size=32"])
+    cpu, cuda = Trial(config, 0, "cpu"), Trial(config, 0, "cuda")
+    assert torch.equal(cpu.batch(1).tokens, cuda.batch(1).tokens.cpu())
+    for _ in range(20):
+        expected, found = cpu.update(), cuda.update()
+        assert found.device.type == "cuda"
+        assert found.item() == pytest.approx(expected.item(), rel=1e-3)
+
+
+def test_looks_and_checkpoints_work_there(tiny: Callable[..., Config]) -> None:
+    trial = Trial(tiny(), 0, "cuda")
+    trial.update()
+    look = take_look(trial, lambda: None)
+    assert 0 <= look["test_accuracy"] <= 1
+    again = Trial(tiny(), 0, "cuda")
+    again.load(trial.state())
+    pairs = zip(again.model.parameters(), trial.model.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
