@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Sequence
 
 
 def at_least(key: str, value: object, low: float) -> None:
-    """Refuse a number below `low` or one that is not a number; None and '???' mean: not set."""
-    if isinstance(value, int | float) and not value >= low:
-        raise ValueError(f"{key} must be at least {low:g}, not {value}")
+    """Refuse a number below `low`, nan and infinity; None and '???' mean: not set."""
+    if isinstance(value, int | float) and not (value >= low and value < math.inf):
+        raise ValueError(f"{key} must be at least {low:g}, not {shown(value)}")
+
+
+def between(key: str, value: object, low: int, high: int) -> None:
+    """Refuse a number outside low..high and nan; None and '???' mean: not set."""
+    if isinstance(value, int | float) and not low <= value <= high:
+        raise ValueError(f"{key} must be from {low:,} to {high:,}, not {shown(value)}")
 
 
 def one_of(key: str, value: object, allowed: Sequence[str]) -> None:
     """Refuse a word that is not one of `allowed`."""
     if isinstance(value, str) and value != "???" and value not in allowed:
-        raise ValueError(f"{key} must be one of {', '.join(allowed)}, not '{value}'")
+        hint = nearest(value, allowed)
+        raise ValueError(f"{key} must be one of {', '.join(allowed)}, not '{shown(value)}'.{hint}")
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
     """Return " Did you mean 'x'?" for the known word closest to a misspelt one, or nothing."""
-    near = difflib.get_close_matches(word, list(known), n=1)
+    near = difflib.get_close_matches(word[:100].lower(), list(known), n=1)
     return f" Did you mean '{near[0]}'?" if near else ""
+
+
+def shown(value: object, limit: int = 80) -> str:
+    """Return a value on one line, as it may be printed: cut short, control characters escaped."""
+    text = str(value)
+    short = text if len(text) <= limit else f"{text[: limit - 20]}...{text[-10:]}"
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in short)

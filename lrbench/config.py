@@ -16,7 +16,7 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from lrbench.checks import at_least, one_of
+from lrbench.checks import at_least, between, one_of, shown
 from lrbench.errors import UserError
 from lrbench.registry import BACKBONES, MIXERS, TASKS
 
@@ -24,6 +24,12 @@ SCHEDULES = ("constant", "cosine", "linear")
 OPTIMISERS = ("adam", "adamw")
 STOPS = ("perfect", "never")
 PROTOCOLS = ("fan2024",)
+
+MOST = 10**9  # of anything that is counted: strings, updates, symbols
+WIDEST_BAND = 10**6  # its lengths are listed at each look
+MOST_LOOKS = 10_000  # guessing under a rule simulates every look
+MOST_THREADS = 1024
+LARGEST_SEED = 2**63 - 1
 
 
 @dataclass
@@ -42,8 +48,8 @@ class ModelConfig:
     width: int = 64
 
     def __post_init__(self) -> None:
-        at_least("model.layers", self.layers, 1)
-        at_least("model.width", self.width, 1)
+        between("model.layers", self.layers, 1, MOST)
+        between("model.width", self.width, 1, MOST)
 
 
 @dataclass
@@ -57,9 +63,7 @@ class ProtocolConfig:
     name: str = "fan2024"
     train_length: int = 40
     test_lengths: list[int] = field(default_factory=lambda: [500])
-    further_lengths: list[int] = field(
-        default_factory=lambda: [43, 211, 503, 997, 2003, 4999]
-    )
+    further_lengths: list[int] = field(default_factory=lambda: [43, 211, 503, 997, 2003, 4999])
     band: list[int] = field(default_factory=lambda: [60, 120])
     max_steps: int = 40_000
     batch_size: int = 128
@@ -72,13 +76,14 @@ class ProtocolConfig:
 
     def __post_init__(self) -> None:
         for key in ("train_length", "max_steps", "batch_size", "look_every"):
-            at_least(f"protocol.{key}", getattr(self, key), 1)
+            between(f"protocol.{key}", getattr(self, key), 1, MOST)
         for key in ("look_size", "validation_size", "test_size"):
-            at_least(f"protocol.{key}", getattr(self, key), 1)
+            between(f"protocol.{key}", getattr(self, key), 1, MOST)
         one_of("protocol.name", self.name, PROTOCOLS)
         one_of("protocol.stop", self.stop, STOPS)
         one_of("protocol.supervision", self.supervision, ("all", "last"))
         _check_lengths(self)
+        _check_looks(self)
 
 
 @dataclass
@@ -103,10 +108,10 @@ class OptimConfig:
         smoothing = self.label_smoothing
         if isinstance(smoothing, float) and not 0 <= smoothing < 1:
             raise ValueError(f"optim.label_smoothing must be in [0, 1), not {smoothing}")
-        at_least("optim.warmup", self.warmup, 0)
+        between("optim.warmup", self.warmup, 0, MOST)
         betas = self.betas
-        if isinstance(betas, list) and not (len(betas) == 2 and all(0 <= b < 1 for b in betas)):
-            raise ValueError(f"optim.betas must be two numbers in [0, 1), not {betas}")
+        if isinstance(betas, list) and not (len(betas) == 2 and all(map(_is_share, betas))):
+            raise ValueError(f"optim.betas must be two numbers in [0, 1), not {shown(betas)}")
 
 
 @dataclass
@@ -126,27 +131,44 @@ class Config:
     output_dir: str = "outputs"
 
     def __post_init__(self) -> None:
-        at_least("seed", self.seed, 0)
-        at_least("data_seed", self.data_seed, 0)
-        at_least("trials", self.trials, 1)
-        at_least("threads", self.threads, 1)
-        if self.output_dir == "":
-            raise ValueError("output_dir must name a folder, not be empty")
+        between("seed", self.seed, 0, LARGEST_SEED)
+        between("data_seed", self.data_seed, 0, LARGEST_SEED)
+        between("trials", self.trials, 1, MOST)
+        between("threads", self.threads, 1, MOST_THREADS)
+        if isinstance(self.seed, int) and isinstance(self.trials, int):
+            between("seed + trials", self.seed + self.trials, 1, LARGEST_SEED)
+        if not self.output_dir.strip() or "\0" in self.output_dir:
+            raise ValueError(f"output_dir must name a folder, not '{shown(self.output_dir)}'")
 
 
 def _check_positive(key: str, value: object) -> None:
     if isinstance(value, int | float) and not (value > 0 and math.isfinite(value)):
-        raise ValueError(f"{key} must be a positive number, not {value}")
+        raise ValueError(f"{key} must be a positive number, not {shown(value)}")
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, int | float) and 0 <= value < 1
 
 
 def _check_lengths(protocol: ProtocolConfig) -> None:
     for key in ("test_lengths", "further_lengths", "band"):
+        most = WIDEST_BAND if key == "band" else MOST
         for length in getattr(protocol, key):
-            at_least(f"protocol.{key}", length, 1)
+            between(f"protocol.{key}", length, 1, most)
     if not protocol.test_lengths:
         raise ValueError("protocol.test_lengths must name at least one length, such as [500]")
-    if len(protocol.band) != 2 or protocol.band[0] > protocol.band[1]:
-        raise ValueError(f"protocol.band must be [shortest, longest], not {protocol.band}")
+    band = protocol.band
+    if len(band) != 2 or band[0] > band[1]:
+        raise ValueError(f"protocol.band must be [shortest, longest], not {shown(band)}")
+
+
+def _check_looks(protocol: ProtocolConfig) -> None:
+    steps, every = protocol.max_steps, protocol.look_every
+    if isinstance(steps, int) and isinstance(every, int) and steps > every * MOST_LOOKS:
+        raise ValueError(
+            f"protocol.look_every {every} with protocol.max_steps {steps} makes more than"
+            f" {MOST_LOOKS:,} looks; take a larger look_every"
+        )
 
 
 def task_node(name: str) -> Any:

@@ -11,16 +11,23 @@ from functools import cache
 from rich.console import Console
 
 
+class _Console(Console):
+    """Leaves a closed pipe (head, less) to the edge of the program, which exits as SIGPIPE would."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 @cache
 def messages() -> Console:
     """The one console for progress and messages, on stderr."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return _Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 @cache
 def results() -> Console:
     """The console for results, on stdout."""
-    return Console(highlight=False, soft_wrap=True)
+    return _Console(highlight=False, soft_wrap=True)
 
 
 def interactive() -> bool:

@@ -53,6 +53,10 @@ class Registry:
     def __contains__(self, name: object) -> bool:
         return name in self._entries or name in self._builtin
 
+    def builtin_modules(self) -> dict[str, str]:
+        """Return {name: module} of the built-ins, without importing anything."""
+        return dict(self._builtin)
+
     def get(self, name: str) -> Entry:
         """Return the entry called `name`, importing its module if it is a built-in one."""
         if name not in self._entries and name in self._builtin:

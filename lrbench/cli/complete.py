@@ -135,7 +135,7 @@ def _files(group: str) -> list[str]:
 
 def _settings(kind: str, name: str, plugins: list[Declaration]) -> dict[str, str]:
     """Return the settings of one task or model with their defaults; none if it is unknown."""
-    modules = [registry._builtin.get(name, "") for registry in REGISTRIES[kind]]
+    modules = [registry.builtin_modules().get(name, "") for registry in REGISTRIES[kind]]
     builtin = [one for module in modules if module for one in declarations(module)]
     wanted = [one.settings for one in (*plugins, *builtin) if (one.kind, one.name) == (kind, name)]
     return wanted[0] if wanted else {}

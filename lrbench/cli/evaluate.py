@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
-HELP = """Score a finished run's checkpoint on fresh strings of any length, in constant memory.
-
-RUN is a run's folder (the one that holds result.json). For example:
-lrbench evaluate outputs/sum/blockdiag/fan2024/0123456789ab/s0 --lengths 500,5003,100003"""
+HELP = (
+    "Score a finished run's checkpoint on fresh strings of any length, in constant memory."
+    "\n\n"
+    "RUN is a run's folder, the one that holds result.json, for example:"
+    " lrbench evaluate outputs/sum/blockdiag/fan2024/0123456789ab/s0 --lengths 500,5003,100003"
+)
 
 
 def add_to(app: typer.Typer) -> None:

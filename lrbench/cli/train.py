@@ -8,16 +8,20 @@ import typer
 
 from lrbench.cli.complete import complete
 
-HELP = """Train one model on one task, test it at many lengths and print what it can really do.
-
-KEY=VALUE settings, for example: task=mod_arith model=blockdiag seed=3 trials=5 optim.lr=3e-4
-model.layers=2 protocol.max_steps=10000 protocol.stop=never device=cuda output_dir=runs. All of
-them: lrbench train --cfg job. The same command again does only what is missing; force=true starts
-afresh and keeps the old result until the new one is whole."""
+HELP = (
+    "Train one model on one task, test it at many lengths and print what it can really do."
+    "\n\n"
+    "KEY=VALUE settings, for example: task=mod_arith model=blockdiag seed=3 trials=5 optim.lr=3e-4"
+    " model.layers=2 protocol.max_steps=10000 protocol.stop=never device=cuda output_dir=runs."
+    " All of them: lrbench train --cfg job."
+    "\n\n"
+    "The same command again does only what is missing; force=true starts afresh and keeps the old"
+    " result until the new one is whole."
+)
 
 Words = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[KEY=VALUE]...", show_default=False, autocompletion=complete),
+    typer.Argument(metavar="KEY=VALUE", show_default=False, autocompletion=complete),
 ]
 
 

@@ -47,9 +47,7 @@ class Mixer(nn.Module):
         """Return x_0 for `batch` strings: a tensor, or a tuple of tensors, batch first."""
 
     @abstractmethod
-    def forward(
-        self, u: Tensor, state: Any = None, mode: str | None = None
-    ) -> tuple[Tensor, Any]:
+    def forward(self, u: Tensor, state: Any = None, mode: str | None = None) -> tuple[Tensor, Any]:
         """Map u (B, T, D) to y (B, T, D) and the state after the last position."""
 
     def step(self, u: Tensor, state: Any) -> tuple[Tensor, Any]:

@@ -5,6 +5,12 @@
     a_L = mixer_L(LN(a_{L-1}))                       the last layer has no residual connection
     logits = W_2 relu(W_1 LN(a_L))                   W_1 (D, D), W_2 (C, D)
 
+With `noise` > 0, training adds Gaussian noise of that standard deviation to LN(a_L), which is what
+the head reads. This is ours, not the paper's. Without it the loss is flat long before the answer is
+exact: at 40 symbols a rotation may be off by ten degrees and cost nothing, and be off by more than a
+hundred at 500. Noise of the size of the distance between answers makes every such error cost
+something, while strings are still short.
+
 The first mixer sees nothing but the symbol, so where it can it is given the table of the S
 normalised embeddings and the symbols, and computes its coefficients S times, not B T times.
 """
@@ -15,17 +21,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
+from lrbench.checks import at_least
 from lrbench.mixers.base import Mixer
 from lrbench.registry import register_backbone
 
 
 @dataclass
 class LrnnReleaseConfig:
-    """The backbone has no settings of its own."""
+    """Settings of `lrnn_release`."""
 
     name: str = "lrnn_release"
+    noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        at_least("model.backbone.noise", self.noise, 0)
 
 
 @register_backbone("lrnn_release", LrnnReleaseConfig, "released code of Fan et al. 2024")
@@ -44,6 +56,7 @@ class LrnnRelease(nn.Module):
         make_mixer: Callable[[], Mixer],
     ) -> None:
         super().__init__()
+        self.config = config
         self.embedding = nn.Embedding(symbols, width)
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(layers))
         self.mixers = nn.ModuleList(make_mixer() for _ in range(layers))
@@ -62,6 +75,7 @@ class LrnnRelease(nn.Module):
         state: list[Any] | None = None,
         read: str = "all",
         mode: str | None = None,
+        generator: torch.Generator | None = None,
     ) -> tuple[Tensor | None, list[Any]]:
         """Map tokens (B, T) to (logits, state).
 
@@ -70,6 +84,7 @@ class LrnnRelease(nn.Module):
             state: what an earlier call returned for the strings so far; None at their start.
             read: "all" gives logits (B, T, C), "last" (B, C) at the last position, "none" None.
             mode: how mixers evaluate their recurrence; None leaves it to each of them.
+            generator: where training takes its noise from; without it there is none.
         """
         before = state or [None] * len(self.mixers)
         after, activation = [], None
@@ -83,7 +98,11 @@ class LrnnRelease(nn.Module):
         assert activation is not None
         if read == "none":
             return None, after
-        return self.head(activation[:, -1] if read == "last" else activation), after
+        final = self.head[0](activation[:, -1] if read == "last" else activation)
+        if generator is not None and self.config.noise > 0:
+            noise = torch.empty_like(final, memory_format=torch.contiguous_format)
+            final = final + self.config.noise * noise.normal_(generator=generator)
+        return self.head[1:](final), after
 
     def _mix(
         self,

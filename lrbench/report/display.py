@@ -64,7 +64,7 @@ def say(console: Console, text: str, style: str = "", label: str = "") -> None:
 
 def plain(console: Console, text: str) -> str:
     """Return `text` in characters the console's encoding has."""
-    for fancy, simple in (("·", "-"), ("±", "+-")):
+    for fancy, simple in (("·", "-"), ("±", "+-"), ("×", "x")):
         if console.options.ascii_only:
             text = text.replace(fancy, simple)
     encoding = console.encoding

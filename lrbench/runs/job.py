@@ -45,6 +45,9 @@ def run_cell(config: Config) -> list[Outcome]:
         if error.errno in CANNOT_WRITE:
             raise UserError(_cannot_write(error, cell.folder)) from error
         raise
+    except KeyboardInterrupt as insisted:  # a second Ctrl-C
+        message = "interrupted; the same command goes on from the last checkpoint"
+        raise Interrupted(message) from insisted
     return sorted(outcomes, key=lambda outcome: outcome.seed)
 
 

@@ -70,6 +70,7 @@ class Run:
         for rule, step in trial.rules.steps().items():
             if step == trial.step and not self._keeps(rule, step):
                 checkpoints.save(self.checkpoints / f"{rule}.pt", state)
+        checkpoints.prune(self.checkpoints)
         files.keep_lines_until(self.metrics, trial.step)
         self.log(f"went on from {path.name}")
         return True
@@ -209,6 +210,7 @@ class Run:
             old.rename(self.final_folder)
         elif old.exists() and _is_whole(self.final_folder):
             shutil.rmtree(old)
+            return True
         return False
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import torch
 
-from lrbench.checks import nearest
+from lrbench.checks import nearest, shown
 from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.registry import BACKBONES, MIXERS, TASKS
+from lrbench.runs.capacity import SMALLER, check_fits, out_of_memory
+from lrbench.runs.cell import Cell
 from lrbench.tasks import make_task
-from lrbench.training.trial import Trial
 
 
 def validated(config: Config) -> torch.device:
@@ -20,16 +20,8 @@ def validated(config: Config) -> torch.device:
     device = resolve_device(config.device)
     _check_names(config)
     _check_lengths(config)
-    _check_folder(config.output_dir)
-    try:
-        Trial(config, config.seed)  # shapes that do not fit show when the model is built
-    except (ValueError, TypeError) as error:
-        raise UserError(str(error)) from error
-    except (RuntimeError, MemoryError) as error:
-        raise UserError(
-            f"model '{config.model.name}' with these settings cannot be built:"
-            f" {str(error).splitlines()[0]}\nmake it smaller: model.width, model.layers, model.mixer"
-        ) from error
+    _check_folder(config)
+    _check_model(config, device)
     return device
 
 
@@ -41,7 +33,7 @@ def resolve_device(name: str) -> torch.device:
     known = ["auto", "cpu", *(["cuda"] if count else []), *(f"cuda:{i}" for i in range(count))]
     if name not in known:
         raise UserError(
-            f"device '{name}' is not there.{nearest(name, known)}\nhere: {', '.join(known)}"
+            f"device '{shown(name)}' is not there.{nearest(name, known)}\nhere: {', '.join(known)}"
         )
     return torch.device("cuda:0" if name == "cuda" else name)
 
@@ -72,14 +64,35 @@ def _check_lengths(config: Config) -> None:
         task.nearest_length(length)
 
 
-def _check_folder(output_dir: str) -> None:
-    folder = Path(output_dir).absolute()
-    while not folder.exists():
-        folder = folder.parent
-    if not folder.is_dir():
-        raise UserError(f"output_dir '{output_dir}': {folder} is a file, not a folder")
+def _check_folder(config: Config) -> None:
+    """The cell's folder, or what is there of the way to it, must be a folder to write to."""
+    folder = Cell.of(config).folder.absolute()
+    given = f"output_dir '{shown(config.output_dir)}'"
+    try:
+        while not folder.exists():
+            folder = folder.parent
+        is_folder = folder.is_dir()
+    except OSError as error:
+        raise UserError(f"{given}: {(error.strerror or str(error)).lower()}") from error
+    if not is_folder:
+        raise UserError(
+            f"{given}: {folder} is a file, not a folder\nchoose another with output_dir=FOLDER"
+        )
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UserError(
-            f"output_dir '{output_dir}': {folder} cannot be written to\n"
-            "choose another with output_dir=FOLDER"
+            f"{given}: {folder} cannot be written to\nchoose another with output_dir=FOLDER"
         )
+
+
+def _check_model(config: Config, device: torch.device) -> None:
+    """Shapes that do not fit together, and sizes that fit nowhere, show when a model is built."""
+    try:
+        check_fits(config, device)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    except (TypeError, OverflowError, RuntimeError, MemoryError) as error:
+        reason = out_of_memory(error) or str(error).partition("\n")[0]
+        raise UserError(
+            f"model '{config.model.name}' with these settings cannot be built\n"
+            f"{shown(reason, 200)}\n{SMALLER}"
+        ) from error

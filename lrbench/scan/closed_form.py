@@ -41,7 +41,7 @@ class ClosedForm:
 def fold(
     call: Callable[..., Tensors], size: int, dims: tuple[int | None, ...], tensors: Tensors
 ) -> Tensors:
-    """Make one call on K B rows of K calls on B: for functions whose every tensor has a batch axis."""
+    """Make one call on K B rows of K calls on B: for functions of tensors with the batch first."""
     folded = []
     for tensor, dim in zip(tensors, dims, strict=True):
         moved = tensor.unsqueeze(0) if dim is None else tensor.movedim(dim, 0)

@@ -12,9 +12,9 @@ n_j = (sum_r |v_rj|^p)^(1/p):
 With slopes w = sign(v) |v|^(p-1) the gradient of a norm is dn/dv = w n^(1-p). For y = v / m and an
 upstream gradient g the gradient of v is therefore
 
-    dv = g / m + w c,      c_j = pull_j s_j,      s_j = sum_r g_rj y_rj,
+    dv = g / m - w c,      c_j = [m_j depends on n_j] m_j^(-p) s_j,      s_j = sum_r g_rj y_rj
 
-where `pull` is a function of the norms alone (for max_column_centred s is summed over columns).
+(for max_column_centred s is summed over columns; for p = inf the power is -1).
 
 torch's own vector_norm with p = 1.2 is not vectorised on CPU, and autograd through a hand-written
 power keeps five copies of the largest tensor of the model. Blocks come with the batch as their last
@@ -23,7 +23,7 @@ axis, (..., b, b, B), so that sums over rows run along contiguous memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from math import inf
 
@@ -44,7 +44,7 @@ def constrain(blocks: Tensor, constraint: str, p: float) -> Tensor:
     blocks = centred(blocks, constraint)
     forward = partial(_forward, constraint=constraint, p=p)
     backward = partial(_backward, constraint=constraint, p=p)
-    flat = blocks.flatten(0, -4)
+    flat = blocks.reshape(-1, *blocks.shape[-3:])
     return ClosedForm(forward, backward, fold)(flat).view(blocks.shape)
 
 
@@ -59,7 +59,7 @@ def centred(blocks: Tensor, constraint: str) -> Tensor:
 
 
 def column_norms(blocks: Tensor, p: float, scratch: Tensor) -> Tensor:
-    """Return the p-norms (..., b, B) of the columns of blocks (..., b, b, B), overwriting scratch."""
+    """Return the p-norms (..., b, B) of the columns of blocks (..., b, b, B); scratch is lost."""
     size = torch.abs(blocks, out=scratch)
     if p == 1:
         return size.sum(-3)
@@ -84,38 +84,43 @@ def slopes(blocks: Tensor, p: float, out: Tensor) -> Tensor:
     return size.log_().mul_(p - 1).exp_().copysign_(blocks)
 
 
-def inverse_divisors(n: Tensor, constraint: str) -> Tensor:
-    """Return 1 / m (..., b or 1, B), always finite, from the norms n (..., b, B)."""
+def smallest_norm(dtype: torch.dtype, p: float) -> float:
+    """Return the norm below which a column counts as zero: its p-th power is no normal number."""
+    return float(torch.finfo(dtype).tiny ** (1 if p == inf else 1 / p))
+
+
+def inverse_divisors(n: Tensor, constraint: str, p: float) -> Tensor:
+    """Return 1 / m (..., b or 1, B) from the norms n (..., b, B); zero where m is zero."""
     if constraint == "none":
         return torch.ones_like(n)
     if constraint == "column_clip":
         return n.clamp(min=1).reciprocal_()
     if constraint == "max_column_centred":
         n = n.amax(-2, keepdim=True)
-    return n.clamp(min=torch.finfo(n.dtype).tiny).reciprocal_()
+    smallest = smallest_norm(n.dtype, p)
+    return n.clamp(min=smallest).reciprocal_().mul_(_as_numbers(torch.ge, n, smallest))
 
 
-def pull(n: Tensor, inverse: Tensor, constraint: str, p: float) -> Tensor:
-    """Return what multiplies s in c (..., b, B), from the norms n and 1 / m; always finite."""
+def pull(n: Tensor, inverse: Tensor, s: Tensor, constraint: str, p: float) -> Tensor | None:
+    """Return c (..., b, B) from the norms n, 1 / m and s; None where m is a constant.
+
+    What pulls on a column is m^(-p) s, for m is its own norm wherever it has a gradient at all.
+    """
     if constraint == "none":
-        return torch.zeros_like(n)
+        return None
+    power = inverse if p in (1, inf) else inverse.log().mul_(p).exp_()
+    if constraint == "column_unit":
+        return s * power
     if constraint == "column_clip":
-        share = (n > 1).to(n.dtype).mul_(inverse).neg_()
-    elif constraint == "max_column_centred":
-        largest = (n == n.amax(-2, keepdim=True)).to(n.dtype)
-        share = largest.div_(largest.sum(-2, keepdim=True)).mul_(inverse).neg_()
-    else:
-        share = inverse.neg()
-    if p == inf:
-        return share
-    # below this a norm's p-th power is not a normal number, and n^(1-p) could overflow
-    smallest = torch.finfo(n.dtype).tiny ** (1 / p)
-    return share.mul_(n.clamp(min=smallest).log_().mul_(1 - p).exp_())
+        return _as_numbers(torch.gt, n, 1.0).mul_(power).mul_(s)
+    largest = _as_numbers(torch.ge, n, n.amax(-2, keepdim=True))
+    share = power / largest.sum(-2, keepdim=True)
+    return largest.mul_(share.mul_(s.sum(-2, keepdim=True)))
 
 
-def coefficient(pulled: Tensor, s: Tensor, constraint: str) -> Tensor:
-    """Return c (..., b, B) from `pull` and s (..., b, B)."""
-    return pulled * (s.sum(-2, keepdim=True) if constraint == "max_column_centred" else s)
+def _as_numbers(compare: Callable[..., Tensor], n: Tensor, bound: Tensor | float) -> Tensor:
+    """Return a comparison as 0.0 and 1.0: seven times faster on CPU than a cast of booleans."""
+    return compare(n, bound, out=torch.empty_like(n))
 
 
 def _forward(blocks: Tensor, *, constraint: str, p: float) -> tuple[Tensor, Tensor]:
@@ -123,7 +128,7 @@ def _forward(blocks: Tensor, *, constraint: str, p: float) -> tuple[Tensor, Tens
     scaled, n = torch.empty_like(blocks), blocks.new_empty(len(blocks), *blocks.shape[2:])
     for v, out, lengths in _pieces(blocks, scaled, n):
         lengths.copy_(column_norms(v, p, out))
-        torch.mul(v, inverse_divisors(lengths, constraint).unsqueeze(-3), out=out)
+        torch.mul(v, inverse_divisors(lengths, constraint, p).unsqueeze(-3), out=out)
     return scaled, n
 
 
@@ -132,10 +137,11 @@ def _backward(
 ) -> tuple[Tensor]:
     result = torch.empty_like(scaled)
     for v, y, lengths, g, out in _pieces(blocks, scaled, n, gradient, result):
-        inverse = inverse_divisors(lengths, constraint)
-        c = coefficient(pull(lengths, inverse, constraint, p), (g * y).sum(-3), constraint)
-        slopes(v, p, out).mul_(c.unsqueeze(-3))
-        out.addcmul_(g, inverse.unsqueeze(-3))
+        inverse = inverse_divisors(lengths, constraint, p)
+        torch.mul(g, inverse.unsqueeze(-3), out=out)
+        c = pull(lengths, inverse, (g * y).sum(-3), constraint, p)
+        if c is not None:
+            out.addcmul_(slopes(v, p, torch.empty_like(v)), c.unsqueeze(-3), value=-1)
     return (result,)
 
 

@@ -9,8 +9,8 @@ in the cache, and three products with blocks-sized operands never happen:
   and A_k^T lambda_k is what the adjoint recurrence carries on;
 - dv_k goes straight into dW, dc and dz_k and is forgotten.
 
-Kept for the backward: v (T, h, b, b, B), its column norms n and the states; without gradients v is
-one position long. Layout: the batch is the last axis, as in `sequential.py`.
+Kept for the backward: v (T, h, b, b, B), its column norms n, 1 / m and the states; without
+gradients v is one position long. Layout: the batch is the last axis, as in `sequential.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from torch import Tensor
 from lrbench.scan.closed_form import ClosedForm, one_by_one
 from lrbench.scan.constraints import (
     centred,
-    coefficient,
     column_norms,
     inverse_divisors,
     pull,
@@ -36,9 +35,10 @@ def generated_scan(blocks: GeneratedBlocks, inputs: Tensor, initial: Tensor) -> 
     """Return the states (B, T, h, b) for `inputs` (B, T, h, b) and `initial` (B, h, b)."""
     weight = centred(blocks.weight, blocks.constraint)
     bias = centred(blocks.bias.unsqueeze(-1), blocks.constraint).squeeze(-1)
-    how = {"constraint": blocks.constraint, "p": blocks.p}
-    keep = torch.is_grad_enabled()
-    loop = ClosedForm(partial(_forward, keep=keep, **how), partial(_backward, **how), one_by_one)
+    constraint, p, keep = blocks.constraint, blocks.p, torch.is_grad_enabled()
+    forward = partial(_forward, keep=keep, constraint=constraint, p=p)
+    backward = partial(_backward, constraint=constraint, p=p)
+    loop = ClosedForm(forward, backward, one_by_one)
     return loop(weight, bias, blocks.features, inputs, initial)
 
 
@@ -52,23 +52,23 @@ def _forward(
     keep: bool,
     constraint: str,
     p: float,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     batch, length, *shape = inputs.shape
     matrix, column = weight.flatten(0, 2), bias.view(-1, 1)
     z = features.permute(1, 2, 0).contiguous()
     states = inputs.permute(1, 2, 3, 0).clone(memory_format=torch.contiguous_format)
     v = inputs.new_empty(length if keep else 1, *shape, shape[1], batch)
-    n = inputs.new_empty(length, *shape, batch)
     scratch = torch.empty_like(v[0])
+    lengths, inverses = [], []
     state = initial.permute(1, 2, 0)
     for k in range(length):
         blocks = v[k % len(v)]
         torch.addmm(column, matrix, z[k], out=blocks.view(-1, batch))
-        n[k] = column_norms(blocks, p, scratch)
-        scaled = state * inverse_divisors(n[k], constraint)
-        torch.mul(blocks, scaled[:, None], out=scratch)
+        lengths.append(column_norms(blocks, p, scratch))
+        inverses.append(inverse_divisors(lengths[k], constraint, p))
+        torch.mul(blocks, (state * inverses[k])[:, None], out=scratch)
         state = states[k].add_(scratch.sum(2))
-    return states.permute(3, 0, 1, 2), v, n
+    return states.permute(3, 0, 1, 2), v, torch.stack(lengths), torch.stack(inverses)
 
 
 def _backward(
@@ -80,6 +80,7 @@ def _backward(
     states: Tensor,
     v: Tensor,
     n: Tensor,
+    inverse: Tensor,
     gradient: Tensor,
     *,
     constraint: str,
@@ -99,11 +100,12 @@ def _backward(
     for k in range(len(z) - 1, -1, -1):
         lam = adjoint[k].add_(carried)[:, :, None]
         before = x[k - 1] if k else first
-        inverse = inverse_divisors(n[k], constraint)
-        carried = torch.mul(v[k], lam, out=w).sum(1).mul_(inverse)
-        c = coefficient(pull(n[k], inverse, constraint, p), carried * before, constraint)
-        torch.mul(lam, (before * inverse)[:, None], out=dv)
-        flat = dv.addcmul_(slopes(v[k], p, w), c[:, None]).view(-1, batch)
+        carried = torch.mul(v[k], lam, out=w).sum(1).mul_(inverse[k])
+        torch.mul(lam, (before * inverse[k])[:, None], out=dv)
+        c = pull(n[k], inverse[k], carried * before, constraint, p)
+        if c is not None:
+            dv.addcmul_(slopes(v[k], p, w), c[:, None], value=-1)
+        flat = dv.view(-1, batch)
         dmatrix.addmm_(flat, z[k].T)
         dcolumn.addmv_(flat, ones)
         torch.mm(transposed, flat, out=dz[k])

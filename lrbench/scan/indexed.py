@@ -51,18 +51,19 @@ def _homogeneous(table: Tensor, inputs: Tensor) -> Tensor:
 
 def _forward(
     table: Tensor, inputs: Tensor, index: Tensor, initial: Tensor
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     symbols, heads, size = inputs.shape
     batch, length = index.shape
-    step = _homogeneous(table, inputs)
+    step, marks = _homogeneous(table, inputs), _marks(index, symbols, table.dtype)
     states = table.new_empty(length + 1, heads, size + 1, batch)
     states[0, :, :size] = initial.permute(1, 2, 0)
     states[0, :, size] = 1
     spread = table.new_empty(heads, symbols, size + 1, batch)
-    for k, mark in enumerate(_marks(index, symbols, table.dtype)):
-        torch.mul(mark, states[k, :, None], out=spread)
-        torch.bmm(step, spread.flatten(1, 2), out=states[k + 1])
-    return states[1:, :, :size].permute(3, 0, 1, 2).contiguous(), states
+    flat = spread.flatten(1, 2)
+    for mark, before, after in zip(marks, states[:-1], states[1:], strict=True):
+        torch.mul(mark, before[:, None], out=spread)
+        torch.bmm(step, flat, out=after)
+    return states[1:, :, :size].permute(3, 0, 1, 2).contiguous(), states, marks
 
 
 def _backward(
@@ -72,20 +73,21 @@ def _backward(
     initial: Tensor,
     result: Tensor,
     states: Tensor,
+    marks: Tensor,
     gradient: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
     symbols, heads, size = inputs.shape
     back = table.permute(1, 3, 0, 2).flatten(2)  # (h, b, S b): the transposed blocks, side by side
     total = table.new_zeros(heads, symbols * size, size + 1)
-    upstream = gradient.permute(1, 2, 3, 0).contiguous()
-    carried = torch.zeros_like(upstream[0])
+    adjoints = gradient.permute(1, 2, 3, 0).clone(memory_format=torch.contiguous_format)
+    carried = torch.zeros_like(adjoints[0])
     spread = table.new_empty(heads, symbols, size, len(index))
-    marks = _marks(index, symbols, table.dtype)
+    flat = spread.flatten(1, 2)
     for k in range(len(marks) - 1, -1, -1):
-        adjoint = upstream[k].add_(carried)
+        adjoint = adjoints[k].add_(carried)
         torch.mul(marks[k], adjoint[:, None], out=spread)
-        total.baddbmm_(spread.flatten(1, 2), states[k].mT)
-        torch.bmm(back, spread.flatten(1, 2), out=carried)
+        total.baddbmm_(flat, states[k].mT)
+        torch.bmm(back, flat, out=carried)
     total = total.unflatten(1, (symbols, size)).transpose(0, 1)  # (S, h, b, b + 1): dA and db
     return total[..., :size], total[..., size], carried.permute(2, 0, 1)
 

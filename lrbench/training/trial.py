@@ -31,6 +31,7 @@ class Trial:
         self.model: nn.Module = model.to(self.device)
         trainable = [p for p in self.model.parameters() if p.requires_grad]
         self.optimiser = make_optimiser(config.optim, trainable)
+        self.generator = torch.Generator(self.device).manual_seed(seed)  # of training noise
         self.step = 0
         self.stopped: str | None = None  # why training ended: perfect, budget or diverged
         self.seconds = 0.0  # spent in updates only
@@ -59,7 +60,7 @@ class Trial:
         self.step += 1
         set_learning_rate(self.optimiser, self.rate)
         batch = self.batch(self.step)
-        logits, _ = self.model(batch.tokens)
+        logits, _ = self.model(batch.tokens, generator=self.generator)
         loss = self.loss(logits, batch.targets)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -98,7 +99,7 @@ class Trial:
             "step": self.step,
             "model": self.model.state_dict(),
             "optimiser": self.optimiser.state_dict(),
-            "rng": torch.get_rng_state(),
+            "rng": self.generator.get_state(),
             "stopped": self.stopped,
             "seconds": self.seconds,
             "loss_sum": self.loss_sum,
@@ -111,7 +112,7 @@ class Trial:
         """Go on from what `state` kept."""
         self.model.load_state_dict(state["model"])
         self.optimiser.load_state_dict(state["optimiser"])
-        torch.set_rng_state(state["rng"])
+        self.generator.set_state(state["rng"])
         self.step = state["step"]
         self.stopped = state["stopped"]
         self.seconds = state["seconds"]

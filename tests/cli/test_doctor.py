@@ -102,3 +102,22 @@ def test_plugins(lrbench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert ended.code == 1
     assert "plugin 'not_there' (LRBENCH_PLUGINS) not found" in ended.out
     assert "plugins: looked in " in ended.err
+
+
+def test_a_gpu_that_does_not_compute(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = {"cpu": "a processor", "cores": 2, "devices": ["GPU A", "GPU B"], "cuda": "12.8"}
+
+    def gradient(device: str) -> None:
+        if device == "cuda:1":
+            raise RuntimeError("no kernel image")
+
+    monkeypatch.setattr("lrbench.runs.environment.environment", lambda: machine)
+    monkeypatch.setattr(doctor, "_gradient", gradient)
+    cpu, good, bad = doctor.devices()
+    assert cpu.text.startswith("a processor, ") and cpu.text.endswith(" of 2 cores usable")
+    assert (good.name, good.text, good.fix) == ("cuda:0", "GPU A", "")
+    assert bad.text == "GPU B: RuntimeError: no kernel image" and "device=cpu" in bad.fix
+    machine["devices"] = []
+    assert list(doctor.devices())[1].text == (
+        "no device (torch is built for CUDA 12.8): device=auto is the CPU"
+    )

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from lrbench.scan import BlockDiagonal, Indexed, scan
-from lrbench.scan.indexed import LARGEST_ONE_HOT
+from lrbench.scan.indexed import LARGEST_TABLE
 
 Make = Callable[..., Any]
 
 
-@pytest.mark.parametrize("symbols", [1, LARGEST_ONE_HOT, LARGEST_ONE_HOT + 1])
+@pytest.mark.parametrize("symbols", [1, LARGEST_TABLE, LARGEST_TABLE + 1])
 def test_tables_of_any_size(recurrence: Make, symbols: int) -> None:
     case = recurrence("indexed blocks", 6, batch=20, symbols=symbols)
     torch.testing.assert_close(
@@ -44,7 +44,9 @@ def test_blocks_are_never_written_out(recurrence: Make) -> None:
     class Largest(torch.utils._python_dispatch.TorchDispatchMode):
         numbers = 0
 
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             result = func(*args, **(kwargs or {}))
             for tensor in result if isinstance(result, tuple) else (result,):
                 if isinstance(tensor, torch.Tensor):

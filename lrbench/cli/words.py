@@ -1,0 +1,154 @@
+"""What may be typed after `lrbench train`: overrides, and those of Hydra's flags that fit here.
+
+Looked at before Hydra composes anything, because Hydra lets some words through in silence (a key
+that is taken away, one that is given twice) and others make files before the configuration is
+checked (its own settings, --multirun).
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from lrbench.checks import shown
+from lrbench.errors import UserError
+
+GROUPS = ("task", "model", "protocol", "optim")
+NAME = re.compile(r"[\w.-]+")
+
+REFUSED = {
+    ("-m", "--multirun"): (
+        "it trains one cell; `lrbench sweep`, which is to train many, is not there yet\n"
+        "for several seeds write trials=5; for other values call it once for each"
+    ),
+    ("-cn", "--config-name", "-cp", "--config-path"): (
+        "the configuration starts from lrbench's own\n"
+        "write --config-dir FOLDER for presets and groups of your own"
+    ),
+    ("--experimental-rerun",): "write the settings again: what is finished is not done twice",
+    ("-sc", "--shell-completion"): "lrbench --install-completion sets up the shell",
+}
+
+
+class _Flags(argparse.ArgumentParser):
+    """Raises UserError instead of printing a usage of many lines."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(
+            f"train: {shown(message, 200)}\n"
+            "flags: --cfg job, --resolve, --package, --config-dir FOLDER, --info, --hydra-help,"
+            " --help; all else is KEY=VALUE",
+            exit_code=2,
+        )
+
+
+def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return Hydra's flags among `words` and the overrides. Raises UserError for other flags."""
+    for names, reason in REFUSED.items():
+        for word in words:
+            if word.partition("=")[0] in names:
+                raise UserError(f"train does not take {shown(word)}: {reason}", exit_code=2)
+    flags = vars(_parser().parse_intermixed_args(list(words)))
+    overrides = flags.pop("overrides")
+    if (flags["resolve"] or flags["package"]) and not flags["cfg"]:
+        raise UserError("train: --resolve and --package go with --cfg job", exit_code=2)
+    given = []
+    for name, value in flags.items():
+        if value not in (None, False):
+            given += [f"--{name.replace('_', '-')}", *([] if value is True else [value])]
+    return given, ([] if flags["hydra_help"] else overrides)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Flags(prog="lrbench train", add_help=False, allow_abbrev=False)
+    parser.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
+    parser.add_argument("--resolve", action="store_true")
+    parser.add_argument("--package", "-p")
+    parser.add_argument("--run", "-r", action="store_true")
+    parser.add_argument("--config-dir", "-cd")
+    parser.add_argument("--info", "-i", nargs="?", const="all", choices=INFO)
+    parser.add_argument("--hydra-help", action="store_true")
+    parser.add_argument("overrides", nargs="*")
+    return parser
+
+
+INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+
+
+def checked(overrides: Sequence[str]) -> dict[str, str]:
+    """Return the value typed for each key, as text. Raises UserError for what cannot be meant."""
+    typed: dict[str, str] = {}
+    for word in overrides:
+        override = _parsed(word)
+        _refuse_what_hydra_alone_reads(word, override)
+        key, value = override.key_or_group, override.get_value_string()
+        if key in GROUPS:
+            _check_choice(key, value, override)
+        if typed.setdefault(key, value) != value:
+            raise UserError(
+                f"{shown(key)} is given twice: '{shown(typed[key])}' and '{shown(value)}'\n"
+                "keep one of them"
+            )
+    return typed
+
+
+def _parsed(word: str) -> Any:
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        override = OverridesParser.create().parse_override(word)
+        override.value()
+        if not override.key_or_group:
+            raise ValueError("no key")
+    except (HydraException, ValueError, RecursionError) as error:
+        raise UserError(f"cannot read the override '{shown(word)}'\n{_how(word)}") from error
+    return override
+
+
+def _how(word: str) -> str:
+    key, sign, value = word.partition("=")
+    if not sign or not key:
+        return "write KEY=VALUE, such as task=sum or optim.lr=3e-4"
+    if key != key.strip() or not re.fullmatch(r"[~+@\w./-]+", key):
+        return "a key is words and dots, without blanks or brackets, such as optim.lr=3e-4"
+    if "\n" in value or not value.isprintable():
+        return "a value is one line of text without control characters"
+    return "quote a value that is more than a word or a number: \"output_dir='my runs (2)'\""
+
+
+def _refuse_what_hydra_alone_reads(word: str, override: Any) -> None:
+    key = override.key_or_group
+    if override.is_delete():
+        raise UserError(
+            f"cannot read '{shown(word)}': a setting cannot be taken away\n"
+            "leave it out for its default, or write KEY=null where that means none"
+        )
+    if override.package is not None:
+        raise UserError(
+            f"cannot read '{shown(word)}': what stands where is fixed\n"
+            f"write {', '.join(f'{group}=NAME' for group in GROUPS)}"
+        )
+    if re.split(r"[./]", key)[0] == "hydra":
+        raise UserError(
+            f"'{shown(key)}' is one of Hydra's own settings, which are fixed here\n"
+            "output_dir=FOLDER says where runs go, --config-dir FOLDER where presets are"
+        )
+    if override.is_sweep_override():
+        raise UserError(
+            f"'{shown(word)}' names several values; train takes one\n"
+            "write a list as key=[1,2], and quote a value with commas: \"key='a,b'\"\n"
+            "for several seeds write trials=5; for other values call it once for each"
+        )
+
+
+def _check_choice(group: str, value: str, override: Any) -> None:
+    """A group is chosen by one name; a dict of its settings is merged as if each were typed."""
+    if isinstance(override.value(), dict) or NAME.fullmatch(str(override.value() or "")):
+        return
+    raise UserError(
+        f"{group} must be one name, not '{shown(value)}'\n"
+        f"write {group}=NAME; settings of it are {group}.KEY=VALUE"
+    )

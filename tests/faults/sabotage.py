@@ -1,0 +1,187 @@
+"""What can go wrong inside a program under test: each function arranges one fault, before main."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from lrbench.registry import TASKS
+from lrbench.runs import evaluation, files, job
+from lrbench.runs.lease import Lease
+from lrbench.runs.run import Run
+from lrbench.training import final, looks, loop
+from lrbench.training.trial import Trial
+
+PHASES = {  # where a program is: the innermost of these functions that runs
+    "start": [(job, "_claim"), (Run, "restore"), (job.Cell, "open")],
+    "look": [(loop, "take_look")],
+    "checkpoint": [(Run, "save")],
+    "examination": [(job, "final_tests"), (job, "chance_levels")],
+    "result": [(Run, "finish")],
+    "swap": [(Run, "_swap")],
+    "evaluation": [(evaluation, "score")],
+}
+
+
+class Events:
+    """Counts the instants at which a kill can make a difference; SIGKILL at number `kill_at`."""
+
+    def __init__(self, log: str, kill_at: int | None) -> None:
+        self.log, self.kill_at, self.count = log, kill_at, 0
+        self.phase = "training"
+
+    def __call__(self, what: str) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return  # the heartbeat's time is not ours to count
+        if self.kill_at is None:
+            with open(self.log, "a") as out:
+                out.write(f"{self.phase}: {what}\n")
+        elif self.count == self.kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.count += 1
+
+    @contextmanager
+    def during(self, phase: str) -> Iterator[None]:
+        before, self.phase = self.phase, phase
+        try:
+            yield
+        finally:
+            self.phase = before
+
+
+def count_events(log: str = "", kill_at: int | None = None) -> None:
+    """Die by SIGKILL at an event; without `kill_at`, write every event to `log`."""
+    event = Events(log, kill_at)
+    for phase, functions in PHASES.items():
+        for owner, name in functions:
+            _enclose(owner, name, phase, event)
+    _around(Trial, "update", event)
+    for module in (looks, final):
+        _around(module, "score", event)
+    _around(os, "replace", event)
+    for owner, name in ((os, "rename"), (os, "unlink"), (os, "fsync"), (os, "mkdir")):
+        _around(owner, name, event)
+    real_write = os.write
+
+    def write_in_halves(descriptor: int, data: bytes) -> int:
+        done = real_write(descriptor, data[: len(data) // 2])
+        event("half a line")
+        return done + real_write(descriptor, data[len(data) // 2 :])
+
+    os.write = write_in_halves
+
+    def open_in_halves(path: Path, mode: str) -> _Halves:
+        return _Halves(open(path, mode), event)
+
+    files.open = open_in_halves  # type: ignore[attr-defined]
+
+
+def act_at(step: int, name: str, **arguments: Any) -> None:
+    """Call another function of this module just before update `step`."""
+    real = Trial.update
+
+    def update(trial: Trial) -> Any:
+        if trial.step + 1 == step:
+            globals()[name](**arguments)
+        return real(trial)
+
+    Trial.update = update  # type: ignore[method-assign]
+
+
+def act_when(phase: str, name: str, **arguments: Any) -> None:
+    """Call another function of this module when a phase is entered."""
+    for owner, function in PHASES[phase]:
+        real = getattr(owner, function)
+
+        def patched(*args: Any, real: Callable[..., Any] = real, **kwargs: Any) -> Any:
+            globals()[name](**arguments)
+            return real(*args, **kwargs)
+
+        setattr(owner, function, patched)
+
+
+def send(*, numbers: list[int]) -> None:
+    """Send signals to this process."""
+    for number in numbers:
+        os.kill(os.getpid(), number)
+
+
+def explode(message: str = "boom") -> None:
+    """Fail as a bug would."""
+    raise ArithmeticError(message)
+
+
+def hold(until: str) -> None:
+    """Stand still until a file exists."""
+    Path(f"{until}.reached").touch()
+    deadline = time.monotonic() + 60
+    while not os.path.exists(until):
+        assert time.monotonic() < deadline, f"nobody made {until}"
+        time.sleep(0.01)
+
+
+def limit_file_size(size: int) -> None:
+    """Let no file of this process grow beyond `size` bytes."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def lease_times(expiry: float, beat: float) -> None:
+    """Make leases expire sooner, for the tests' sake."""
+    _, _, on_wait, stop, name = Lease.__init__.__defaults__ or ()
+    Lease.__init__.__defaults__ = (expiry, beat, on_wait, stop, name)  # type: ignore[misc]
+
+
+def task_version(name: str, version: int) -> None:
+    """Change what a task means."""
+    TASKS.get(name).cls.version = version  # type: ignore[attr-defined]
+
+
+class _Halves:
+    """A file that is killed in the middle of a write, in the events' good time."""
+
+    def __init__(self, stream: Any, event: Events) -> None:
+        self.stream, self.event = stream, event
+
+    def __enter__(self) -> _Halves:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.stream.close()
+
+    def write(self, data: bytes) -> None:
+        self.stream.write(data[: len(data) // 2])
+        self.stream.flush()
+        self.event("half a file")
+        self.stream.write(data[len(data) // 2 :])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def _around(owner: Any, name: str, event: Events) -> None:
+    real = getattr(owner, name)
+
+    def patched(*args: Any, **kwargs: Any) -> Any:
+        event(f"before {name}")
+        value = real(*args, **kwargs)
+        event(f"after {name}")
+        return value
+
+    setattr(owner, name, patched)
+
+
+def _enclose(owner: Any, name: str, phase: str, event: Events) -> None:
+    real = getattr(owner, name)
+
+    def patched(*args: Any, **kwargs: Any) -> Any:
+        with event.during(phase):
+            return real(*args, **kwargs)
+
+    setattr(owner, name, patched)

@@ -1,0 +1,91 @@
+"""A process that has imported everything and forks programs on request: start-up costs nothing.
+
+It never trains itself (torch forbids a fork after a backward pass). A request is a line of JSON,
+`{"argv", "out", "err", "sabotage"}` or `{"wait": pid, "seconds"}`; so is the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from importlib import import_module
+from typing import Any, NoReturn
+
+import torch
+
+from lrbench.registry import BACKBONES, MIXERS, TASKS
+from tests.faults import sabotage
+
+IMPORTED_LATE = ("hydra", "torch._dynamo", "lrbench.cli.compose", "lrbench.runs.evaluation")
+
+
+def main() -> None:
+    """Serve requests until stdin ends."""
+    torch.set_num_threads(1)
+    for module in IMPORTED_LATE:
+        import_module(module)
+    for registry, name in ((TASKS, "sum"), (MIXERS, "blockdiag"), (BACKBONES, "lrnn_release")):
+        registry.get(name)
+    statuses: dict[int, int] = {}
+    print("ready", flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "wait" in request:
+            answer: Any = wait(request["wait"], request["seconds"], statuses)
+        else:
+            answer = os.fork() or child(request)
+        print(json.dumps(answer), flush=True)
+
+
+def wait(pid: int, seconds: float, statuses: dict[int, int]) -> int | None:
+    """Return a child's exit code (negative: the signal it died of), None if it goes on."""
+    deadline = time.monotonic() + seconds
+    while pid not in statuses:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            statuses[pid] = os.waitstatus_to_exitcode(status)
+        elif time.monotonic() > deadline:
+            return None
+        else:
+            time.sleep(0.01)
+    return statuses[pid]
+
+
+def child(request: dict[str, Any]) -> NoReturn:
+    """Run `lrbench ARGV` to its end, as a fresh program would."""
+    code = 99
+    try:
+        for path, descriptor in ((os.devnull, 0), (request["out"], 1), (request["err"], 2)):
+            opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            os.dup2(opened, descriptor)
+            os.close(opened)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for name, arguments in request["sabotage"]:
+            getattr(sabotage, name)(**arguments)
+        sys.argv = ["lrbench", *request["argv"]]
+        code = run()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def run() -> int:
+    from lrbench.cli import main as program
+
+    try:
+        program()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""The folder that all seeds of a configuration share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lrbench.config import Config
+from lrbench.errors import UserError
+from lrbench.runs import files
+from lrbench.runs.cell import Cell
+from lrbench.tasks.cyclic import Sum
+
+Tiny = Callable[..., Config]
+
+
+def test_seeds_and_machines_share_a_folder_and_settings_do_not(
+    tiny: Tiny, output_dir: Path
+) -> None:
+    cell = Cell.of(tiny())
+    assert cell.folder.parent == output_dir / "sum" / "blockdiag" / "fan2024"
+    assert Cell.of(tiny(seed=5, trials=3, threads=2, force=True)).folder == cell.folder
+    assert Cell.of(tiny(optim={"lr": 0.5})).folder != cell.folder
+    assert Cell.of(tiny(seed=5, trials=3)).seeds == [5, 6, 7]
+
+
+def test_another_version_of_a_task_is_another_cell(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = Cell.of(tiny())
+    monkeypatch.setattr(Sum, "version", Sum.version + 1)
+    assert Cell.of(tiny()).fingerprint != before.fingerprint
+
+
+def test_the_configuration_is_written_once(tiny: Tiny) -> None:
+    cell = Cell.of(tiny(seed=1))
+    cell.open()
+    Cell.of(tiny(seed=2)).open()
+    assert files.read_json(cell.folder / "config.json")["seed"] == 1
+    assert [path.name for path in cell.folder.iterdir()] == ["config.json"]
+
+
+def test_the_environment_says_what_trains(tiny: Tiny) -> None:
+    cell = Cell.of(tiny())
+    cell.open()
+    cell.describe_environment()
+    assert files.read_json(cell.folder / "environment.json")["python"]
+
+
+def test_an_edited_configuration_is_refused_by_key(tiny: Tiny) -> None:
+    cell = Cell.of(tiny())
+    cell.open()
+    edited = {**cell.settings, "optim": {**cell.settings["optim"], "lr": 0.5}, "seed": 9}
+    files.write_json(cell.folder / "config.json", edited)
+    with pytest.raises(UserError, match=r"config\.json was changed .*: optim\.lr\n"):
+        cell.open()
+
+
+def test_a_torn_configuration_is_written_again(tiny: Tiny) -> None:
+    cell = Cell.of(tiny())
+    cell.open()
+    path = cell.folder / "config.json"
+    path.write_text(path.read_text()[:50])
+    cell.open()
+    assert files.read_json(path) == cell.settings
+
+
+def test_a_folder_that_cannot_be_made_is_told(tiny: Tiny, output_dir: Path) -> None:
+    output_dir.write_text("a file")
+    with pytest.raises(UserError, match="cannot be written"):
+        Cell.of(tiny()).open()

@@ -1,0 +1,119 @@
+"""A cell from start to end, and how its failures are told."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lrbench.config import Config
+from lrbench.errors import UserError
+from lrbench.runs import checkpoints, files, job, watch
+from lrbench.runs.cell import Cell
+from lrbench.runs.job import run_cell
+from lrbench.runs.outcome import report_outcomes
+from lrbench.training.trial import Trial
+
+Tiny = Callable[..., Config]
+
+
+def failing(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def update(trial: Trial) -> Any:
+        raise error
+
+    monkeypatch.setattr(Trial, "update", update)
+
+
+def test_what_is_finished_is_skipped(tiny: Tiny) -> None:
+    first = run_cell(tiny(trials=2))
+    assert [(o.seed, o.status) for o in first] == [(0, "finished"), (1, "finished")]
+    second = run_cell(tiny(trials=3))
+    assert [(o.seed, o.status) for o in second] == [(0, "skipped"), (1, "skipped"), (2, "finished")]
+    assert second[0].result == files.read_json(second[0].folder / "result.json")
+    assert not list(Cell.of(tiny()).folder.rglob("lease.json"))
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
+def test_a_folder_that_refuses_writing_is_the_users_to_mend(
+    code: int, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(cell: Cell) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(Cell, "open", refuse)
+    with pytest.raises(UserError, match=os.strerror(code)) as caught:
+        run_cell(tiny())
+    assert len(str(caught.value).splitlines()) <= 6
+
+
+def test_any_other_error_of_the_system_goes_on(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(cell: Cell) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(Cell, "open", refuse)
+    with pytest.raises(OSError, match="broken"):
+        run_cell(tiny())
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (UserError("mend it"), "mend it"),
+        (MemoryError(), "out of memory: MemoryError"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate 9 bytes"), "out of mem"),
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+    ],
+)
+def test_a_known_cause_is_told_without_a_traceback(
+    error: Exception,
+    told: str,
+    tiny: Tiny,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    failing(error, monkeypatch)
+    outcomes = run_cell(tiny())
+    assert report_outcomes(outcomes) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("lrbench: ")
+    assert told in err
+    assert "Traceback" not in err
+    assert len(err.splitlines()) <= 6
+    assert (outcomes[0].folder / "failure.json").exists()
+
+
+def test_a_bug_keeps_its_traceback(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing(RuntimeError("could not be allocated to a chapter"), monkeypatch)
+    assert report_outcomes(run_cell(tiny())) == 1
+    err = capsys.readouterr().err
+    assert "Traceback" in err
+    assert "seed 0 failed at update 0: RuntimeError: could not be allocated to a chapter" in err
+
+
+def test_a_trial_that_cannot_be_examined_does_not_spoil_the_others(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = job.chance_levels
+
+    def fail_for_one(trial: Trial, check: Callable[[], None]) -> Any:
+        if trial.seed == 0:
+            raise ArithmeticError("boom")
+        return real(trial, check)
+
+    monkeypatch.setattr(job, "chance_levels", fail_for_one)
+    assert [o.status for o in run_cell(tiny(trials=2))] == ["failed", "finished"]
+    monkeypatch.setattr(job, "chance_levels", real)
+    assert [o.status for o in run_cell(tiny(trials=2))] == ["finished", "skipped"]
+
+
+def test_every_trial_is_kept_when_time_is_up(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only that whose turn it is; here time is always up."""
+    monkeypatch.setattr(watch, "CHECKPOINT_SECONDS", -1.0)
+    for outcome in run_cell(tiny(trials=2)):
+        steps = checkpoints.steps(outcome.folder / "checkpoints")
+        assert [path.name for path in steps] == ["step-00000005.pt", "step-00000006.pt"]
