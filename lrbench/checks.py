@@ -15,8 +15,9 @@ def at_least(key: str, value: object, low: float) -> None:
 
 def between(key: str, value: object, low: int, high: int) -> None:
     """Refuse a number outside low..high and nan; None and '???' mean: not set."""
-    if isinstance(value, int | float) and not low <= value <= high:
-        raise ValueError(f"{key} must be from {low:,} to {high:,}, not {shown(value)}")
+    at_least(key, value, low)
+    if isinstance(value, int | float) and value > high:
+        raise ValueError(f"{key} must be at most {high:,}, not {shown(value)}")
 
 
 def one_of(key: str, value: object, allowed: Sequence[str]) -> None:

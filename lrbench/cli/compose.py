@@ -90,7 +90,7 @@ def told_in_our_words(typed: Mapping[str, str] | None = None) -> Iterator[None]:
     """Turn what Hydra, OmegaConf or a range check refuses into a UserError."""
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
-    from yaml import YAMLError
+    from yaml import YAMLError  # type: ignore[import-untyped]
 
     try:
         yield
@@ -125,10 +125,10 @@ def _called_as(words: Sequence[str]) -> Iterator[None]:
 
 def _refuse_extra_keys(node: Any, prefix: str = "") -> None:
     """Refuse keys that were added with +key=value, which nothing reads, and lists within lists."""
-    schema = OmegaConf.get_type(node)
-    hints = get_type_hints(schema)
+    schema: Any = OmegaConf.get_type(node)
+    hints, known = get_type_hints(schema), {field.name for field in dataclasses.fields(schema)}
     for key in node:
-        if key not in {field.name for field in dataclasses.fields(schema)}:
+        if key not in known:
             raise UserError(unknown_setting(f"{prefix}{key}", schema))
         child = node._get_node(key)
         if OmegaConf.is_dict(child) and dataclasses.is_dataclass(OmegaConf.get_type(child)):

@@ -7,9 +7,11 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from lrbench.checks import shown
 from lrbench.errors import Interrupted, UserError
 
 MOST_LINES = 6
+LONGEST_LINE = 2000
 
 
 def guarded(body: Callable[[], Any]) -> None:
@@ -30,6 +32,6 @@ def guarded(body: Callable[[], Any]) -> None:
 
 
 def complain(message: str) -> None:
-    """Print a message for the user on stderr, in at most six lines."""
-    lines = message.strip().splitlines()[:MOST_LINES]
-    print("lrbench: " + "\n".join(lines), file=sys.stderr)
+    """Print a message for the user on stderr, in at most six lines of printable characters."""
+    lines = message.strip().expandtabs(2).splitlines()[:MOST_LINES]
+    print("lrbench: " + "\n".join(shown(line, LONGEST_LINE) for line in lines), file=sys.stderr)

@@ -6,9 +6,9 @@
     logits = W_2 relu(W_1 LN(a_L))                   W_1 (D, D), W_2 (C, D)
 
 With `noise` > 0, training adds Gaussian noise of that standard deviation to LN(a_L), which is what
-the head reads. This is ours, not the paper's. Without it the loss is flat long before the answer is
-exact: at 40 symbols a rotation may be off by ten degrees and cost nothing, and be off by more than a
-hundred at 500. Noise of the size of the distance between answers makes every such error cost
+the head reads. This is ours, not the paper's. Without it the loss is flat long before the answer
+is exact: a rotation may be ten degrees off at 40 symbols and cost nothing, and more than a hundred
+off at 500. Noise of the size of the distance between answers makes every such error cost
 something, while strings are still short.
 
 The first mixer sees nothing but the symbol, so where it can it is given the table of the S

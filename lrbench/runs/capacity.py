@@ -32,12 +32,12 @@ def check_fits(config: Config, device: torch.device) -> None:
     task = make_task(config.task)
     weights = config.trials * parameters(config, task) * NUMBER * KEPT_PER_PARAMETER
     batch = batch_bytes(config, task)
-    there = memory_of(device)
-    if weights + batch <= there:
+    needed, there = weights + batch, memory_of(device)
+    if needed <= there:
         return
     protocol = config.protocol
     raise UserError(
-        f"this needs at least {_readable(weights + batch)} of memory; {device} has {_readable(there)}\n"
+        f"this needs at least {_readable(needed)} of memory; {device} has {_readable(there)}\n"
         f"weights and optimiser: {_readable(weights)} for trials={config.trials},"
         f" model.layers={config.model.layers}, model.width={config.model.width}\n"
         f"one update: {_readable(batch)} for protocol.batch_size={protocol.batch_size},"

@@ -24,6 +24,7 @@ from lrbench.runs.validate import validated
 from lrbench.runs.watch import GroupWatch, LeaseLost
 from lrbench.training.final import chance_levels, final_tests
 from lrbench.training.loop import train_group
+from lrbench.training.memory import keep_freed_memory
 from lrbench.training.trial import Trial
 
 CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
@@ -38,6 +39,7 @@ def run_cell(config: Config) -> list[Outcome]:
     """
     device = validated(config)
     torch.set_num_threads(config.threads)
+    keep_freed_memory()
     cell = Cell.of(config)
     try:
         outcomes = _run(cell, device)

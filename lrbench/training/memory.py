@@ -14,7 +14,7 @@ def keep_freed_memory() -> bool:
     """Tell glibc's malloc to keep what is freed; False where there is no glibc to tell.
 
     By default it returns tensors of some megabytes to the kernel when they are freed, which then
-    hands out zeroed pages again in the next update: thousands of page faults, 3 to 7 % of the time
+    hands out zeroed pages again in the next update: thousands of page faults, 3 to 6 % of the time
     of a small model. The process keeps its largest size instead.
     """
     if platform.system() != "Linux" or platform.libc_ver()[0] != "glibc":

@@ -1,7 +1,7 @@
 """How one number is taken from a run: which of its looks is believed.
 
-    best   the highest accuracy of a look at the test length: the paper's rule, which selects on
-           the test distribution and is optimistic
+    best   the highest accuracy of a look at the test length, ties by validation loss: the paper's
+           rule, which selects on the test distribution and is optimistic
     id     the lowest validation loss at the training length
     band   the highest accuracy over lengths a little beyond it, ties by loss
     last   the last look
@@ -19,7 +19,7 @@ RULES = ("best", "id", "band", "last")
 def merit(rule: str, look: dict[str, Any]) -> tuple[float, ...]:
     """Return what a rule wants more of, compared as a tuple."""
     if rule == "best":
-        return (look["test_accuracy"],)
+        return (look["test_accuracy"], -look["validation_loss"])
     if rule == "id":
         return (-look["validation_loss"],)
     if rule == "band":

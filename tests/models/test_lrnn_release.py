@@ -96,3 +96,33 @@ def test_weights_depend_on_the_seed_alone() -> None:
     assert all(torch.equal(first[key], second[key]) for key in first)
     other = built("blockdiag", 1, 5, 5, seed=4).state_dict()
     assert not torch.equal(first["embedding.weight"], other["embedding.weight"])
+
+
+def noise_of(noise: float) -> Any:
+    model = built("blockdiag", 1, 7, 5, width=16)
+    model.config.noise = noise
+    return model
+
+
+def test_noise_is_for_training_only_and_comes_from_the_generator() -> None:
+    quiet, noisy = (noise_of(noise) for noise in (0.0, 2.0))
+    generators = [torch.Generator().manual_seed(seed) for seed in (1, 1, 2)]
+    with torch.no_grad():
+        plain = quiet(tokens())[0]
+        assert torch.equal(noisy(tokens())[0], plain)
+        assert torch.equal(quiet(tokens(), generator=generators[0])[0], plain)
+        first, second, third = (noisy(tokens(), generator=g)[0] for g in generators)
+    generators[0].manual_seed(1)
+    assert not torch.equal(first, plain)
+    assert torch.equal(first, second)
+    assert not torch.equal(first, third)
+
+
+def test_noise_has_the_size_it_says() -> None:
+    model = noise_of(3.0)
+    model.head = torch.nn.Sequential(model.head[0], torch.nn.Identity())
+    strings = torch.zeros(64, 40, dtype=torch.int64)
+    with torch.no_grad():
+        added = model(strings, generator=torch.Generator().manual_seed(0))[0] - model(strings)[0]
+    assert added.std().item() == pytest.approx(3.0, rel=0.02)
+    assert added.mean().item() == pytest.approx(0.0, abs=0.05)

@@ -32,4 +32,9 @@ TINY = [
 @pytest.fixture
 def tiny() -> Callable[..., Config]:
     """A function from extra overrides to a tiny configuration."""
-    return lambda *words: composed([*TINY, *words])
+
+    def make(*words: str) -> Config:
+        chosen = dict(word.split("=", 1) for word in [*TINY, *words])
+        return composed([f"{key}={value}" for key, value in chosen.items()])
+
+    return make

@@ -22,8 +22,9 @@ def test_each_rule_believes_its_own_look() -> None:
     assert rules.consider(look(1, 0.5, 0.9, 0.5, 0.9)) == ["best", "id", "band", "last"]
     assert rules.consider(look(2, 0.9, 1.0, 0.4, 0.1)) == ["best", "last"]
     assert rules.consider(look(3, 0.8, 0.1, 0.5, 0.8)) == ["id", "band", "last"]
-    assert rules.consider(look(4, 0.9, 0.2, 0.5, 0.9)) == ["last"]
-    assert rules.steps() == {"best": 2, "id": 3, "band": 3, "last": 4}
+    assert rules.consider(look(4, 0.9, 1.1, 0.5, 0.9)) == ["last"]
+    assert rules.consider(look(5, 0.9, 0.2, 0.5, 0.9)) == ["best", "last"]
+    assert rules.steps() == {"best": 5, "id": 3, "band": 3, "last": 5}
 
 
 def test_the_earlier_of_equal_looks_stays() -> None:
