@@ -12,7 +12,7 @@ from rich.console import Console
 
 
 class _Console(Console):
-    """Leaves a closed pipe (head, less) to the edge of the program, which exits as SIGPIPE would."""
+    """Leaves a closed pipe (head, less) to the edge of the program."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError

@@ -10,7 +10,7 @@ app = typer.Typer(
     name="lrbench",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Length-extrapolation benchmarks: did the model learn the rule, or did it learn length 40?",
+    help="Length-extrapolation benchmarks: did it learn the rule, or did it learn length 40?",
     epilog="Start with: lrbench train task=sum model=blockdiag",
 )
 train.add_to(app)

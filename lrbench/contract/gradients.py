@@ -42,7 +42,7 @@ def gradients_are_derivatives(make: Factory, context: Context) -> Finding:
     """
     name, dtype = "derivative", finest(make)
     mixer = make(dtype=dtype)
-    if not getattr(mixer, "exact_gradient", True):
+    if not mixer.exact_gradient:
         return not_applicable(name, "declares exact_gradient = False")
     if dtype != torch.float64:
         return not_applicable(name, "finite differences need float64, which is not declared")

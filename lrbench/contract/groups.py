@@ -28,7 +28,7 @@ def runs_as_a_group(make: Factory, context: Context) -> Finding:
     """
     dtype = finest(make)
     mixers = [make(seed=seed, dtype=dtype) for seed in range(GROUP)]
-    if not getattr(mixers[0], "vmap", True):
+    if not mixers[0].vmap:
         return not_applicable("vmap", "declares vmap = False: trials are trained one by one")
     length = whole(LENGTH, mixers[0])
     comparison = Comparison(tolerance(mixers[0], dtype))

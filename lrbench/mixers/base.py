@@ -22,7 +22,9 @@ class Mixer(nn.Module):
 
     What a mixer can do is declared by class attributes: `modes` (names of evaluation modes that
     compute the same function up to rounding), `dtypes`, `tolerance` (relative, float64, between
-    modes), `length_multiple`, and `takes_symbols` (`forward` accepts `index`).
+    modes), `length_multiple`, `takes_symbols` (`forward` accepts `index`), `vmap` (copies with
+    stacked parameters can be evaluated together) and `exact_gradient` (False for straight-through
+    estimators, whose gradient is not the derivative).
     """
 
     version: ClassVar[int] = 1
@@ -31,6 +33,8 @@ class Mixer(nn.Module):
     tolerance: ClassVar[float] = 1e-9
     length_multiple: ClassVar[int] = 1
     takes_symbols: ClassVar[bool] = False
+    vmap: ClassVar[bool] = True
+    exact_gradient: ClassVar[bool] = True
 
     def __init__(self, config: Any, width: int) -> None:
         super().__init__()

@@ -58,7 +58,11 @@ class BlockDiagConfig:
         one_of("model.mixer.values", self.values, MAPS)
 
 
-@register_mixer("blockdiag", BlockDiagConfig, "Fan et al. 2024, Eq. 5-6 (arXiv:2309.07412)")
+@register_mixer(
+    "blockdiag",
+    BlockDiagConfig,
+    "block-diagonal blocks, columns clipped (Fan et al. 2024, Eq. 5-6)",
+)
 class BlockDiagonalMixer(LinearMixer):
     """Block-diagonal transitions with clipped columns (Fan et al. 2024, Eq. 5-6)."""
 

@@ -47,7 +47,7 @@ class BlockDiagReleaseConfig:
 @register_mixer(
     "blockdiag_release",
     BlockDiagReleaseConfig,
-    "released code of Fan et al. 2024 (arXiv:2309.07412)",
+    "block-diagonal blocks, columns centred (released code of Fan et al. 2024)",
 )
 class BlockDiagonalRelease(LinearMixer):
     """Centred blocks divided by their largest column norm (released code of Fan et al. 2024)."""

@@ -63,7 +63,7 @@ class Trial:
         logits, _ = self.model(batch.tokens, generator=self.generator)
         loss = self.loss(logits, batch.targets)
         self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         if self.config.optim.clip is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optim.clip)
         self.optimiser.step()
@@ -72,7 +72,7 @@ class Trial:
         return loss.detach()
 
     def take_loss(self) -> float:
-        """Return the mean loss since the last call; the one place where the device is waited for."""
+        """Return the mean loss since the last call; only here is the device waited for."""
         mean = float(self.loss_sum) / max(1, self.loss_count)
         self.loss_sum, self.loss_count = torch.zeros_like(self.loss_sum), 0
         return mean

@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from lrbench.registry import TASKS
-from lrbench.tasks import baselines, make_task
 from lrbench.statistics import guessing_best_of
+from lrbench.tasks import baselines, make_task
 from lrbench.tasks.baselines import best_baseline, measure_baselines
 from lrbench.tasks.stream import Stream
 

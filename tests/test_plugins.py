@@ -1,0 +1,73 @@
+"""Plugins by environment variable and by entry point, in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MINE = """
+from dataclasses import dataclass
+from lrbench import register_task
+from lrbench.tasks.cyclic import Sum
+
+@dataclass
+class MineConfig:
+    name: str = "mine"
+    modulus: int = 3
+
+@register_task("mine", MineConfig, "a task of my own")
+class Mine(Sum):
+    pass
+"""
+
+
+def tasks(**environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "lrbench", "tasks"]
+    env = {**os.environ, **environment}
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+
+def test_by_environment_variable_from_the_current_folder() -> None:
+    Path("mine.py").write_text(MINE)
+    run = tasks(LRBENCH_PLUGINS="mine")
+    assert run.returncode == 0, run.stderr
+    assert "a task of my own" in run.stdout
+    assert "a task of my own" not in tasks().stdout
+
+
+def test_by_entry_point_of_an_installed_package(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    (site / "mine-1.dist-info").mkdir(parents=True)
+    (site / "mine_package.py").write_text(MINE)
+    (site / "mine-1.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: mine\nVersion: 1\n"
+    )
+    (site / "mine-1.dist-info" / "entry_points.txt").write_text(
+        "[lrbench.plugins]\nmine = mine_package\n"
+    )
+    run = tasks(PYTHONPATH=os.pathsep.join([str(site), os.environ["PYTHONPATH"]]))
+    assert run.returncode == 0, run.stderr
+    assert "a task of my own" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        (None, "not found"),
+        ("def broken(:", "SyntaxError"),
+        ("import no_such_package", "needs a module that is missing"),
+        ("raise RuntimeError('boom')", "RuntimeError: boom"),
+    ],
+)
+def test_a_plugin_that_does_not_import(source: str | None, told: str) -> None:
+    if source is not None:
+        Path("mine.py").write_text(source)
+    run = tasks(LRBENCH_PLUGINS="mine")
+    assert run.returncode == 1
+    assert told in run.stderr
+    assert "Traceback" not in run.stderr
+    assert len(run.stderr.strip().splitlines()) <= 6

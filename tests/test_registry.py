@@ -1,0 +1,63 @@
+"""Names, collisions, and what a misspelt name is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from lrbench.errors import UserError
+from lrbench.registry import TASKS, Registry
+
+
+@dataclass
+class Settings:
+    size: int = 1
+
+
+class Thing:
+    """A thing.
+
+    More about it.
+    """
+
+
+def test_built_ins_are_known_before_they_are_imported() -> None:
+    registry = Registry("thing", {"far": "no.such.module"})
+    assert registry.names() == ["far"]
+    assert "far" in registry
+    with pytest.raises(ModuleNotFoundError):
+        registry.get("far")
+
+
+def test_an_entry_describes_itself_by_its_docstring() -> None:
+    registry = Registry("thing", {})
+    registry.add("mine", Settings, "")(Thing)
+    entry = registry.get("mine")
+    assert (entry.cls, entry.config, entry.source) == (Thing, Settings, "A thing.")
+    assert not entry.builtin
+    assert TASKS.get("sum").builtin
+
+
+def test_unknown_name_is_told_the_nearest_and_all() -> None:
+    with pytest.raises(UserError, match=r"(?s)task 'summ' unknown.*'sum'.*known: even_pair, mod"):
+        TASKS.get("summ")
+
+
+def test_a_taken_name_names_both() -> None:
+    registry = Registry("thing", {"far": "some.module"})
+    with pytest.raises(UserError, match=r"'far' is already registered by some.module"):
+        registry.add("far", Settings, "")(Thing)
+    registry.add("mine", Settings, "")(Thing)
+    registry.add("mine", Settings, "")(Thing)  # the same module imported again
+
+    class Other:
+        pass
+
+    with pytest.raises(UserError, match="must choose another name"):
+        registry.add("mine", Settings, "")(Other)
+
+
+def test_a_configuration_must_be_a_dataclass() -> None:
+    with pytest.raises(UserError, match="not a dataclass"):
+        Registry("thing", {}).add("mine", int, "")
