@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from omegaconf import OmegaConf
@@ -14,7 +15,7 @@ from omegaconf import OmegaConf
 from lrbench.checks import shown
 from lrbench.cli.translate import kind_of, translated, unknown_setting
 from lrbench.cli.words import checked, split
-from lrbench.config import OPTIMISERS, Config, register_schema
+from lrbench.config import Config, register_schema
 from lrbench.errors import UserError
 from lrbench.locations import conf_dir
 from lrbench.plugins import load_plugins
@@ -37,8 +38,8 @@ def run_hydra(words: Sequence[str], job: Callable[[Config], None]) -> None:
     """
     import hydra
 
-    flags, overrides = split(words)
-    typed = prepare(overrides)
+    said = split(words)
+    typed = prepare(said.overrides)
     raised: list[BaseException] = []
 
     def task(composed: Any) -> None:
@@ -47,10 +48,15 @@ def run_hydra(words: Sequence[str], job: Callable[[Config], None]) -> None:
         except Exception as error:
             raised.append(error)
 
+    # Hydra looks first where `main` says, then in --config-dir: the user's files win over ours.
+    folders = [folder for folder in (said.folder, conf_dir()) if folder]
+    ours = ["--config-dir", str(conf_dir())] if said.folder else []
     version = {} if hydra.__version__ >= "1.4" else {"version_base": "1.3"}
-    main = hydra.main(config_path=str(conf_dir()), config_name="config", **version)(task)
-    with _called_as([*flags, *completed(overrides), *QUIET]), told_in_our_words(typed):
-        main()
+    main = hydra.main(config_path=str(folders[0]), config_name="config", **version)(task)
+    with told_in_our_words(typed):
+        overrides = completed(said.overrides, folders)
+        with _called_as([*said.flags, *ours, *overrides, *QUIET]):
+            main()
     if raised:
         raise raised[0]
 
@@ -63,21 +69,43 @@ def prepare(overrides: Sequence[str]) -> dict[str, str]:
     return typed
 
 
-def completed(overrides: Sequence[str]) -> list[str]:
-    """Return the overrides and what they imply.
+def completed(overrides: Sequence[str], folders: Sequence[Path]) -> list[str]:
+    """Return the overrides and what they imply; `folders` hold the files of groups.
 
-    Presets come after the groups, so that they win over what a group file says by default; a typed
-    `optim=adam` has to win over them.
+    Presets come after the groups, so that they win over what a group's file says by default. A
+    group that was typed has to win over them, so what its file says is typed once more.
     """
-    implied = [f"optim.name={name}" for name in OPTIMISERS if f"optim={name}" in overrides]
-    named = any(word.startswith("optim.name=") for word in overrides)
-    return [*overrides, *([] if named else implied)]
+    typed = dict(word.lstrip("+").partition("=")[::2] for word in overrides)
+    implied = []
+    for group in ("protocol", "optim"):
+        inside = [folder / group / f"{typed.get(group)}.yaml" for folder in folders]
+        file = next((file for file in inside if file.is_file()), None)
+        for key, value in _values(file) if file else ():
+            if f"{group}.{key}" not in typed:
+                implied.append(f"{group}.{key}={value}")
+    return [*overrides, *implied]
+
+
+def _values(file: Path) -> Iterator[tuple[str, str]]:
+    """Yield what a group's file sets, key and value as they are typed."""
+    content = OmegaConf.to_container(OmegaConf.load(file))
+    for key, value in content.items() if isinstance(content, dict) else ():
+        if key != "defaults" and not isinstance(value, dict):
+            yield str(key), _typed(value)
+
+
+def _typed(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{','.join(map(_typed, value))}]"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "\\'") + "'"
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    return str(value)
 
 
 def to_config(composed: Any, typed: Mapping[str, str] | None = None) -> Config:
     """Return the dataclasses of a composed configuration; a value out of range is a UserError."""
-    if OmegaConf.get_type(composed) is not Config:
-        raise UserError("this configuration is not one of `lrbench train`: a file replaced it")
     with told_in_our_words(typed):
         _refuse_extra_keys(composed)
         config = OmegaConf.to_object(composed)

@@ -18,4 +18,5 @@ def composed(overrides: Sequence[str]) -> Config:
         told_in_our_words(typed),
         initialize_config_dir(config_dir=str(conf_dir()), version_base="1.3"),
     ):
-        return to_config(compose(config_name="config", overrides=completed(overrides)), typed)
+        words = completed(overrides, [conf_dir()])
+        return to_config(compose(config_name="config", overrides=words), typed)

@@ -41,8 +41,6 @@ def kind_of(hint: Any) -> str:
         return f"a list of {KINDS.get(item, 'value')}s, such as {example}"
     if hint is bool:
         return "true or false"
-    if dataclasses.is_dataclass(hint):
-        return "left to its own settings (KEY.SETTING=VALUE)"
     return f"a {KINDS[hint]}" if hint in KINDS else f"of type {getattr(hint, '__name__', hint)}"
 
 
@@ -95,6 +93,8 @@ def _about_setting(error: omega.OmegaConfBaseException, typed: Mapping[str, str]
         return f"{full_key} cannot be {value}: {shown(text, 200)}"
     owner: Any = error.parent_node._metadata.object_type if error.parent_node is not None else None
     hints = get_type_hints(owner) if _is_schema(owner) else _hints_above(error)
+    if dataclasses.is_dataclass(hints.get(key, error.object_type)):
+        return f"{full_key} is a group of settings: write {full_key}.KEY=VALUE, not {value}"
     if key not in hints:
         return f"{full_key} cannot be {value}: {shown(text, 200)}"
     return f"{full_key} must be {kind_of(hints[key])}, not {value}"
@@ -121,5 +121,9 @@ def _other(error: BaseException) -> str:
         near = nearest(found[1], GROUPS)
         known = ", ".join(GROUPS)
         return f"there is no group of settings '{shown(found[1])}'.{near}\ngroups: {known}"
+    if found := re.search(r"In '([^']*)': .* raised while composing config:\n(.*)", text):
+        key = re.search(r"full_key: (\S+)", text)
+        where = f"{found[1]}.yaml" + (f", {key[1]}" if key else "")
+        return f"{shown(where)}: {shown(found[2], 200)}"
     lines = [shown(line.strip(), 200) for line in text.splitlines() if line.strip()]
     return "\n".join(["these settings cannot be put together", *lines[:3]])

@@ -10,13 +10,15 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
 from lrbench.checks import shown
 from lrbench.errors import UserError
 
 GROUPS = ("task", "model", "protocol", "optim")
-NAME = re.compile(r"[\w.-]+")
+NAME = re.compile(r"[\w.-]{1,100}")
 
 REFUSED = {
     ("-m", "--multirun"): (
@@ -44,21 +46,48 @@ class _Flags(argparse.ArgumentParser):
         )
 
 
-def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return Hydra's flags among `words` and the overrides. Raises UserError for other flags."""
+@dataclass(frozen=True)
+class Words:
+    """Hydra's flags, the overrides, and the folder of the user's own configuration files."""
+
+    flags: list[str]
+    overrides: list[str]
+    folder: Path | None
+
+
+def split(words: Sequence[str]) -> Words:
+    """Tell flags and overrides apart. Raises UserError for a flag that does not fit here."""
     for names, reason in REFUSED.items():
         for word in words:
             if word.partition("=")[0] in names:
                 raise UserError(f"train does not take {shown(word)}: {reason}", exit_code=2)
     flags = vars(_parser().parse_intermixed_args(list(words)))
-    overrides = flags.pop("overrides")
+    overrides, folder = flags.pop("overrides"), flags.pop("config_dir")
     if (flags["resolve"] or flags["package"]) and not flags["cfg"]:
         raise UserError("train: --resolve and --package go with --cfg job", exit_code=2)
+    if folder is not None:
+        _check_folder(Path(folder))
     given = []
     for name, value in flags.items():
         if value not in (None, False):
             given += [f"--{name.replace('_', '-')}", *([] if value is True else [value])]
-    return given, ([] if flags["hydra_help"] else overrides)
+    return Words(
+        given,
+        [] if flags["hydra_help"] else overrides,
+        Path(folder).absolute() if folder is not None else None,
+    )
+
+
+def _check_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        raise UserError(f"--config-dir '{shown(folder)}' is not a folder", exit_code=2)
+    if (folder / "config.yaml").exists():
+        raise UserError(
+            f"--config-dir '{shown(folder)}' holds a config.yaml, which would replace lrbench's\n"
+            "put presets into preset/model/PROTOCOL_TASK_MODEL.yaml, or a file FOO/BAR.yaml that"
+            " begins with '# @package _global_' and write +FOO=BAR",
+            exit_code=2,
+        )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -146,7 +175,8 @@ def _refuse_what_hydra_alone_reads(word: str, override: Any) -> None:
 
 def _check_choice(group: str, value: str, override: Any) -> None:
     """A group is chosen by one name; a dict of its settings is merged as if each were typed."""
-    if isinstance(override.value(), dict) or NAME.fullmatch(str(override.value() or "")):
+    chosen = override.value()
+    if isinstance(chosen, dict) or (isinstance(chosen, str) and NAME.fullmatch(chosen)):
         return
     raise UserError(
         f"{group} must be one name, not '{shown(value)}'\n"

@@ -101,7 +101,7 @@ class LrnnRelease(nn.Module):
         final = self.head[0](activation[:, -1] if read == "last" else activation)
         if generator is not None and self.config.noise > 0:
             noise = torch.empty_like(final, memory_format=torch.contiguous_format)
-            final = final + self.config.noise * noise.normal_(generator=generator)
+            final = final + noise.normal_(0, self.config.noise, generator=generator)
         return self.head[1:](final), after
 
     def _mix(

@@ -1,0 +1,98 @@
+"""Memory is counted from below: what fits passes, what cannot fit is refused with both numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from lrbench.cli.planning import composed
+from lrbench.errors import UserError
+from lrbench.registry import MIXERS
+from lrbench.runs import capacity
+from lrbench.tasks import make_task
+from lrbench.training.trial import Trial
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("model", sorted(MIXERS))
+@pytest.mark.parametrize("layers", [1, 2, 4])
+def test_parameters_are_counted_without_building_the_model(model: str, layers: int) -> None:
+    config = composed([f"model={model}", f"model.layers={layers}", "model.width=16"])
+    assert capacity.parameters(config, make_task(config.task)) == Trial(config, 0).parameters
+
+
+def test_the_estimate_stays_below_what_an_update_takes() -> None:
+    """What autograd keeps of one update is more than what is counted."""
+    config = composed(["protocol.batch_size=8", "protocol.train_length=20", "model.layers=2"])
+    trial, kept = Trial(config, 0), {}
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: _note(kept, t), lambda t: t):
+        batch = trial.batch(1)
+        logits, _ = trial.model(batch.tokens)
+        trial.loss(logits, batch.targets)
+    weights = {p.untyped_storage().data_ptr() for p in trial.model.parameters()}
+    bytes_kept = sum(size for at, size in kept.items() if at not in weights)
+    assert capacity.batch_bytes(config, trial.task) < 2 * bytes_kept
+
+
+def _note(kept: dict[int, int], tensor: torch.Tensor) -> torch.Tensor:
+    storage = tensor.untyped_storage()
+    kept[storage.data_ptr()] = storage.nbytes()
+    return tensor
+
+
+def test_a_little_less_than_there_is_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = composed([])
+    task = make_task(config.task)
+    needed = 16 * capacity.parameters(config, task) + capacity.batch_bytes(config, task)
+    monkeypatch.setattr(capacity, "memory_of", lambda device: needed)
+    capacity.check_fits(config, CPU)
+    monkeypatch.setattr(capacity, "memory_of", lambda device: needed - 1)
+    with pytest.raises(UserError, match=r"at least .* MiB of memory; cpu has .* MiB") as told:
+        capacity.check_fits(config, CPU)
+    assert len(str(told.value).splitlines()) <= 6
+    for key in ("trials=1", "model.width=64", "protocol.batch_size=128", "train_length=40"):
+        assert key in str(told.value)
+
+
+def test_a_container_may_have_less_than_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = capacity.memory_of(CPU)
+    assert 2**28 < machine < 2**50
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(capacity, "LIMITS", (limit,))
+    for text, memory in (("1048576\n", 2**20), ("max\n", None), (str(2**62), None)):
+        limit.write_text(text)
+        expected = capacity.memory_of(CPU)
+        assert expected == memory if memory else expected >= machine
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            RuntimeError(
+                "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate"
+                " memory: you tried to allocate 4000000000 bytes. Error code 12"
+            ),
+            "out of memory: needs 3.7 GiB more",
+        ),
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has ..."),
+            "out of memory: needs 2.50 GiB more",
+        ),
+        (MemoryError(), "out of memory"),
+        (RuntimeError("shapes differ"), None),
+    ],
+)
+def test_failed_allocations_are_told_in_gib(error: Exception, told: str | None) -> None:
+    assert capacity.out_of_memory(error) == told
+
+
+def test_torch_says_what_is_looked_for() -> None:
+    with pytest.raises(RuntimeError) as failed:
+        torch.empty(2**46, dtype=torch.float64)
+    assert capacity.out_of_memory(failed.value) == "out of memory: needs 524,288 GiB more"
