@@ -14,8 +14,9 @@ from omegaconf import OmegaConf
 
 from lrbench.checks import shown
 from lrbench.cli.translate import kind_of, translated, unknown_setting
-from lrbench.cli.words import checked, split
+from lrbench.cli.words import checked, split, superseded
 from lrbench.config import Config, register_schema
+from lrbench.console import messages
 from lrbench.errors import UserError
 from lrbench.locations import conf_dir
 from lrbench.plugins import load_plugins
@@ -40,6 +41,8 @@ def run_hydra(words: Sequence[str], job: Callable[[Config], None]) -> None:
 
     said = split(words)
     typed = prepare(said.overrides)
+    for line in superseded(said.overrides):
+        messages().print(line, markup=False)
     raised: list[BaseException] = []
 
     def task(composed: Any) -> None:

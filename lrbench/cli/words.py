@@ -1,8 +1,7 @@
 """What may be typed after `lrbench train`: overrides, and those of Hydra's flags that fit here.
 
-Looked at before Hydra composes anything, because Hydra lets some words through in silence (a key
-that is taken away, one that is given twice) and others make files before the configuration is
-checked (its own settings, --multirun).
+Looked at before Hydra composes anything, because Hydra lets a key be taken away in silence, and
+because its own settings and --multirun make files before the configuration is checked.
 """
 
 from __future__ import annotations
@@ -115,12 +114,21 @@ def checked(overrides: Sequence[str]) -> dict[str, str]:
         key, value = override.key_or_group, override.get_value_string()
         if key in GROUPS:
             _check_choice(key, value, override)
-        if typed.setdefault(key, value) != value:
-            raise UserError(
-                f"{shown(key)} is given twice: '{shown(typed[key])}' and '{shown(value)}'\n"
-                "keep one of them"
-            )
+        typed[key] = value
     return typed
+
+
+def superseded(overrides: Sequence[str]) -> list[str]:
+    """Return a line for each key that is given again with another value: the last one counts."""
+    values: dict[str, list[str]] = {}
+    for word in overrides:
+        key, _, value = word.lstrip("+").partition("=")
+        values.setdefault(key, []).append(value)
+    return [
+        f"{shown(key)} is given {len(given)} times; the last, {shown(given[-1])}, counts"
+        for key, given in values.items()
+        if len(set(given)) > 1
+    ]
 
 
 def _parsed(word: str) -> Any:
