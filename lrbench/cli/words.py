@@ -119,16 +119,16 @@ def checked(overrides: Sequence[str]) -> dict[str, str]:
 
 
 def superseded(overrides: Sequence[str]) -> list[str]:
-    """Return a line for each key that is given again with another value: the last one counts."""
-    values: dict[str, list[str]] = {}
-    for word in overrides:
-        key, _, value = word.lstrip("+").partition("=")
-        values.setdefault(key, []).append(value)
-    return [
-        f"{shown(key)} is given {len(given)} times; the last, {shown(given[-1])}, counts"
-        for key, given in values.items()
-        if len(set(given)) > 1
-    ]
+    """Return a line for each group that is chosen twice, and differently: the last one counts.
+
+    Of settings the last one counts as well, but scripts rely on that: nothing is said.
+    """
+    lines = []
+    for group in GROUPS:
+        names = [word.partition("=")[2] for word in overrides if word.startswith(f"{group}=")]
+        if len(set(names)) > 1:
+            lines.append(f"{group} is given {len(names)} times; the last, {names[-1]}, counts")
+    return lines
 
 
 def _parsed(word: str) -> Any:

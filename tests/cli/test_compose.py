@@ -188,7 +188,7 @@ def test_what_looks_odd_and_is_right(word: str) -> None:
     validated(composed([word]))
 
 
-def test_of_words_for_one_key_the_last_counts_and_that_is_said(lrbench: Run) -> None:
+def test_of_words_for_one_key_the_last_counts(lrbench: Run) -> None:
     ended = lrbench("train", "task=sum", "seed=1", "task=parity", "seed=1", "--cfg", "job")
     assert OmegaConf.create(ended.out).task.name == "parity"
     assert ended.err == "task is given 2 times; the last, parity, counts\n"
@@ -196,7 +196,7 @@ def test_of_words_for_one_key_the_last_counts_and_that_is_said(lrbench: Run) -> 
     assert "there already" in ended.err
     ended = lrbench("train", "seed=1", "optim.lr=1", "++seed=3", "--cfg", "job")
     assert OmegaConf.create(ended.out).seed == 3
-    assert ended.err == "seed is given 2 times; the last, 3, counts\n"
+    assert ended.err == ""  # scripts rely on it
 
 
 def test_running_leaves_this_process_as_it_was() -> None:
