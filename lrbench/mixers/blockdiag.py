@@ -61,7 +61,7 @@ class BlockDiagConfig:
 @register_mixer(
     "blockdiag",
     BlockDiagConfig,
-    "block-diagonal blocks, columns clipped (Fan et al. 2024, Eq. 5-6)",
+    "block-diagonal, clipped columns (Fan et al. 2024, Eq. 5-6)",
 )
 class BlockDiagonalMixer(LinearMixer):
     """Block-diagonal transitions with clipped columns (Fan et al. 2024, Eq. 5-6)."""

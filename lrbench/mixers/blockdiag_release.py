@@ -47,7 +47,7 @@ class BlockDiagReleaseConfig:
 @register_mixer(
     "blockdiag_release",
     BlockDiagReleaseConfig,
-    "block-diagonal blocks, columns centred (released code of Fan et al. 2024)",
+    "block-diagonal, centred columns (code of Fan et al. 2024)",
 )
 class BlockDiagonalRelease(LinearMixer):
     """Centred blocks divided by their largest column norm (released code of Fan et al. 2024)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -82,7 +83,7 @@ def _parse_lengths(text: str, default: Iterable[int]) -> list[int]:
         return list(default)
     lengths = []
     for word in text.replace("_", "").split(","):
-        if not word.strip().isdecimal() or int(word) < 1:
+        if not re.fullmatch(r"[1-9][0-9]{0,9}", word.strip()):
             raise UserError(
                 f"--lengths '{text}': '{word}' is not a length; write 500,5003,100003", exit_code=2
             )

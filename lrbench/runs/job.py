@@ -13,6 +13,7 @@ import torch
 from lrbench.config import Config
 from lrbench.console import messages
 from lrbench.errors import Interrupted, UserError
+from lrbench.runs.capacity import out_of_memory
 from lrbench.runs.cell import Cell
 from lrbench.runs.lease import Lease
 from lrbench.runs.outcome import Outcome
@@ -154,11 +155,8 @@ def _known_cause(error: Exception, run: Run) -> str | None:
         return str(error)
     if isinstance(error, OSError) and error.errno in CANNOT_WRITE:
         return _cannot_write(error, run.folder)
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "DefaultCPUAlloc" in str(error):
-        return (
-            f"out of memory: {str(error).splitlines()[0] if str(error) else 'MemoryError'}\n"
-            "make protocol.batch_size, model.width or model.layers smaller"
-        )
+    if memory := out_of_memory(error):
+        return f"{memory}\nmake protocol.batch_size, model.width or model.layers smaller"
     return None
 
 
