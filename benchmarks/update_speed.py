@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from benchmarks.released_step import RECIPES, SCANS, ReleasedStep
+from lrbench.training.memory import keep_freed_memory
 
 RESULTS = Path(__file__).resolve().parent / "results" / "update_speed.json"
 Update = Callable[[], object]
@@ -115,6 +116,7 @@ def main(words: list[str] | None = None) -> None:
     """Measure, print, and with `--write` keep the raw numbers."""
     options = parse(words)
     torch.set_num_threads(options.threads)
+    keep_freed_memory()  # as `lrbench train` does; it serves both sides
     tasks = {}
     for task in options.tasks:
         released = ReleasedStep(

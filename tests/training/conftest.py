@@ -15,6 +15,7 @@ TINY = [
     "model.width=8",
     "model.mixer.block_size=4",
     "model.mixer.hidden=8",
+    "model.backbone.noise=0",
     "protocol.train_length=6",
     "protocol.test_lengths=[9]",
     "protocol.further_lengths=[12]",
