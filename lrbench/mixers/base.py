@@ -21,7 +21,7 @@ class Mixer(nn.Module):
     """A causal sequence layer of a given width with a state whose size does not depend on T.
 
     What a mixer can do is declared by class attributes: `modes` (names of evaluation modes that
-    compute the same function up to rounding), `dtypes`, `tolerance` (relative, float64, between
+    compute the same function up to rounding), `default_mode`, `dtypes`, `tolerance` (relative, float64, between
     modes), `length_multiple`, `takes_symbols` (`forward` accepts `index`), `vmap` (copies with
     stacked parameters can be evaluated together) and `exact_gradient` (False for straight-through
     estimators, whose gradient is not the derivative).
@@ -29,6 +29,7 @@ class Mixer(nn.Module):
 
     version: ClassVar[int] = 1
     modes: ClassVar[tuple[str, ...]] = ("sequential",)
+    default_mode: ClassVar[str] = "sequential"
     dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.float32, torch.float64)
     tolerance: ClassVar[float] = 1e-9
     length_multiple: ClassVar[int] = 1
@@ -89,7 +90,7 @@ class LinearMixer(Mixer):
         if index is not None:
             assert not isinstance(transition, Indexed)
             transition = Indexed(transition, index)
-        states = scan(transition, inputs, initial, mode or "sequential")
+        states = scan(transition, inputs, initial, mode or self.default_mode)
         wanted = None
         if self.readout_needs_input:
             wanted = u if index is None else embedding(index, u)

@@ -69,6 +69,11 @@ class LrnnRelease(nn.Module):
         """Real numbers kept per string between positions."""
         return sum(mixer.state_size for mixer in self.mixers)  # type: ignore[misc]
 
+    @property
+    def mode(self) -> str:
+        """How the recurrences are evaluated where nobody asks for another way."""
+        return str(self.mixers[0].default_mode)
+
     def forward(
         self,
         tokens: Tensor,

@@ -66,7 +66,7 @@ def _examine(trial: Trial, check: Check) -> tuple[list[dict[str, Any]], dict[str
     if found["upper"] is not None:
         n = next(s.n for s in scores if s.length == found["upper"])
         again = rule_or_rounding(trial, found["upper"], n, check)
-    return rows, {**found, "dtype": "float32", "mode": "sequential", "float64": again}
+    return rows, {**found, "dtype": trial.dtype, "mode": trial.model.mode, "float64": again}
 
 
 def _looks_of(trial: Trial, look: dict[str, Any], rule: str) -> list[dict[str, Any]]:

@@ -45,6 +45,11 @@ class Trial:
         """How many numbers are trained."""
         return count_parameters(self.model)
 
+    @property
+    def dtype(self) -> str:
+        """The name of the weights' type, such as float32."""
+        return str(next(self.model.parameters()).dtype).removeprefix("torch.")
+
     def stream(self, *purpose: str | int) -> Stream:
         """Return this run's random stream for a purpose, such as "train" or ("test", 500)."""
         return Stream.named(self.data_seed, self.task.name, *purpose)
