@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lrbench.checks import nearest
+from lrbench.checks import nearest, shown
 from lrbench.cli.complete import complete_show
 from lrbench.cli.declarations import typed
 from lrbench.errors import UserError
@@ -131,11 +131,11 @@ def _set(node: Any, key: str, value: str) -> None:
     try:
         override = OverridesParser.create().parse_override(f"{key}={value}")
         OmegaConf.update(node, key, override.value())
-    except (OmegaConfBaseException, HydraException) as error:
+    except (OmegaConfBaseException, HydraException, ValueError) as error:
         kinds = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false"}
         kind = next((kinds[kind] for kind in kinds if f"converted to {kind}" in str(error)), "")
         wanted = f"\nit must be {kind}" if kind else ""
-        raise UserError(f"{key} cannot be '{value}'{wanted}") from error
+        raise UserError(f"{key} cannot be '{shown(value)}'{wanted}") from error
 
 
 def strings(task: Task, length: int, request: Request) -> Batch:

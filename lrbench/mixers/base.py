@@ -21,10 +21,10 @@ class Mixer(nn.Module):
     """A causal sequence layer of a given width with a state whose size does not depend on T.
 
     What a mixer can do is declared by class attributes: `modes` (names of evaluation modes that
-    compute the same function up to rounding), `default_mode`, `dtypes`, `tolerance` (relative, float64, between
-    modes), `length_multiple`, `takes_symbols` (`forward` accepts `index`), `vmap` (copies with
-    stacked parameters can be evaluated together) and `exact_gradient` (False for straight-through
-    estimators, whose gradient is not the derivative).
+    compute the same function up to rounding), `default_mode`, `dtypes`, `tolerance` (relative,
+    float64, between modes), `length_multiple`, `takes_symbols` (`forward` accepts `index`), `vmap`
+    (copies with stacked parameters can be evaluated together) and `exact_gradient` (False for
+    straight-through estimators, whose gradient is not the derivative).
     """
 
     version: ClassVar[int] = 1

@@ -62,7 +62,12 @@ class Record:
 def collect(runs_dir: Path) -> Collection:
     """Read every run below `runs_dir`; raises UserError if there is no such folder."""
     root = Path(runs_dir)
-    if not root.is_dir():
+    try:
+        found = root.is_dir()
+    except OSError as error:
+        name = str(root)[:40]
+        raise UserError(f"--runs '{name}...' cannot be looked at: {error.strerror}") from error
+    if not found:
         raise UserError(
             f"no folder of runs at '{root}'\nfix: lrbench train, or name another with --runs DIR"
         )

@@ -175,3 +175,10 @@ def test_no_torch(without_torch: Callable[..., tuple[list[int], str]]) -> None:
     codes, out = without_torch([["report"], ["report", "--format", "csv", "--output", "runs.csv"]])
     assert codes == [0, 0]
     assert "| sum " in out and Path("runs.csv").read_text().startswith("task,")
+
+
+def test_a_folder_name_too_long_to_look_at(lrbench: Any) -> None:
+    ended = lrbench("report", "--runs", "9" * 5000)
+    assert ended.code == 1
+    assert "File name too long" in ended.err
+    assert "Traceback" not in ended.err

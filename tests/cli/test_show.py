@@ -122,3 +122,10 @@ def test_an_output_without_the_multiplication_sign(
 ) -> None:
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
     assert lrbench("show", "task=mod_arith", "length=41", "count=1").code == 0
+
+
+def test_a_number_too_long_to_read(lrbench: Any) -> None:
+    ended = lrbench("show", "task=sum", "length=" + "9" * 5000)
+    assert ended.code == 1
+    assert "Traceback" not in ended.err
+    assert len(ended.err) < 300
