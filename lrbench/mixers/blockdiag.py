@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from lrbench.checks import at_least, one_of
 from lrbench.mixers.base import LinearMixer
-from lrbench.mixers.maps import MAPS, blocks_of, generated_blocks, input_map
+from lrbench.mixers.maps import MAPS, apply_map, blocks_of, generated_blocks, input_map
 from lrbench.registry import register_mixer
 from lrbench.scan import GeneratedBlocks
 from lrbench.scan.constraints import CONSTRAINTS
@@ -87,7 +87,7 @@ class BlockDiagonalMixer(LinearMixer):
     def coefficients(self, u: Tensor) -> tuple[GeneratedBlocks, Tensor]:
         how = self.config.constraint, self.config.p
         blocks = generated_blocks(self.transition, u, self.shape, *how)
-        return blocks, self.value(u).unflatten(2, self.shape)
+        return blocks, apply_map(self.value, u).unflatten(2, self.shape)
 
     def readout(self, states: Tensor, u: Tensor | None) -> Tensor:
         y: Tensor = self.out(states.flatten(2))

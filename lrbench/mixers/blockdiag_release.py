@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from lrbench.checks import at_least
 from lrbench.mixers.base import LinearMixer
-from lrbench.mixers.maps import blocks_of, generated_blocks, input_map
+from lrbench.mixers.maps import apply_map, blocks_of, generated_blocks, input_map
 from lrbench.registry import register_mixer
 from lrbench.scan import GeneratedBlocks
 
@@ -70,7 +70,7 @@ class BlockDiagonalRelease(LinearMixer):
     def coefficients(self, u: Tensor) -> tuple[GeneratedBlocks, Tensor]:
         how = CONSTRAINT, self.config.p
         blocks = generated_blocks(self.transition, u, self.shape, *how)
-        return blocks, self.value(u).unflatten(2, self.shape)
+        return blocks, apply_map(self.value, u).unflatten(2, self.shape)
 
     def readout(self, states: Tensor, u: Tensor | None) -> Tensor:
         return states.flatten(2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from lrbench.mixers.perceptron import perceptron
 from lrbench.scan import GeneratedBlocks
 from lrbench.scan.closed_form import ClosedForm, one_by_one
 
@@ -18,23 +19,34 @@ def input_map(kind: str, width: int, hidden: int, out: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, out))
 
 
-def features(layers: nn.Sequential, u: Tensor) -> Tensor:
-    """Return what the last of `layers` is applied to, (B, T, n) for u (B, T, D).
+def apply_map(layers: nn.Sequential, u: Tensor) -> Tensor:
+    """Return layers(u): (B, T, out) for u (B, T, D)."""
+    if len(layers) > 1 and len(u) > 1:
+        return perceptron(layers, u)
+    few: Tensor = layers(u)
+    return few
 
-    In memory it lies as (T, n, B), the layout of a block scan.
+
+def features(layers: nn.Sequential, u: Tensor) -> Tensor:
+    """Return what the last of `layers` is applied to, and a 1 for its bias: (B, T, n + 1).
+
+    u is (B, T, D). In memory the result of a hidden layer lies as (T, n + 1, B), the layout of a
+    block scan.
     """
-    if len(layers) == 1:
-        return u
     first = layers[0]
     assert isinstance(first, nn.Linear)
-    return HIDDEN_LAYER(first.weight, first.bias, u)
+    if len(layers) > 1 and len(u) > 1:
+        return HIDDEN_LAYER(first.weight, first.bias, u)
+    few = layers[:-1](u)  # the table of a first layer
+    return torch.cat([few, few.new_ones(*few.shape[:-1], 1)], -1)
 
 
 def _hidden_forward(weight: Tensor, bias: Tensor, u: Tensor) -> tuple[Tensor]:
-    """Map u (B, T, D) to relu(W u + c) (B, T, n), position by position."""
+    """Map u (B, T, D) to (relu(W u + c), 1), (B, T, n + 1), position by position."""
     columns = u.permute(1, 2, 0).contiguous()
-    z = u.new_empty(len(columns), len(weight), len(u))
-    for at, out in zip(columns, z, strict=True):
+    z = u.new_empty(len(columns), len(weight) + 1, len(u))
+    z[:, -1] = 1
+    for at, out in zip(columns, z[:, :-1], strict=True):
         torch.addmm(bias[:, None], weight, at, out=out).relu_()
     return (z.permute(2, 0, 1),)
 
@@ -45,9 +57,10 @@ def _hidden_backward(
     columns = u.permute(1, 2, 0).contiguous()
     du, dweight, dbias = torch.empty_like(columns), torch.zeros_like(weight), torch.zeros_like(bias)
     transposed, ones = weight.T.contiguous(), weight.new_ones(len(u))
-    upstream = gradient.permute(1, 2, 0).contiguous()
-    for at, z, g, out in zip(columns, result.permute(1, 2, 0), upstream, du, strict=True):
-        before = torch.ops.aten.threshold_backward(g, z, 0)
+    upstream = gradient.permute(1, 2, 0).contiguous()[:, :-1]
+    z = result.permute(1, 2, 0)[:, :-1]
+    for at, kept, g, out in zip(columns, z, upstream, du, strict=True):
+        before = torch.ops.aten.threshold_backward(g, kept, 0)
         dweight.addmm_(before, at.T)
         dbias.addmv_(before, ones)
         torch.mm(transposed, before, out=out)
@@ -65,9 +78,8 @@ def generated_blocks(
     heads, size = shape
     last = layers[-1]
     assert isinstance(last, nn.Linear)
-    weight = last.weight.view(heads, size, size, -1)
-    bias = last.bias.view(heads, size, size)
-    return GeneratedBlocks(weight, bias, features(layers, u), constraint, p)
+    weight = torch.cat([last.weight, last.bias[:, None]], 1).view(heads, size, size, -1)
+    return GeneratedBlocks(weight, features(layers, u), constraint, p)
 
 
 def blocks_of(width: int, size: int) -> int:

@@ -101,21 +101,28 @@ def inverse_divisors(n: Tensor, constraint: str, p: float) -> Tensor:
     return n.clamp(min=smallest).reciprocal_().mul_(_as_numbers(torch.ge, n, smallest))
 
 
-def pull(n: Tensor, inverse: Tensor, s: Tensor, constraint: str, p: float) -> Tensor | None:
-    """Return c (..., b, B) from the norms n, 1 / m and s; None where m is a constant.
+def pull_factor(n: Tensor, inverse: Tensor, constraint: str, p: float) -> Tensor | None:
+    """Return what s is multiplied by in c, (..., b, B), from n and 1 / m; None where m is constant.
 
     What pulls on a column is m^(-p) s, for m is its own norm wherever it has a gradient at all.
+    Columns of equal, largest norm share the pull of `max_column_centred`.
     """
     if constraint == "none":
         return None
     power = inverse if p in (1, inf) else inverse.log().mul_(p).exp_()
     if constraint == "column_unit":
-        return s * power
+        return power
     if constraint == "column_clip":
-        return _as_numbers(torch.gt, n, 1.0).mul_(power).mul_(s)
+        return _as_numbers(torch.gt, n, 1.0).mul_(power)
     largest = _as_numbers(torch.ge, n, n.amax(-2, keepdim=True))
-    share = power / largest.sum(-2, keepdim=True)
-    return largest.mul_(share.mul_(s.sum(-2, keepdim=True)))
+    return largest.mul_(power / largest.sum(-2, keepdim=True))
+
+
+def pull(factor: Tensor, s: Tensor, constraint: str) -> Tensor:
+    """Return c (..., b, B) from `pull_factor` and s; s is lost."""
+    if constraint == "max_column_centred":
+        return factor * s.sum(-2, keepdim=True)
+    return s.mul_(factor)
 
 
 def _as_numbers(compare: Callable[..., Tensor], n: Tensor, bound: Tensor | float) -> Tensor:
@@ -139,8 +146,9 @@ def _backward(
     for v, y, lengths, g, out in _pieces(blocks, scaled, n, gradient, result):
         inverse = inverse_divisors(lengths, constraint, p)
         torch.mul(g, inverse.unsqueeze(-3), out=out)
-        c = pull(lengths, inverse, (g * y).sum(-3), constraint, p)
-        if c is not None:
+        factor = pull_factor(lengths, inverse, constraint, p)
+        if factor is not None:
+            c = pull(factor, (g * y).sum(-3), constraint)
             out.addcmul_(slopes(v, p, torch.empty_like(v)), c.unsqueeze(-3), value=-1)
     return (result,)
 

@@ -52,13 +52,12 @@ class BlockDiagonal:
 
 @dataclass(frozen=True)
 class GeneratedBlocks:
-    """Blocks W z_k + c under a constraint on their columns.
+    """Blocks W z_k under a constraint on their columns; a bias goes with a feature that is always 1.
 
-    weight (h, b, b, n), bias (h, b, b), features z (B, T, n); constraint and p as in `constrain`.
+    weight (h, b, b, n), features z (B, T, n); constraint and p as in `constrain`.
     """
 
     weight: Tensor
-    bias: Tensor
     features: Tensor
     constraint: str
     p: float
@@ -67,8 +66,8 @@ class GeneratedBlocks:
         """Return the blocks themselves."""
         rows, length, _ = self.features.shape
         columns = self.features.permute(2, 1, 0).flatten(1)  # (n, T B): `constrain` wants rows last
-        raw = torch.addmm(self.bias.view(-1, 1), self.weight.flatten(0, 2), columns)
-        blocks = constrain(raw.unflatten(0, self.bias.shape), self.constraint, self.p)
+        raw = self.weight.flatten(0, 2) @ columns
+        blocks = constrain(raw.unflatten(0, self.weight.shape[:3]), self.constraint, self.p)
         return BlockDiagonal(blocks.unflatten(3, (length, rows)).permute(4, 3, 0, 1, 2))
 
 

@@ -45,11 +45,14 @@ class Task(ABC):
 
     A task states `vocabulary` and `class_names` in its `__init__`, and its `_tokens`, `_answer` and
     `oracle`. Raise `version` whenever the strings or answers of a configuration change.
+    `draws_ahead` says that `_tokens` also takes a range of steps, as `integers` does, and returns
+    the rows of all of them.
     """
 
     version: ClassVar[int] = 1
     metric: ClassVar[Metric] = Metric()
     length_rule: ClassVar[str] = "lengths >= 1"
+    draws_ahead: ClassVar[bool] = False
 
     name: str
     vocabulary: tuple[str, ...]  # printable symbols; index = token id
@@ -70,7 +73,7 @@ class Task(ABC):
 
     @abstractmethod
     def _tokens(
-        self, stream: Stream, step: int, rows: int, start: int, stop: int, device: Device
+        self, stream: Stream, step: int | range, rows: int, start: int, stop: int, device: Device
     ) -> Tensor:
         """Draw positions start..stop-1 of `rows` strings: (rows, stop - start) int64."""
 
@@ -101,6 +104,17 @@ class Task(ABC):
         Raises UserError for a length the task does not have, or an empty batch.
         """
         return next(self.segments(stream, batch, length, length, device, step))
+
+    def samples(
+        self, stream: Stream, steps: range, batch: int, length: int, device: Device
+    ) -> list[Batch]:
+        """Draw what `sample` draws at each of `steps`, together where the task `draws_ahead`."""
+        if not self.draws_ahead:
+            return [self.sample(stream, step, batch, length, device) for step in steps]
+        self._check(batch, length, length)
+        tokens = self._tokens(stream, steps, batch, 0, length, device)
+        drawn = tokens, self.answers(tokens), torch.full((len(tokens),), length, device=device)
+        return [Batch(*one) for one in zip(*(part.split(batch) for part in drawn), strict=True)]
 
     def segments(
         self, stream: Stream, batch: int, length: int, segment: int, device: Device, step: int = 0

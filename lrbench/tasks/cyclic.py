@@ -51,6 +51,8 @@ class Sum(Task):
     at an appended query position.
     """
 
+    draws_ahead = True
+
     def __init__(self, config: Any) -> None:
         super().__init__(config)
         self.modulus: int = config.modulus
@@ -61,7 +63,7 @@ class Sum(Task):
         return [sum(tokens[: end + 1]) % self.modulus for end in range(len(tokens))]
 
     def _tokens(
-        self, stream: Stream, step: int, rows: int, start: int, stop: int, device: Device
+        self, stream: Stream, step: int | range, rows: int, start: int, stop: int, device: Device
     ) -> Tensor:
         return integers(stream, step, rows, start, stop, self.modulus, device)
 

@@ -38,6 +38,8 @@ class EvenPair(Task):
     opposite polarity (class 1: first and last differ) and one answer at an appended query position.
     """
 
+    draws_ahead = True
+
     def __init__(self, config: Any) -> None:
         super().__init__(config)
         self.modulus: int = config.modulus
@@ -49,7 +51,7 @@ class EvenPair(Task):
         return [1 if token == tokens[0] else 0 for token in tokens]
 
     def _tokens(
-        self, stream: Stream, step: int, rows: int, start: int, stop: int, device: Device
+        self, stream: Stream, step: int | range, rows: int, start: int, stop: int, device: Device
     ) -> Tensor:
         return integers(stream, step, rows, start, stop, self.modulus, device)
 

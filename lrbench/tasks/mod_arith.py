@@ -43,6 +43,7 @@ class ModArith(Task):
     precedence; variants with brackets are another, not regular, language.
     """
 
+    draws_ahead = True
     length_rule = "odd lengths >= 1 (number, operator, ..., number)"
 
     def __init__(self, config: Any) -> None:
@@ -72,7 +73,7 @@ class ModArith(Task):
         return sum(prod(factors) for factors in products) % self.modulus
 
     def _tokens(
-        self, stream: Stream, step: int, rows: int, start: int, stop: int, device: Device
+        self, stream: Stream, step: int | range, rows: int, start: int, stop: int, device: Device
     ) -> Tensor:
         operator = torch.arange(start, stop, device=device) % 2  # 0 number, 1 operator
         high = torch.where(operator == 1, len(OPERATORS), self.modulus)

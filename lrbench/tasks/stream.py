@@ -52,7 +52,7 @@ class Stream:
 
 def integers(
     stream: Stream,
-    step: int,
+    step: int | range,
     rows: int,
     start: int,
     stop: int,
@@ -61,11 +61,17 @@ def integers(
 ) -> Tensor:
     """Return positions start..stop-1 of `rows` rows: (rows, stop - start) int64 in [0, high).
 
-    `high` is one bound below 2^31 or a tensor of them, one a position. The range is reached by
+    For a range of steps it is the rows of the first, then those of the next, and so on. `high` is
+    one bound below 2^31 or a tensor of them, one a position. The range of values is reached by
     multiply-shift of 32 bits, so each value's probability is within 2^-32 of 1/high.
     """
     row = torch.arange(stream.first_row, stream.first_row + rows, device=device)
-    seeds = _mix_(row.mul_(_signed(_ROW_GAMMA)).add_(_signed(_step_seed(stream.key, step))))
+    row.mul_(_signed(_ROW_GAMMA))
+    if isinstance(step, int):
+        seeds = _mix_(row.add_(_signed(_step_seed(stream.key, step))))
+    else:
+        bases = torch.tensor([_signed(_step_seed(stream.key, s)) for s in step], device=device)
+        seeds = _mix_((bases[:, None] + row).flatten())
     position = torch.arange(start + 1, stop + 1, device=device).mul_(_signed(_GAMMA))
     word = _mix_(seeds.unsqueeze(1) + position)
     return _shift_right_(word, 32).mul_(high).bitwise_right_shift_(32)

@@ -16,6 +16,8 @@ from lrbench.tasks.stream import Stream
 from lrbench.training.optim import learning_rate, make_optimiser, set_learning_rate
 from lrbench.training.rules import Rules
 
+DRAWN_AT_ONCE = 1 << 16  # symbols: half a megabyte as int64, twelve updates of 128 strings of 40
+
 
 class Trial:
     """A model in training. Weights depend on `seed`, data on `data_seed`, both on nothing else."""
@@ -31,6 +33,7 @@ class Trial:
         self.model: nn.Module = model.to(self.device)
         trainable = [p for p in self.model.parameters() if p.requires_grad]
         self.optimiser = make_optimiser(config.optim, trainable)
+        self.ahead: dict[int, Batch] = {}  # batches drawn for coming updates
         self.generator = torch.Generator(self.device).manual_seed(seed)  # of training noise
         self.step = 0
         self.stopped: str | None = None  # why training ended: perfect, budget or diverged
@@ -55,10 +58,14 @@ class Trial:
         return Stream.named(self.data_seed, self.task.name, *purpose)
 
     def batch(self, step: int) -> Batch:
-        """Return the training strings of update `step`."""
-        protocol = self.config.protocol
-        size, length = protocol.batch_size, protocol.train_length
-        return self.task.sample(self.stream("train"), step, size, length, self.device)
+        """Return the training strings of update `step`; draws those of some updates at once."""
+        if step not in self.ahead:
+            protocol = self.config.protocol
+            size, length = protocol.batch_size, protocol.train_length
+            steps = range(step, step + max(1, DRAWN_AT_ONCE // (size * length)))
+            drawn = self.task.samples(self.stream("train"), steps, size, length, self.device)
+            self.ahead = dict(zip(steps, drawn, strict=True))
+        return self.ahead[step]
 
     def update(self) -> Tensor:
         """Do the next update; return its loss, detached and still on the device."""
@@ -91,9 +98,11 @@ class Trial:
         """Return the mean cross-entropy over the supervised positions of a batch."""
         if self.config.protocol.supervision == "last":
             logits, targets = logits[:, -1:], targets[:, -1:]
+        # Classes before positions in memory: sums over five contiguous numbers are not vectorised
+        by_class = logits.flatten(0, 1).T.contiguous()
         return cross_entropy(
-            logits.flatten(0, 1),
-            targets.flatten(),
+            by_class[None],
+            targets.flatten()[None],
             ignore_index=IGNORE,
             label_smoothing=self.config.optim.label_smoothing,
         )

@@ -10,6 +10,7 @@ import torch
 
 from lrbench.config import model_node
 from lrbench.models.build import build_model, count_parameters
+from lrbench.models.lrnn_release import add_noise
 
 
 def built(name: str, layers: int, symbols: int, classes: int, seed: int = 0, **more: Any) -> Any:
@@ -118,11 +119,21 @@ def test_noise_is_for_training_only_and_comes_from_the_generator() -> None:
     assert not torch.equal(first, third)
 
 
-def test_noise_has_the_size_it_says() -> None:
-    model = noise_of(3.0)
-    model.head = torch.nn.Sequential(model.head[0], torch.nn.Identity())
-    strings = torch.zeros(64, 40, dtype=torch.int64)
-    with torch.no_grad():
-        added = model(strings, generator=torch.Generator().manual_seed(0))[0] - model(strings)[0]
-    assert added.std().item() == pytest.approx(3.0, rel=0.02)
-    assert added.mean().item() == pytest.approx(0.0, abs=0.05)
+@pytest.mark.parametrize("batch", [1, 64, 65])
+def test_noise_has_the_size_it_says_and_its_halves_mirror_each_other(batch: int) -> None:
+    values = torch.full((batch, 40, 16), 7.0)
+    add_noise(values, 3.0, torch.Generator().manual_seed(0))
+    added, half = values - 7, (batch + 1) // 2
+    assert added[:half].std().item() == pytest.approx(3.0, rel=0.1)
+    torch.testing.assert_close(added[half:], -added[: batch - half], rtol=0, atol=1e-5)
+
+
+def test_noise_changes_no_gradient_of_what_it_is_added_to() -> None:
+    normal = torch.nn.LayerNorm(4).double()
+    x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(3, 4, dtype=torch.float64)
+    (plain,) = torch.autograd.grad((normal(x) * weight).sum(), x)
+    noisy = normal(x)
+    add_noise(noisy, 3.0, torch.Generator().manual_seed(0))
+    assert torch.equal(torch.autograd.grad((noisy * weight).sum(), x)[0], plain)
+

@@ -19,11 +19,10 @@ BATCH, LENGTH, HEADS, SIZE, WIDTH = 3, 5, 2, 4, 6
 
 
 def leaves(seed: int = 0, length: int = LENGTH, batch: int = BATCH) -> list[Tensor]:
-    """Return weight, bias, features, inputs and the state before them."""
+    """Return weight, features, inputs and the state before them."""
     generator = torch.Generator().manual_seed(seed)
     shapes = [
         (HEADS, SIZE, SIZE, WIDTH),
-        (HEADS, SIZE, SIZE),
         (batch, length, WIDTH),
         (batch, length, HEADS, SIZE),
         (batch, HEADS, SIZE),
@@ -35,8 +34,8 @@ def leaves(seed: int = 0, length: int = LENGTH, batch: int = BATCH) -> list[Tens
 
 
 def runner(constraint: str, p: float, algorithm: str) -> Callable[..., Tensor]:
-    def run(weight: Tensor, bias: Tensor, z: Tensor, inputs: Tensor, initial: Tensor) -> Tensor:
-        return scan(GeneratedBlocks(weight, bias, z, constraint, p), inputs, initial, algorithm)
+    def run(weight: Tensor, z: Tensor, inputs: Tensor, initial: Tensor) -> Tensor:
+        return scan(GeneratedBlocks(weight, z, constraint, p), inputs, initial, algorithm)
 
     return run
 
@@ -67,9 +66,9 @@ def test_gradients_are_derivatives(constraint: str) -> None:
 
 
 def test_written_blocks_are_constrained_products() -> None:
-    weight, bias, z, _, _ = leaves()
-    blocks = GeneratedBlocks(weight, bias, z, "none", 1.2).written().blocks
-    close(blocks, torch.einsum("hijn,btn->bthij", weight, z) + bias)
+    weight, z, _, _ = leaves()
+    blocks = GeneratedBlocks(weight, z, "none", 1.2).written().blocks
+    close(blocks, torch.einsum("hijn,btn->bthij", weight, z))
 
 
 def test_without_gradients_the_states_are_the_same() -> None:
@@ -83,7 +82,6 @@ def test_without_gradients_the_states_are_the_same() -> None:
 def test_zero_blocks_have_finite_gradients() -> None:
     arguments = leaves()
     arguments[0].data[0] = 0
-    arguments[1].data[0] = 0
     for constraint in CONSTRAINTS:
         states = runner(constraint, 1.2, "sequential")(*arguments)
         gradients = torch.autograd.grad(states.square().sum(), arguments)
@@ -91,10 +89,10 @@ def test_zero_blocks_have_finite_gradients() -> None:
 
 
 def test_table_of_generated_blocks() -> None:
-    weight, bias, z, inputs, _ = leaves(batch=1)
-    initial = leaves(seed=1)[4]
+    weight, z, inputs, _ = leaves(batch=1)
+    initial = leaves(seed=1)[3]
     index = torch.randint(LENGTH, (BATCH, 9), generator=torch.Generator().manual_seed(0))
-    generated = GeneratedBlocks(weight, bias, z, "column_clip", 1.2)
+    generated = GeneratedBlocks(weight, z, "column_clip", 1.2)
     written = generated.written()
     assert isinstance(written, BlockDiagonal)
     for algorithm in ALGORITHMS:
@@ -108,7 +106,7 @@ def test_groups_equal_a_loop(constraint: str) -> None:
     stacked = [torch.stack(parts) for parts in zip(*group, strict=True)]
     run = runner(constraint, 1.2, "sequential")
     close(vmap(run)(*stacked), torch.stack([run(*member) for member in group]))
-    slopes = grad(lambda *a: run(*a).square().sum(), argnums=(0, 1, 2, 3, 4))
+    slopes = grad(lambda *a: run(*a).square().sum(), argnums=(0, 1, 2, 3))
     together = vmap(slopes)(*stacked)
     for k, member in enumerate(group):
         close([part[k] for part in together], list(slopes(*member)))

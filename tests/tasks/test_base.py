@@ -93,6 +93,17 @@ def test_rows_and_prefixes_do_not_depend_on_the_rest(task, rows, first, shorter)
         assert torch.equal(getattr(part, field), getattr(whole, field)[first:, :shorter])
 
 
+@contract
+@given(first=st.integers(0, 10**6), steps=st.integers(1, 4), rows=st.integers(1, 5))
+def test_samples_of_several_steps_are_those_of_each(task, first, steps, rows):
+    together = task.samples(STREAM.from_row(2), range(first, first + steps), rows, 11, "cpu")
+    assert len(together) == steps
+    for step, batch in enumerate(together, first):
+        alone = task.sample(STREAM.from_row(2), step, rows, 11, "cpu")
+        for field in (*FIELDS, "lengths"):
+            assert torch.equal(getattr(batch, field), getattr(alone, field))
+
+
 def test_steps_and_streams_give_other_strings(task):
     here = task.sample(STREAM, 0, 8, 31, "cpu").tokens
     assert not torch.equal(here, task.sample(STREAM, 1, 8, 31, "cpu").tokens)

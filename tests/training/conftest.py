@@ -17,6 +17,7 @@ TINY = [
     "model.mixer.hidden=8",
     "model.backbone.noise=0",
     "optim.warmup=0",
+    "optim.label_smoothing=0",
     "optim.schedule=constant",
     "protocol.train_length=6",
     "protocol.test_lengths=[9]",
