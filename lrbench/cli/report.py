@@ -47,7 +47,7 @@ def report(
     from lrbench.console import messages, results
     from lrbench.report.collect import collect
     from lrbench.report.display import plain
-    from lrbench.report.table import render
+    from lrbench.report.render import render
 
     collection = collect(runs)
     _refuse_nothing(collection, runs)

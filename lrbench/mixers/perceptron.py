@@ -22,7 +22,8 @@ def perceptron(layers: nn.Sequential, x: Tensor, start: int = 0) -> Tensor:
     On CPU the result lies in memory as (C, ...), which is what a softmax over few classes wants.
     """
     first, last = layers[start], layers[start + 2]
-    assert isinstance(first, nn.Linear) and isinstance(last, nn.Linear)
+    assert isinstance(first, nn.Linear)
+    assert isinstance(last, nn.Linear)
     if x.device.type != "cpu":
         result: Tensor = last(torch.relu(first(x)))
         return result

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from lrbench.errors import unknown
-from lrbench.report.cells import MISSING, Cell, Column, Table, span, spread, to_markdown
+from lrbench.report.cells import MISSING, Cell, Column, Table, span, spread
 from lrbench.report.collect import Collection
 from lrbench.report.columns import CELL
 from lrbench.report.notes import (
     competitors,
     differences,
-    reading_notes,
     settings_of,
     table_notes,
 )
@@ -38,24 +36,6 @@ COLUMNS = (
     Column("guessing"),
     Column("paper"),
 )
-
-
-def render(collection: Collection, format: str = "markdown", references: Path | None = None) -> str:
-    """Return the whole report: 'markdown' tables, or 'csv', the tidy runs.csv they come from.
-
-    `references` is another folder of reference tables. Raises UserError for an unknown format.
-    """
-    if format == "csv":
-        return str(collection.frame.to_csv(index=False, lineterminator="\n"))
-    if format != "markdown":
-        raise unknown("format", format, ["markdown", "csv"], exit_code=2)
-    parts = [to_markdown(table) for table in report_tables(collection, references)]
-    if not parts:
-        parts = ["No finished run yet: lrbench train makes one.\n"]
-    left_out = reading_notes(collection)
-    if left_out:
-        parts.append("\n".join(left_out) + "\n")
-    return "\n".join(parts)
 
 
 def report_tables(collection: Collection, references: Path | None = None) -> list[Table]:

@@ -52,9 +52,10 @@ class BlockDiagonal:
 
 @dataclass(frozen=True)
 class GeneratedBlocks:
-    """Blocks W z_k under a constraint on their columns; a bias goes with a feature that is always 1.
+    """Blocks W z_k under a constraint on their columns.
 
-    weight (h, b, b, n), features z (B, T, n); constraint and p as in `constrain`.
+    A bias is a column of W that goes with a feature that is always 1. Shapes: weight
+    (h, b, b, n), features z (B, T, n); constraint and p as in `constrain`.
     """
 
     weight: Tensor

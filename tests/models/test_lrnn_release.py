@@ -136,4 +136,3 @@ def test_noise_changes_no_gradient_of_what_it_is_added_to() -> None:
     noisy = normal(x)
     add_noise(noisy, 3.0, torch.Generator().manual_seed(0))
     assert torch.equal(torch.autograd.grad((noisy * weight).sum(), x)[0], plain)
-

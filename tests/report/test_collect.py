@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from lrbench.errors import UserError
 from lrbench.report.collect import collect
+from lrbench.report.render import render
 from lrbench.report.schema import failure_complaint, result_complaint
-from lrbench.report.table import render
 
 Write = Callable[..., Path]
 

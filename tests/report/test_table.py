@@ -8,7 +8,8 @@ import pytest
 
 from lrbench.errors import UserError
 from lrbench.report.collect import collect
-from lrbench.report.table import COLUMNS, render, report_tables
+from lrbench.report.render import render
+from lrbench.report.table import COLUMNS, report_tables
 
 Write = Callable[..., Path]
 A, B = "a" * 12, "b" * 12

@@ -1,0 +1,130 @@
+"""Tables that a sweep runs and a report prints: a list of cells, not a rectangle.
+
+A built-in table is a file in conf/table/, a user's own one a YAML file anywhere or a registered
+`TableSpec`. Each cell is a set of overrides, as they are typed after `lrbench train`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lrbench.errors import UserError, unknown
+from lrbench.locations import conf_dir
+
+RULES = ("best", "id", "band", "last")
+KEYS = ("title", "source", "protocol", "rule", "columns", "common", "cells")
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """One cell: its overrides, and the name of the row of the paper it is compared with.
+
+    Without `reference` the paper's row is found by the model's name.
+    """
+
+    overrides: tuple[str, ...]
+    reference: str | None = None
+
+    @property
+    def task(self) -> str:
+        return self._value("task")
+
+    @property
+    def model(self) -> str:
+        return self._value("model")
+
+    def _value(self, key: str) -> str:
+        values = [word.partition("=")[2] for word in self.overrides if word.startswith(f"{key}=")]
+        return values[-1] if values else ""
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """A table: where it was printed, the rule of its numbers, its columns (tasks) and cells."""
+
+    name: str
+    title: str
+    cells: tuple[TableCell, ...]
+    source: str = ""
+    protocol: str = "fan2024"
+    rule: str = "best"
+    columns: tuple[str, ...] = field(default=())
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The models, in the order in which they first appear."""
+        return tuple(dict.fromkeys(cell.model for cell in self.cells))
+
+
+_REGISTERED: dict[str, TableSpec] = {}
+
+
+def register_table(table: TableSpec) -> TableSpec:
+    """Make a table known as `--table NAME`, from a plugin."""
+    _REGISTERED[table.name] = table
+    return table
+
+
+def table_names() -> list[str]:
+    """Every table known by name."""
+    return sorted({*(path.stem for path in (conf_dir() / "table").glob("*.yaml")), *_REGISTERED})
+
+
+def load_table(name: str) -> TableSpec:
+    """Return the table of a name, or of a YAML file; UserError where there is none."""
+    if name in _REGISTERED:
+        return _REGISTERED[name]
+    builtin = conf_dir() / "table" / f"{name}.yaml"
+    if name in table_names():
+        return _read(builtin)
+    if name.endswith((".yaml", ".yml")) and Path(name).is_file():
+        return _read(Path(name))
+    raise unknown("table", name, table_names())
+
+
+def _read(path: Path) -> TableSpec:
+    from omegaconf import OmegaConf
+    from yaml import YAMLError  # type: ignore[import-untyped]
+
+    try:
+        content: Any = OmegaConf.to_container(OmegaConf.load(path))
+    except (YAMLError, UnicodeDecodeError, OSError) as error:
+        raise UserError(f"table '{path}' cannot be read: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict) or not isinstance(content.get("cells"), list):
+        raise UserError(f"table '{path}' has no list 'cells'; see conf/table/ for an example")
+    for key in content:
+        if key not in KEYS:
+            raise unknown(f"key of table '{path}'", str(key), list(KEYS))
+    rule = content.get("rule", "best")
+    if rule not in RULES:
+        raise unknown(f"rule of table '{path}'", str(rule), list(RULES))
+    common = _words(path, content.get("common", []))
+    cells = tuple(_cell(path, cell, common) for cell in content["cells"])
+    return TableSpec(
+        name=path.stem,
+        title=str(content.get("title", path.stem)),
+        cells=cells,
+        source=str(content.get("source", "")),
+        protocol=str(content.get("protocol", "fan2024")),
+        rule=rule,
+        columns=_words(path, content.get("columns", [])),
+    )
+
+
+def _cell(path: Path, cell: Any, common: Sequence[str]) -> TableCell:
+    if not isinstance(cell, dict) or not set(cell) <= {"overrides", "reference"}:
+        raise UserError(f"table '{path}': a cell is 'overrides' and perhaps 'reference': {cell}")
+    made = TableCell((*common, *_words(path, cell.get("overrides"))), cell.get("reference"))
+    for key in ("task", "model"):
+        if not getattr(made, key):
+            raise UserError(f"table '{path}': a cell without {key}=: {' '.join(made.overrides)}")
+    return made
+
+
+def _words(path: Path, words: Any) -> tuple[str, ...]:
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise UserError(f"table '{path}': expected a list of words, not {words}")
+    return tuple(words)
