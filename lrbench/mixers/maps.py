@@ -43,28 +43,36 @@ def features(layers: nn.Sequential, u: Tensor) -> Tensor:
 
 def _hidden_forward(weight: Tensor, bias: Tensor, u: Tensor) -> tuple[Tensor]:
     """Map u (B, T, D) to (relu(W u + c), 1), (B, T, n + 1), position by position."""
-    columns = u.permute(1, 2, 0).contiguous()
+    columns, matrix = _with_ones(u), torch.cat([weight, bias[:, None]], 1)
     z = u.new_empty(len(columns), len(weight) + 1, len(u))
     z[:, -1] = 1
     for at, out in zip(columns, z[:, :-1], strict=True):
-        torch.addmm(bias[:, None], weight, at, out=out).relu_()
+        torch.mm(matrix, at, out=out).relu_()
     return (z.permute(2, 0, 1),)
 
 
 def _hidden_backward(
     weight: Tensor, bias: Tensor, u: Tensor, result: Tensor, gradient: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    columns = u.permute(1, 2, 0).contiguous()
-    du, dweight, dbias = torch.empty_like(columns), torch.zeros_like(weight), torch.zeros_like(bias)
-    transposed, ones = weight.T.contiguous(), weight.new_ones(len(u))
+    columns, transposed = _with_ones(u), weight.T.contiguous()
+    du = torch.empty_like(columns[:, :-1], memory_format=torch.contiguous_format)
+    dmatrix = weight.new_zeros(len(weight), columns.shape[1])
     upstream = gradient.permute(1, 2, 0).contiguous()[:, :-1]
     z = result.permute(1, 2, 0)[:, :-1]
+    before = torch.empty_like(z[0])
     for at, kept, g, out in zip(columns, z, upstream, du, strict=True):
-        before = torch.ops.aten.threshold_backward(g, kept, 0)
-        dweight.addmm_(before, at.T)
-        dbias.addmv_(before, ones)
+        torch.ops.aten.threshold_backward(g, kept, 0, grad_input=before)
+        dmatrix.addmm_(before, at.T)
         torch.mm(transposed, before, out=out)
-    return dweight, dbias, du.permute(2, 0, 1)
+    return dmatrix[:, :-1], dmatrix[:, -1], du.permute(2, 0, 1)
+
+
+def _with_ones(u: Tensor) -> Tensor:
+    """Return u (B, T, D) as (T, D + 1, B), with a 1 for the bias at the end."""
+    columns = u.new_empty(u.shape[1], u.shape[2] + 1, len(u))
+    columns[:, :-1] = u.permute(1, 2, 0)
+    columns[:, -1] = 1
+    return columns
 
 
 # A loop: autograd of one batched product would make a gradient of the weights for every position
