@@ -129,12 +129,14 @@ class Config:
     threads: int = 1
     force: bool = False
     output_dir: str = "outputs"
+    tuning_runs: int | None = None  # that the settings were chosen from; presets of `tune` say so
 
     def __post_init__(self) -> None:
         between("seed", self.seed, 0, LARGEST_SEED)
         between("data_seed", self.data_seed, 0, LARGEST_SEED)
         between("trials", self.trials, 1, MOST)
         between("threads", self.threads, 1, MOST_THREADS)
+        between("tuning_runs", self.tuning_runs, 1, MOST)
         if isinstance(self.seed, int) and isinstance(self.trials, int):
             between("seed + trials", self.seed + self.trials, 1, LARGEST_SEED)
         if not self.output_dir.strip() or "\0" in self.output_dir:

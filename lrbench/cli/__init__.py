@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import typer
 
-from lrbench.cli import check, doctor, evaluate, listing, report, show, train
+from lrbench.cli import (
+    bundle,
+    check,
+    doctor,
+    evaluate,
+    listing,
+    report,
+    show,
+    sweep,
+    train,
+    tune,
+    verify,
+)
 
 app = typer.Typer(
     name="lrbench",
@@ -14,8 +26,12 @@ app = typer.Typer(
     epilog="Start with: lrbench train task=sum model=blockdiag",
 )
 train.add_to(app)
+sweep.add_to(app)
+tune.add_to(app)
 evaluate.add_to(app)
 report.add_to(app)
+bundle.add_to(app)
+verify.add_to(app)
 show.add_to(app)
 listing.add_to(app)
 check.add_to(app)

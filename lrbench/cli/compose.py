@@ -37,8 +37,6 @@ def run_hydra(words: Sequence[str], job: Callable[[Config], None]) -> None:
     Overrides and the flags of `cli/words.py` go to `hydra.main`. Raises UserError for whatever
     they, Hydra or the schema do not accept.
     """
-    import hydra
-
     said = split(words)
     typed = prepare(said.overrides)
     for line in superseded(said.overrides):
@@ -51,17 +49,24 @@ def run_hydra(words: Sequence[str], job: Callable[[Config], None]) -> None:
         except Exception as error:
             raised.append(error)
 
-    # Hydra looks first where `main` says, then in --config-dir: the user's files win over ours.
     folders = [folder for folder in (said.folder, conf_dir()) if folder]
-    ours = ["--config-dir", str(conf_dir())] if said.folder else []
-    version = {} if hydra.__version__ >= "1.4" else {"version_base": "1.3"}
-    main = hydra.main(config_path=str(folders[0]), config_name="config", **version)(task)
     with told_in_our_words(typed):
-        overrides = completed(said.overrides, folders)
-        with _called_as([*said.flags, *ours, *overrides, *QUIET]):
-            main()
+        hydra_main(task, [*said.flags, *completed(said.overrides, folders)], said.folder)
     if raised:
         raise raised[0]
+
+
+def hydra_main(task: Callable[[Any], Any], words: Sequence[str], folder: Path | None) -> None:
+    """Let Hydra read `words` and call `task`; `folder` holds the user's own files, if any."""
+    import hydra
+
+    # Hydra looks first where `main` says, then in --config-dir: the user's files win over ours.
+    ours = ["--config-dir", str(conf_dir())] if folder else []
+    version = {} if hydra.__version__ >= "1.4" else {"version_base": "1.3"}
+    first = str(folder or conf_dir())
+    main = hydra.main(config_path=first, config_name="config", **version)(task)
+    with _called_as([*ours, *words, *QUIET]):
+        main()
 
 
 def prepare(overrides: Sequence[str]) -> dict[str, str]:

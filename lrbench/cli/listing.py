@@ -1,4 +1,4 @@
-"""`lrbench tasks` and `lrbench models`: what there is, one line each."""
+"""`lrbench tasks`, `lrbench models` and `lrbench tables`: what there is, one line each."""
 
 from __future__ import annotations
 
@@ -18,12 +18,17 @@ MODELS_HELP = (
     "List the models: name, what it is, source.\n\n"
     "A model from a plugin names its module. Train one with: lrbench train model=blockdiag"
 )
+TABLES_HELP = (
+    "List the tables: name, title, source, number of cells.\n\n"
+    "Train what is missing of one with: lrbench sweep --table fan2024_table2"
+)
 
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
     app.command(help=TASKS_HELP)(tasks)
     app.command(help=MODELS_HELP)(models)
+    app.command(help=TABLES_HELP)(tables)
 
 
 def tasks() -> None:
@@ -38,6 +43,22 @@ def models() -> None:
     from lrbench.registry import ENCODERS, MIXERS
 
     _print(MIXERS, ENCODERS)
+
+
+def tables() -> None:
+    """List the tables."""
+    from lrbench.console import results
+    from lrbench.plugins import load_plugins
+    from lrbench.report.display import plural, say
+    from lrbench.tables import load_table, table_names
+
+    load_plugins()
+    specs = [load_table(name) for name in table_names()]
+    width = max((len(spec.name) for spec in specs), default=0)
+    for spec in specs:
+        parts = [spec.title, *([f"({spec.source})"] if spec.source else [])]
+        parts.append(f"[{plural(len(spec.cells), 'cell')}]")
+        say(results(), f"{spec.name:<{width}}  {' '.join(parts)}")
 
 
 def lines(entries: list[Entry]) -> Iterator[str]:

@@ -1,7 +1,8 @@
-"""`lrbench report`: a table of the runs in a folder, without importing torch."""
+"""`lrbench report`: tables and figures of the runs in a folder, without importing torch."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,15 +12,26 @@ from lrbench.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from lrbench.report.collect import Collection
+    from lrbench.report.request import Request
+    from lrbench.tables import TableSpec
 
 HELP = (
-    "Print a table of the runs below a folder: ours, the paper's, chance and guessing.\n\n"
-    "Only json files are read. Those that cannot be used are named below the table, and for csv on"
+    "Print tables of the runs below a folder: ours, the paper's, chance and guessing.\n\n"
+    "Only json files are read. Those that cannot be used are named below the tables, for csv on"
     " stderr.\n\n"
-    "For example: lrbench report --runs outputs/sum --format csv --output runs.csv"
+    "For example: lrbench report --table fan2024_table2 --format html --output table2.html"
 )
 
-FORMATS = ("markdown", "csv")
+FORMATS = ("markdown", "csv", "latex", "html")
+RULES = ("best", "id", "band", "last")
+ENDINGS = {".md": "markdown", ".csv": "csv", ".tex": "latex", ".html": "html", ".htm": "html"}
+MOST_DIGITS = 10
+
+
+def _tables() -> list[str]:
+    from lrbench.tables import table_names
+
+    return table_names()
 
 
 def add_to(app: typer.Typer) -> None:
@@ -29,55 +41,181 @@ def add_to(app: typer.Typer) -> None:
 
 def report(
     runs: Annotated[Path, typer.Option(metavar="DIR", help="Folder of runs.")] = Path("outputs"),
+    table: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="A paper's table (lrbench tables), or a YAML file like those.",
+            autocompletion=_tables,
+        ),
+    ] = "",
+    rows: Annotated[
+        str, typer.Option(metavar="A,B", help="Models, for a table of your own; default: all.")
+    ] = "",
+    columns: Annotated[
+        str, typer.Option(metavar="X,Y", help="Tasks, for a table of your own; default: all.")
+    ] = "",
+    rule: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(RULES),
+            help="Whose checkpoint counts, in such tables and in figures.",
+            autocompletion=lambda: list(RULES),
+        ),
+    ] = "",
+    fingerprint: Annotated[
+        str,
+        typer.Option(
+            metavar="F,G", help="Which configurations to show where several compete for a cell."
+        ),
+    ] = "",
     format: Annotated[
         str,
         typer.Option(
             metavar="|".join(FORMATS),
-            help="Tables to read, or every number, a row each.",
+            help="Default: as the file's name ends, else markdown. csv without a table is every"
+            " number, a row each.",
             autocompletion=lambda: list(FORMATS),
         ),
-    ] = FORMATS[0],
+    ] = "",
+    digits: Annotated[int, typer.Option(metavar="N", help="Decimals of accuracies.")] = 4,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write here instead of to stdout.")
     ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write figures here too, as SVG and PDF.")
+    ] = None,
 ) -> None:
     """Print or write the report."""
+    from lrbench.report.request import Request
+
+    format = format or (ENDINGS.get(output.suffix.lower(), "") if output else "") or FORMATS[0]
+    _check(format, rule, digits, table, [*_words(rows), *_words(columns)])
+    if figures or format == "html":
+        from lrbench.report.figures import require_matplotlib
+
+        require_matplotlib()
+    elif rule and not (table or rows or columns):
+        raise UserError(
+            "--rule goes with --table, --rows, --columns, --figures or --format html\n"
+            "without them the table has a column for each rule",
+            exit_code=2,
+        )
+    request = Request(
+        table=_load(table) if table else None,
+        rows=_words(rows),
+        columns=_words(columns),
+        rule=rule,
+        fingerprints=_words(fingerprint),
+        digits=digits,
+    )
+    _make(runs, request, format, output, figures)
+
+
+def _check(format: str, rule: str, digits: int, table: str, names: Sequence[str]) -> None:
+    """Raise UserError for what cannot be meant, before anything is read."""
     if format not in FORMATS:
         raise unknown("format", format, FORMATS, exit_code=2)
-    from lrbench.console import messages, results
+    if rule and rule not in RULES:
+        raise unknown("rule", rule, RULES, exit_code=2)
+    if not 1 <= digits <= MOST_DIGITS:
+        raise UserError(f"--digits must be 1 to {MOST_DIGITS}, not {digits}", exit_code=2)
+    if table and names:
+        raise UserError(
+            "--table has rows and columns of its own: leave out --rows and --columns, or --table",
+            exit_code=2,
+        )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word for word in text.replace(",", " ").split()))
+
+
+def _load(name: str) -> TableSpec:
+    """Return the table; a name that is not among lrbench's own may be a plugin's."""
+    from lrbench.plugins import load_plugins
+    from lrbench.tables import load_table, table_names
+
+    if name not in table_names():
+        load_plugins()
+    return load_table(name)
+
+
+def _make(
+    runs: Path, request: Request, format: str, output: Path | None, figures: Path | None
+) -> None:
+    from lrbench.console import messages
     from lrbench.report.collect import collect
-    from lrbench.report.display import plain
     from lrbench.report.render import render
 
     collection = collect(runs)
-    _refuse_nothing(collection, runs)
-    text = render(collection, format)
+    _refuse_nothing(collection, runs, request)
+    text = render(collection, format, request=request, runs_dir=runs)
     if format == "csv":
         _name_problems(collection)
+    if figures:
+        _write_figures(collection, request, figures)
     if output is None:
-        typer.echo(plain(results(), text), nl=False)
+        _print(text, format)
     else:
-        write(output, text)
+        write(output, text.encode())
         messages().print(f"wrote {output}", markup=False)
 
 
-def write(path: Path, text: str) -> None:
+def _print(text: str, format: str) -> None:
+    from lrbench.console import results
+    from lrbench.report.display import plain
+
+    if format == "html":  # the page says that it is UTF-8, and ASCII always is
+        text = text.encode("ascii", "xmlcharrefreplace").decode()
+    typer.echo(plain(results(), text), nl=False)
+
+
+def _write_figures(collection: Collection, request: Request, folder: Path) -> None:
+    """Write every figure, drawn whole before the first file is made."""
+    from lrbench.console import messages
+    from lrbench.report.figure_data import panels
+    from lrbench.report.figures import draw
+    from lrbench.report.request import narrowed
+
+    found = panels(narrowed(collection, request), request.one_rule)
+    drawings = list(draw(found, ("svg", "pdf")))
+    if not drawings:
+        raise UserError(
+            f"no figure to draw: no run has an accuracy on fresh strings by rule {request.one_rule}"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    for drawing in drawings:
+        for kind, content in drawing.files.items():
+            write(folder / f"{drawing.name}.{kind}", content)
+    names = " ".join(drawing.name for drawing in drawings)
+    messages().print(f"wrote to {folder}, as svg and pdf: {names}", markup=False)
+
+
+def write(path: Path, content: bytes) -> None:
     """Write a file, whole or not at all; UserError where that cannot be done."""
     from lrbench.runs.files import write_bytes
 
     try:
         if path.exists() and not path.is_file():
-            path.write_text(text, encoding="utf-8")  # a pipe or a terminal cannot be replaced
+            path.write_bytes(content)  # a pipe or a terminal cannot be replaced
         else:
-            write_bytes(path.resolve(), text.encode())
+            write_bytes(path.resolve(), content)
     except OSError as error:
-        raise UserError(
-            f"cannot write '{path}': {(error.strerror or str(error)).lower()}"
-            "\nname a file in a folder that exists and that you may write to"
-        ) from error
+        raise _unwritable(path, error) from error
 
 
-def _refuse_nothing(collection: Collection, runs: Path) -> None:
+def _unwritable(path: Path, error: OSError) -> UserError:
+    return UserError(
+        f"cannot write '{path}': {(error.strerror or str(error)).lower()}"
+        "\nname a file in a folder that exists and that you may write to"
+    )
+
+
+def _refuse_nothing(collection: Collection, runs: Path, request: Request) -> None:
     """Raise UserError where no run has ended yet, saying what was found instead."""
     if len(collection.runs):
         return
@@ -85,7 +223,10 @@ def _refuse_nothing(collection: Collection, runs: Path) -> None:
     found += [f"no result yet: {folder}" for folder in collection.unfinished]
     more = f"... and {len(found) - 2} more" if len(found) > 3 else ""
     lines = [f"no finished run in '{runs}'", *found[: 2 if more else 3], more]
-    fix = "make one with: lrbench train task=sum model=blockdiag; or name another with --runs DIR"
+    make = (
+        f"sweep --table {request.table.name}" if request.table else "train task=sum model=blockdiag"
+    )
+    fix = f"make one with: lrbench {make}; or name another with --runs DIR"
     raise UserError("\n".join(filter(None, [*lines, fix])))
 
 

@@ -21,8 +21,7 @@ NAME = re.compile(r"[\w.-]{1,100}")
 
 REFUSED = {
     ("-m", "--multirun"): (
-        "it trains one cell; `lrbench sweep`, which is to train many, is not there yet\n"
-        "for several seeds write trials=5; for other values call it once for each"
+        "it trains one cell; `lrbench sweep` trains many\nfor several seeds write trials=5"
     ),
     ("-cn", "--config-name", "-cp", "--config-path"): (
         "the configuration starts from lrbench's own\n"
@@ -65,7 +64,7 @@ def split(words: Sequence[str]) -> Words:
     if (flags["resolve"] or flags["package"]) and not flags["cfg"]:
         raise UserError("train: --resolve and --package go with --cfg job", exit_code=2)
     if folder is not None:
-        _check_folder(Path(folder))
+        check_folder(Path(folder))
     given = []
     for name, value in flags.items():
         if value not in (None, False):
@@ -77,7 +76,8 @@ def split(words: Sequence[str]) -> Words:
     )
 
 
-def _check_folder(folder: Path) -> None:
+def check_folder(folder: Path) -> None:
+    """Refuse a --config-dir that is no folder, or that would hide our config.yaml."""
     if not folder.is_dir():
         raise UserError(f"--config-dir '{shown(folder)}' is not a folder", exit_code=2)
     if (folder / "config.yaml").exists():
@@ -177,7 +177,7 @@ def _refuse_what_hydra_alone_reads(word: str, override: Any) -> None:
         raise UserError(
             f"'{shown(word)}' names several values; train takes one\n"
             "write a list as key=[1,2], and quote a value with commas: \"key='a,b'\"\n"
-            "for several seeds write trials=5; for other values call it once for each"
+            "for several seeds write trials=5; for other values there is lrbench sweep"
         )
 
 

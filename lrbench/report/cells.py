@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from lrbench.statistics import mean, sample_std
+from lrbench.statistics import Share, mean, sample_std
 
 MISSING = "-"
 # An underscore marks nothing inside a word (even_pair), so there it stays readable.
@@ -26,10 +26,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """What one cell says, unescaped. The values behind it stay with it."""
+    """What one cell says, unescaped. The values behind it stay with it.
+
+    `mark` is the verdict among the words of `text`, for formats that can colour it.
+    """
 
     text: str = MISSING
     values: tuple[float, ...] = ()
+    mark: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,30 @@ def span(values: Sequence[int]) -> Cell:
     low, high = min(values), max(values)
     text = f"{low:,}" if low == high else f"{low:,}–{high:,}"
     return Cell(text, tuple(values))
+
+
+def share(part: Share, digits: int = 2) -> Cell:
+    """Return '4/5 [0.38, 0.96]': a count of all, and its Wilson interval."""
+    return Cell(f"{part.count}/{part.n} {interval((part.low, part.high), digits)}")
+
+
+def estimate(value: float, ends: tuple[float, float] | None, digits: int = 4) -> Cell:
+    """Return '0.9853 [0.9560, 1.0000]', or the value alone where it has no interval."""
+    text = f"{value:.{digits}f}"
+    return Cell(f"{text} {interval(ends, digits)}" if ends else text, (value,))
+
+
+def interval(ends: tuple[float, float], digits: int = 4) -> str:
+    """Return '[0.9560, 1.0000]'."""
+    low, high = ends
+    return f"[{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def marked(cell: Cell, mark: str | None) -> Cell:
+    """Return `cell` with a verdict after its text; nothing is added for '-' and none."""
+    if not mark or mark in (MISSING, cell.text):
+        return cell
+    return replace(cell, text=f"{cell.text}, {mark}", mark=str(mark))
 
 
 def escape(text: str) -> str:

@@ -11,6 +11,16 @@ def best_baseline(result: dict[str, Any], length: int) -> dict[str, Any] | None:
     return max(known, key=lambda row: float(row["value"]), default=None)
 
 
+def best_baselines(result: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    """Return what `best_baseline` says at each length that has one."""
+    best: dict[int, dict[str, Any]] = {}
+    for row in result.get("baselines") or []:
+        known = best.setdefault(row["length"], row)
+        if float(row["value"]) > float(known["value"]):
+            best[row["length"]] = row
+    return best
+
+
 def guessing_at(result: dict[str, Any], rule: str, length: int) -> dict[str, Any] | None:
     """Return the row on what a guesser scores at `length` when its number is taken by `rule`."""
     for row in result.get("guessing") or []:

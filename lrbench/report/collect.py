@@ -1,29 +1,25 @@
 """Gather the runs below a folder into tidy frames; what cannot be read is listed, never dropped.
 
-Only json is read: nothing found in a run folder is unpickled or executed.
+Only json is read: nothing found in a run folder is unpickled or executed. Frames are made column
+by column, and an evaluation is kept as a tuple: a dictionary for each of 100,000 rows would take
+longer and several times the memory.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from lrbench.errors import UserError
-from lrbench.report.chance import best_baseline, guessing_at
-from lrbench.report.columns import CELL, EVALUATION_COLUMNS, RUN_COLUMNS
-from lrbench.report.schema import failure_complaint, result_complaint
-
-RUN_FOLDER = re.compile(r"s\d+")
-RUN_FILES = {"result.json", "failure.json", "metrics.jsonl", "checkpoints", "run.log"}
-
-Problems = list[tuple[Path, str]]
+from lrbench.report.columns import EVALUATION_COLUMNS, RUN_COLUMNS
+from lrbench.report.folders import Problems, run_folders
+from lrbench.report.records import NOT_MEASURED, Evaluation, Record, read_run
 
 
 @dataclass(frozen=True)
@@ -34,7 +30,7 @@ class Collection:
     `runs` a row per run. Both have a column for each configuration key and each `versions.*` that
     is not the same in all runs, `varying`; `settings` has all of them for each run's `folder`.
     `problems` are files that could not be used, each with the reason; `unfinished` are run folders
-    without a result.
+    without a result. Every run folder is in exactly one of `runs`, `problems` and `unfinished`.
     """
 
     frame: pd.DataFrame
@@ -45,53 +41,24 @@ class Collection:
     unfinished: list[Path]
 
 
-@dataclass(frozen=True)
-class Record:
-    """One run: its row, its evaluations, its flattened configuration and library versions."""
-
-    folder: Path
-    row: dict[str, Any]
-    settings: dict[str, Any] = field(default_factory=dict)
-    evaluations: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return (*(self.row[name] for name in CELL), self.row["seed"])
-
-
 def collect(runs_dir: Path) -> Collection:
     """Read every run below `runs_dir`; raises UserError if there is no such folder."""
     root = Path(runs_dir)
-    try:
-        found = root.is_dir()
-    except OSError as error:
-        name = str(root)[:40]
-        raise UserError(f"--runs '{name}...' cannot be looked at: {error.strerror}") from error
-    if not found:
-        raise UserError(
-            f"no folder of runs at '{root}'\nfix: lrbench train, or name another with --runs DIR"
-        )
+    _check_folder(root)
     problems: Problems = []
     unfinished: list[Path] = []
-    records: dict[tuple[Any, ...], Record] = {}
-    for folder in _run_folders(root, problems):
-        record = _read_run(root, folder, problems, unfinished)
-        if record is None:
-            continue
-        first = records.setdefault(record.key, record)
-        if first is not record:  # counted twice it would shrink every interval
-            problems.append((folder, f"the same run as {first.folder}, which is used"))
-    ordered = sorted(records.values(), key=lambda record: record.key)
+    with _no_garbage():
+        read = [
+            read_run(root, folder, names, problems, unfinished)
+            for folder, names in run_folders(root, problems)
+        ]
+    found = [record for record in read if record is not None]
+    ordered = _each_once(found, problems)
     keys = _varying([record.settings for record in ordered if record.settings])
-    runs = [{**record.row, **{k: record.settings.get(k) for k in keys}} for record in ordered]
-    rows = [
-        {**run, **evaluation}
-        for run, record in zip(runs, ordered, strict=True)
-        for evaluation in record.evaluations or [{}]
-    ]
+    runs = _run_frame(ordered, keys)
     return Collection(
-        frame=_frame(rows, RUN_COLUMNS | EVALUATION_COLUMNS, keys),
-        runs=_frame(runs, RUN_COLUMNS, keys),
+        frame=_evaluation_frame(runs, [record.evaluations for record in ordered], keys),
+        runs=runs,
         varying=keys,
         settings={record.row["folder"]: record.settings for record in ordered},
         problems=problems,
@@ -99,134 +66,45 @@ def collect(runs_dir: Path) -> Collection:
     )
 
 
-def _run_folders(root: Path, problems: Problems) -> Iterator[Path]:
-    """Yield folders called s<seed> in order, leaving out results being replaced and hidden ones."""
-
-    def unreadable(error: OSError) -> None:
-        problems.append((Path(error.filename), f"cannot be listed: {error.strerror}"))
-
-    for name, folders, files in os.walk(root, onerror=unreadable):
-        folders[:] = sorted(
-            f for f in folders if not f.startswith(".") and not f.endswith((".new", ".old"))
-        )
-        # A model may be called s4: only a folder that holds a run's files is one. The absolute
-        # path, because `--runs .` may be said inside a run folder.
-        named = RUN_FOLDER.fullmatch(Path(name).absolute().name)
-        if named and not RUN_FILES.isdisjoint([*folders, *files]):
-            folders.clear()
-            yield Path(name)
-
-
-def _read_run(
-    root: Path, folder: Path, problems: Problems, unfinished: list[Path]
-) -> Record | None:
-    result, failure = folder / "result.json", folder / "failure.json"
-    if os.path.lexists(result):
-        data = _read(result, problems, result_complaint)
-        return None if data is None else _finished(root, folder, data)
-    if os.path.lexists(failure):
-        data = _read(failure, problems, failure_complaint)
-        return None if data is None else _failed(root, folder, data, problems)
-    unfinished.append(folder)
-    return None
-
-
-def _read(path: Path, problems: Problems, complaint: Any) -> dict[str, Any] | None:
-    """Return the object in a json file, or None and a line in `problems`."""
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Do not look for cycles meanwhile: json has none, and the search takes a fifth of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        json.dumps(data, ensure_ascii=False).encode()  # half a character could not be written out
-    except OSError as error:
-        problems.append((path, f"cannot be read: {error.strerror}"))
-    except (ValueError, RecursionError) as error:
-        problems.append((path, f"is not json: {str(error) or type(error).__name__}"))
-    else:
-        wrong = complaint(data)
-        if wrong is None:
-            return dict(data)
-        problems.append((path, wrong))
-    return None
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
-def _finished(root: Path, folder: Path, result: dict[str, Any]) -> Record:
-    look = result.get("perfect_look") or {}
-    row = {name: result.get(name) for name in RUN_COLUMNS}
-    row |= {
-        "perfect_step": look.get("step"),
-        "perfect_seconds": look.get("seconds"),
-        "error": None,
-        "folder": folder.relative_to(root).as_posix(),
-    }
-    settings = _flat(result["config"]) | _flat({"versions": result.get("versions") or {}})
-    return Record(folder, row, settings, _evaluations(result))
+def _check_folder(root: Path) -> None:
+    try:
+        found = root.is_dir()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UserError(f"--runs '{str(root)[:40]}...' cannot be looked at: {reason}") from error
+    if not found:
+        raise UserError(
+            f"no folder of runs at '{root}'\nfix: lrbench train, or name another with --runs DIR"
+        )
 
 
-def _failed(root: Path, folder: Path, failure: dict[str, Any], problems: Problems) -> Record:
-    """A failed run says nothing about what it was: its folder and the cell's config.json do."""
-    above = [parent.name or "?" for parent in folder.absolute().parents[:4]]
-    names = dict(zip(["fingerprint", "protocol", "model", "task"], above, strict=False))
-    row = (
-        dict.fromkeys(RUN_COLUMNS)
-        | dict.fromkeys(CELL, "?")
-        | names
-        | {
-            "seed": int(folder.absolute().name[1:]),
-            "status": "failed",
-            "steps": failure.get("step"),
-            "error": f"{failure.get('type') or 'Error'}: {failure['error']}",
-            "folder": folder.relative_to(root).as_posix(),
-        }
-    )
+def _each_once(found: list[Record], problems: Problems) -> list[Record]:
+    """Return one record for each run, sorted; a copy of it, counted twice, would shrink intervals.
 
-    def complaint(data: Any) -> str | None:
-        return None if isinstance(data, dict) else "holds no object"
-
-    path = folder.parent / "config.json"
-    config = _read(path, problems, complaint) if path.exists() else None
-    return Record(folder, row, _flat(config or {}))
-
-
-def _evaluations(result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Each evaluation beside the update of its checkpoint, chance and guessing at its length."""
-    steps = result.get("checkpoints") or {}
-    rows = []
-    for evaluation in _for_each_rule(result["evaluations"], steps):
-        row: dict[str, Any] = {name: evaluation.get(name) for name in EVALUATION_COLUMNS}
-        row["checkpoint_step"] = steps.get(row["which"])
-        if row["metric"] == "accuracy":
-            best = best_baseline(result, row["length"]) or {}
-            guess = guessing_at(result, row["which"], row["length"]) or {}
-            row |= {"chance": best.get("value"), "chance_baseline": best.get("baseline")}
-            row["guessing"] = guess.get("value")
-        rows.append(row)
-    return rows
-
-
-def _for_each_rule(
-    evaluations: list[dict[str, Any]], steps: dict[str, int | None]
-) -> list[dict[str, Any]]:
-    """A checkpoint that several rules kept is scored once: repeat its scores under each of them."""
-    scored = {row["which"] for row in evaluations if row["kind"] == "test"}
-    repeated = []
-    for rule in (rule for rule in steps if rule not in scored and steps[rule] is not None):
-        twin = next((other for other in sorted(scored) if steps.get(other) == steps[rule]), None)
-        repeated += [
-            row | {"which": rule}
-            for row in evaluations
-            if row["which"] == twin and row["kind"] == "test"
-        ]
-    return evaluations + repeated
-
-
-def _flat(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten {'optim': {'lr': 1}} to {'optim.lr': 1}; lists become json text."""
-    flat: dict[str, Any] = {}
-    for name, value in config.items():
-        if isinstance(value, dict) and value:
-            flat |= _flat(value, f"{prefix}{name}.")
-        else:
-            flat[f"{prefix}{name}"] = json.dumps(value) if isinstance(value, list | dict) else value
-    return flat
+    Of two folders the first is used, but a failure never in the place of a result.
+    """
+    used: dict[tuple[Any, ...], Record] = {}
+    for record in sorted(found, key=lambda record: record.row["status"] == "failed"):
+        first = used.setdefault(record.key, record)
+        if first is not record:
+            same = first.evaluations == record.evaluations
+            other = "" if same else ", with other numbers"
+            problems.append(
+                (record.folder, f"the same run as {first.folder}, which is used{other}")
+            )
+    return sorted(used.values(), key=lambda record: record.key)
 
 
 def _varying(settings: list[dict[str, Any]]) -> tuple[str, ...]:
@@ -242,8 +120,28 @@ def _values(name: str, settings: list[dict[str, Any]]) -> set[str]:
     return {repr(run.get(name)) for run in known}
 
 
-def _frame(
-    rows: list[dict[str, Any]], columns: dict[str, str], varying: tuple[str, ...]
+def _run_frame(ordered: list[Record], keys: tuple[str, ...]) -> pd.DataFrame:
+    columns = {name: [record.row[name] for record in ordered] for name in RUN_COLUMNS}
+    varying = {key: [record.settings.get(key) for record in ordered] for key in keys}
+    return pd.DataFrame(
+        {name: pd.Series(values, dtype=RUN_COLUMNS[name]) for name, values in columns.items()}
+        | {key: pd.Series(values, dtype=object) for key, values in varying.items()}
+    )
+
+
+def _evaluation_frame(
+    runs: pd.DataFrame, evaluations: list[list[Evaluation]], keys: Sequence[str]
 ) -> pd.DataFrame:
-    frame = pd.DataFrame(rows, columns=[*columns, *varying], dtype=object)
-    return frame.astype(columns)
+    """Repeat the row of each run for each of its evaluations, and put these beside it."""
+    scored = [rows or [NOT_MEASURED] for rows in evaluations]
+    places = [place for place, rows in enumerate(scored) for _ in rows]
+    frame = runs.take(places).reset_index(drop=True)
+    columns = list(zip(*(row for rows in scored for row in rows), strict=True))
+    told = pd.DataFrame(
+        {
+            name: pd.Series(columns[place] if columns else [], dtype=kind)
+            for place, (name, kind) in enumerate(EVALUATION_COLUMNS.items())
+        }
+    )
+    whole = pd.concat([frame, told], axis=1)
+    return whole[[*RUN_COLUMNS, *EVALUATION_COLUMNS, *keys]]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from lrbench.report.cells import Table as Grid
 from lrbench.statistics import wilson
 
 
@@ -69,6 +71,17 @@ def plain(console: Console, text: str) -> str:
             text = text.replace(fancy, simple)
     encoding = console.encoding
     return text.encode(encoding, "replace").decode(encoding)
+
+
+def group_starts(table: Grid) -> list[bool]:
+    """Tell the rows above which a group begins or ends: several rows with the same first cell."""
+    names = [row[0].text for row in table.rows]
+    same = [False, *(above == name for above, name in pairwise(names)), False]
+    grouped = [same[row] or same[row + 1] for row in range(len(names))]
+    return [
+        row > 0 and not same[row] and (grouped[row - 1] or grouped[row])
+        for row in range(len(names))
+    ]
 
 
 def columns_table(console: Console, columns: dict[str, list[str]], bold_row: int = -1) -> None:

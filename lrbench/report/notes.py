@@ -10,8 +10,9 @@ from lrbench.report.cells import escape, span
 from lrbench.report.collect import Collection
 
 SHOWN = 10  # failures named one by one; the rest is counted
+NAMED = 100  # files and folders that could not be used: each matters, but not a thousand lines
 # Keys that are no part of the fingerprint: they cannot be why two of them differ.
-OUTSIDE = ("seed", "data_seed", "trials", "device", "threads", "force", "output_dir")
+OUTSIDE = ("seed", "data_seed", "trials", "device", "threads", "force", "output_dir", "tuning_runs")
 
 
 def settings_of(runs: pd.DataFrame, collection: Collection) -> dict[str, Any]:
@@ -44,20 +45,31 @@ def table_notes(runs: pd.DataFrame, frame: pd.DataFrame, collection: Collection)
     """Return the notes below the table of one protocol."""
     return [
         *_legend(frame),
-        *_ended_early(runs),
+        *ended_early(runs),
         *_competing(runs, collection),
-        *_unsuccessful(runs),
+        *unsuccessful(runs),
     ]
 
 
 def reading_notes(collection: Collection) -> list[str]:
     """Return markdown lines on files that could not be used and runs without a result."""
-    lines = [f"- {escape(f'not used: {path}: {reason}')}" for path, reason in collection.problems]
-    if collection.unfinished:
-        places = ", ".join(str(folder) for folder in collection.unfinished[:SHOWN])
-        more = ", ..." if len(collection.unfinished) > SHOWN else ""
-        text = f"no result yet (running, or interrupted and resumable): {places}{more}"
-        lines.append(f"- {escape(text)}")
+    return [f"- {escape(text)}" for text in reading_texts(collection)]
+
+
+def reading_texts(collection: Collection) -> list[str]:
+    """Return the same as plain text: counted where there are several, the first hundred named."""
+    problems, unfinished = collection.problems, collection.unfinished
+    lines = [f"not used: {path}: {reason}" for path, reason in problems[:NAMED]]
+    if len(problems) > 1:
+        more = ", of which the first are" if len(problems) > NAMED else ""
+        lines.insert(0, f"{len(problems):,} files or folders were not used{more}:")
+    if unfinished:
+        places = ", ".join(str(folder) for folder in unfinished[:NAMED])
+        more = ", ..." if len(unfinished) > NAMED else ""
+        count = f"{len(unfinished):,} runs have " if len(unfinished) > 1 else ""
+        lines.append(
+            f"{count}no result yet (running, or interrupted and resumable): {places}{more}"
+        )
     return lines
 
 
@@ -76,7 +88,8 @@ def _legend(frame: pd.DataFrame) -> list[str]:
     ]
 
 
-def _ended_early(runs: pd.DataFrame) -> list[str]:
+def ended_early(runs: pd.DataFrame) -> list[str]:
+    """Say how many of `runs` ended at a perfect look, before their budget did."""
     tried = runs[runs["status"] != "failed"]
     early = int((tried["stopped"] == "perfect").sum())
     if not early:
@@ -106,7 +119,8 @@ def _competing(runs: pd.DataFrame, collection: Collection) -> list[str]:
     return lines
 
 
-def _unsuccessful(runs: pd.DataFrame) -> list[str]:
+def unsuccessful(runs: pd.DataFrame) -> list[str]:
+    """Name the runs that failed or diverged."""
     lines = [
         f"failed: {run.folder}: {' '.join(str(run.error).split())}"
         for run in runs[runs["status"] == "failed"].itertuples()

@@ -18,17 +18,24 @@ MODELS = {
     "blockdiag": "Ours (block-diagonal LRNN)",
     "blockdiag_release": "Ours (block-diagonal LRNN)",
 }
+RULES = {"best": "best test accuracy seen"}  # our rule -> how the tables tell it
 
 
 @dataclass(frozen=True)
 class Reference:
-    """One printed number: `text` keeps its precision, `length` is the test length it belongs to."""
+    """One printed number: `text` keeps its precision, `length` is the test length it belongs to.
+
+    `rule` is ours (None where the table tells none) and `trials` how many runs were averaged.
+    """
 
     text: str
     value: float
     length: int | None
     source: str
     aggregation: str
+    model: str = ""
+    rule: str | None = None
+    trials: int | None = None
 
     def at(self, length: int | None) -> str:
         """Return the number as printed if it was measured at `length`, else '-'."""
@@ -59,19 +66,46 @@ def load(folder: Path) -> tuple[dict[str, str], ...]:
     return tuple(rows)
 
 
-def lookup(
-    task: str, modulus: int | None, model: str, protocol: str, folder: Path | None = None
-) -> Reference | None:
-    """Return the paper's accuracy for this cell, or None where no paper printed one."""
-    if protocol not in TABLES or task not in TASKS or model not in MODELS or modulus is None:
-        return None
+def printed(
+    task: str, modulus: int | None, protocol: str, folder: Path | None = None
+) -> list[Reference]:
+    """Return every model's accuracy that the paper prints for a task, in the paper's order."""
+    if protocol not in TABLES or task not in TASKS or modulus is None:
+        return []
     paper, table = TABLES[protocol]
-    wanted = (table, f"{TASKS[task]}({modulus})", MODELS[model])
-    for row in load(folder or reference_dir()):
-        found = (row.get("table"), row.get("task"), row.get("model"))
-        if found == wanted and row["paper"].startswith(paper) and "accuracy" in row["metric"]:
-            return _reference(row)
-    return None
+    return [
+        _reference(row)
+        for row in load(folder or reference_dir())
+        if (row.get("table"), row.get("task")) == (table, f"{TASKS[task]}({modulus})")
+        and row["paper"].startswith(paper)
+        and "accuracy" in row["metric"]
+    ]
+
+
+def lookup(
+    task: str,
+    modulus: int | None,
+    model: str,
+    protocol: str,
+    folder: Path | None = None,
+    row: str | None = None,
+) -> Reference | None:
+    """Return the paper's accuracy for this cell, or None where no paper printed one.
+
+    `row` is the paper's name of the model; without it `model` is looked for by its own.
+    """
+    found = printed(task, modulus, protocol, folder)
+    return next((number for number in found if is_row(number.model, row or model)), None)
+
+
+def is_row(printed_model: str, model: str) -> bool:
+    """Tell whether a row of the paper is `model`: by our list, or by its letters and digits."""
+    return plain_name(printed_model) == plain_name(MODELS.get(model, model))
+
+
+def plain_name(model: str) -> str:
+    """Return a name without what spellings differ in: 'Liquid-S4' and 'liquid_s4' are one."""
+    return re.sub(r"[\W_]", "", model.lower())
 
 
 def lookup_run(result: dict[str, Any], folder: Path | None = None) -> Reference | None:
@@ -83,10 +117,14 @@ def lookup_run(result: dict[str, Any], folder: Path | None = None) -> Reference 
 
 def _reference(row: dict[str, str]) -> Reference:
     length = re.search(r"length (\d+)", row["split"])
+    trials = re.search(r"mean of (\d+)", row["aggregation"])
     return Reference(
         text=row["value"],
         value=float(row["value"]),
         length=int(length.group(1)) if length else None,
         source=f"{row['paper']}, {row['table']}",
         aggregation=row["aggregation"],
+        model=row["model"],
+        rule=next((rule for rule, told in RULES.items() if told in row["aggregation"]), None),
+        trials=int(trials.group(1)) if trials else None,
     )

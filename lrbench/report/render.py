@@ -2,28 +2,102 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Sequence
 from pathlib import Path
 
 from lrbench.errors import unknown
-from lrbench.report.cells import to_markdown
+from lrbench.report.cells import Table, to_markdown
 from lrbench.report.collect import Collection
-from lrbench.report.notes import reading_notes
-from lrbench.report.table import report_tables
+from lrbench.report.display import plural
+from lrbench.report.notes import reading_notes, reading_texts
+from lrbench.report.request import Request, narrowed, tables_of
+
+FORMATS = ("markdown", "csv", "latex", "html")
+NOTHING = "No finished run yet: lrbench train makes one.\n"
 
 
-def render(collection: Collection, format: str = "markdown", references: Path | None = None) -> str:
-    """Return the whole report: 'markdown' tables, or 'csv', the tidy runs.csv they come from.
+def render(
+    collection: Collection,
+    format: str = "markdown",
+    references: Path | None = None,
+    request: Request | None = None,
+    runs_dir: Path | None = None,
+) -> str:
+    """Return the whole report in one of FORMATS.
 
-    `references` is another folder of reference tables. Raises UserError for an unknown format.
+    'csv' without a choice of cells is the tidy runs.csv all tables come from. `references` is
+    another folder of reference tables; `runs_dir`, where the runs are, lets the page say when and
+    with what they were made. Raises UserError for an unknown format, and as `tables_of` does.
     """
+    request = request or Request()
+    if format not in FORMATS:
+        raise unknown("format", format, FORMATS, exit_code=2)
+    if format == "csv" and not request.selective:
+        return str(narrowed(collection, request).frame.to_csv(index=False, lineterminator="\n"))
+    tables = tables_of(collection, request, references)
     if format == "csv":
-        return str(collection.frame.to_csv(index=False, lineterminator="\n"))
-    if format != "markdown":
-        raise unknown("format", format, ["markdown", "csv"], exit_code=2)
-    parts = [to_markdown(table) for table in report_tables(collection, references)]
-    if not parts:
-        parts = ["No finished run yet: lrbench train makes one.\n"]
+        return tables_csv(tables)
+    if format == "latex":
+        from lrbench.report.latex import to_latex
+
+        return to_latex(tables, reading_texts(collection))
+    if format == "html":
+        return _page(collection, request, tables, runs_dir)
+    parts = [to_markdown(table) for table in tables] or [NOTHING]
     left_out = reading_notes(collection)
     if left_out:
         parts.append("\n".join(left_out) + "\n")
     return "\n".join(parts)
+
+
+def tables_csv(tables: Sequence[Table]) -> str:
+    """Return tables below each other: a column for each title there is, the first names the table.
+
+    Columns of one title are told apart by a number after it.
+    """
+    rows = []
+    for table in tables:
+        titles: list[str] = []
+        for column in table.columns:
+            twins = titles.count(column.title)
+            titles.append(f"{column.title} {twins + 1}" if twins else column.title)
+        for row in table.rows:
+            texts = {title: cell.text for title, cell in zip(titles, row, strict=True)}
+            rows.append({"table": table.title, **texts})
+    stream = io.StringIO()
+    names = list(dict.fromkeys(name for row in rows for name in row)) or ["table"]
+    writer = csv.DictWriter(stream, names, lineterminator="\n", restval="")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def _page(
+    collection: Collection, request: Request, tables: Sequence[Table], runs_dir: Path | None
+) -> str:
+    from lrbench.report.figure_data import panels
+    from lrbench.report.figures import draw
+    from lrbench.report.html import Page, to_html
+    from lrbench.report.provenance import provenance
+
+    shown = narrowed(collection, request)
+    drawings = draw(panels(shown, request.one_rule), ("svg",))
+    page = Page(
+        title=request.table.title if request.table else "Length extrapolation",
+        about=(
+            f"{plural(len(shown.runs), 'run')} of {plural(_cells(shown), 'cell')}",
+            *(provenance(shown, runs_dir) if runs_dir else ()),
+            "made by lrbench report",
+        ),
+        tables=tables,
+        figures=[(drawing.caption, drawing.files["svg"].decode()) for drawing in drawings],
+        problems=reading_texts(collection),
+    )
+    return to_html(page)
+
+
+def _cells(collection: Collection) -> int:
+    keys = ["protocol", "task", "model", "fingerprint"]
+    return len(collection.runs.drop_duplicates(keys))

@@ -7,10 +7,11 @@ first thing wrong is told in a few words, so that `collect` can list it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 SCHEMA = 1
+DEEPEST = 32  # levels of a configuration; a real one has four
 Check = Callable[[Any], bool]
 
 
@@ -21,7 +22,7 @@ def is_integer(value: Any) -> bool:
 
 def is_number(value: Any) -> bool:
     """Tell an int or a float."""
-    return is_integer(value) or type(value) is float
+    return type(value) is float or is_integer(value)
 
 
 def is_text(value: Any) -> bool:
@@ -34,6 +35,18 @@ def is_object(value: Any) -> bool:
     return isinstance(value, dict)
 
 
+def is_settings(value: Any) -> bool:
+    """Tell a json object that is not nested so deeply that walking it would fail."""
+    level = [value]
+    for _ in range(DEEPEST):
+        inside = [item for item in level if isinstance(item, dict | list)]
+        parts = (part.values() if isinstance(part, dict) else part for part in inside)
+        level = [item for part in parts for item in part]
+        if not level:
+            break
+    return is_object(value) and not level
+
+
 def is_list(value: Any) -> bool:
     """Tell a json array."""
     return isinstance(value, list)
@@ -41,13 +54,13 @@ def is_list(value: Any) -> bool:
 
 def is_length(value: Any) -> bool:
     """Tell a count of at least one."""
-    return is_integer(value) and value >= 1
+    return type(value) is int and 1 <= value < 2**63
 
 
 REQUIRED: dict[str, Check] = {
     **dict.fromkeys(["task", "model", "protocol", "fingerprint"], is_text),
     **dict.fromkeys(["seed", "steps"], is_integer),
-    "config": is_object,
+    "config": is_settings,
     "status": lambda value: value in ("finished", "diverged"),
     "evaluations": is_list,
 }
@@ -55,7 +68,8 @@ OPTIONAL: dict[str, Check] = {
     **dict.fromkeys(["task_title", "stopped", "device", "dtype", "mode"], is_text),
     **dict.fromkeys(["data_seed", "parameters", "state_size", "threads"], is_integer),
     "train_seconds": is_number,
-    **dict.fromkeys(["versions", "checkpoints", "perfect_look", "horizon"], is_object),
+    "versions": is_settings,
+    **dict.fromkeys(["checkpoints", "perfect_look", "horizon"], is_object),
     **dict.fromkeys(["baselines", "guessing"], is_list),
 }
 EVALUATION: dict[str, Check] = {
@@ -75,8 +89,7 @@ def result_complaint(data: Any) -> str | None:
         _head(data)
         or _fields(data, REQUIRED, "")
         or _fields({k: v for k, v in data.items() if v is not None}, OPTIONAL, "", missing=True)
-        or _items(data["evaluations"], EVALUATION, "evaluations")
-        or _values(data["evaluations"])
+        or _evaluations(data["evaluations"])
         or _items(data.get("baselines") or [], BASELINE, "baselines")
         or _items(data.get("guessing") or [], GUESSING, "guessing")
         or _items(list((data.get("horizon") or {}).values()), HORIZON, "horizon")
@@ -95,11 +108,22 @@ def failure_complaint(data: Any) -> str | None:
     )
 
 
+def config_complaint(data: Any) -> str | None:
+    """Return what is wrong with the content of a config.json, None where nothing is."""
+    if not is_object(data):
+        return "holds no object"
+    return None if is_settings(data) else f"is nested more than {DEEPEST} levels deep"
+
+
 def _head(data: Any) -> str | None:
     if not isinstance(data, dict):
         return f"holds a {type(data).__name__}, not an object"
-    if data.get("schema") != SCHEMA:
-        return f"schema {_short(data.get('schema'))}, this lrbench reads schema {SCHEMA}"
+    schema: Any = data.get("schema")
+    if type(schema) is not int or schema != SCHEMA:
+        age = ""
+        if is_integer(schema):
+            age = f", written by {'an older' if schema < SCHEMA else 'a newer'} lrbench"
+        return f"schema {_short(schema)}{age}, this lrbench reads schema {SCHEMA}"
     return None
 
 
@@ -115,19 +139,44 @@ def _fields(
     return None
 
 
-def _items(items: list[Any], checks: dict[str, Check], name: str) -> str | None:
-    for index, item in enumerate(items):
+def _items(
+    items: list[Any], checks: dict[str, Check], name: str, places: Iterable[int] | None = None
+) -> str | None:
+    for index in range(len(items)) if places is None else places:
+        item = items[index]
         if not isinstance(item, dict):
             return f"'{name}[{index}]' is {_short(item)}, not an object"
-        wrong = _fields(item, checks, f"{name}[{index}].")
-        if wrong:
-            return wrong
+        if not all(key in item and check(item[key]) for key, check in checks.items()):
+            return _fields(item, checks, f"{name}[{index}].")
     return None
 
 
-def _values(evaluations: list[dict[str, Any]]) -> str | None:
+def _evaluations(rows: list[Any]) -> str | None:
+    """Most rows are accuracies in order, seen at one glance: there are fifty of them in a run."""
+    odd = [index for index, row in enumerate(rows) if not _is_plain_accuracy(row)]
+    return _items(rows, EVALUATION, "evaluations", odd) or _values(rows, odd)
+
+
+def _is_plain_accuracy(row: Any) -> bool:
+    try:
+        return bool(
+            0 < row["length"] < 2**63
+            and 0 < row["n"] < 2**63
+            and row["metric"] == "accuracy"
+            and row["kind"] in ("look", "test")
+            and 0 <= row["value"] <= 1
+            and type(row["length"]) is type(row["n"]) is int
+            and type(row["value"]) in (int, float)
+            and type(row["split"]) is type(row["which"]) is str
+        )
+    except (TypeError, KeyError):
+        return False
+
+
+def _values(evaluations: list[dict[str, Any]], places: Iterable[int]) -> str | None:
     """Accuracies lie in 0..1; a loss may be anything, infinite too; null says not measured."""
-    for index, row in enumerate(evaluations):
+    for index in places:
+        row = evaluations[index]
         value = row.get("value")
         good = value is None or (
             is_number(value)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -10,7 +14,6 @@ from lrbench.report.cells import MISSING, Cell, Column, Table, span, spread
 from lrbench.report.collect import Collection
 from lrbench.report.columns import CELL
 from lrbench.report.notes import (
-    competitors,
     differences,
     settings_of,
     table_notes,
@@ -38,32 +41,55 @@ COLUMNS = (
 )
 
 
+class Score(NamedTuple):
+    """One evaluation of a run, plain: a filter of a frame costs a thousand times as much."""
+
+    folder: str
+    length: Any
+    split: str
+    metric: str
+    value: Any
+    which: str
+    kind: str
+    chance: Any
+    guessing: Any
+
+
 def report_tables(collection: Collection, references: Path | None = None) -> list[Table]:
     """Return one table for each protocol: rows are cells, which never mix fingerprints."""
     tables = []
     for protocol, runs in collection.runs.groupby("protocol", sort=True):
         frame = collection.frame[collection.frame["protocol"] == protocol]
+        scores = _scores(frame)
         rows = []
-        for key, cell in runs.groupby(CELL, sort=True):
-            evaluations = frame[(frame[CELL] == list(key)).all(axis=1)]
-            paper = _paper(cell, collection, references)
-            head = Cell(_configuration(cell, runs, collection))
-            rows += _rows(cell, evaluations, head, paper)
+        for _, rivals in runs.groupby(["task", "model"], sort=True):
+            keys = differences(rivals, collection)
+            for _, cell in rivals.groupby(CELL, sort=True):
+                evaluations = [score for f in cell["folder"] for score in scores.get(f, [])]
+                paper = _paper(cell, collection, references)
+                head = Cell(_configuration(cell, keys, collection))
+                rows += _rows(cell, evaluations, head, paper)
         notes = table_notes(runs, frame, collection)
         tables.append(Table(str(protocol), COLUMNS, tuple(rows), tuple(notes)))
     return tables
 
 
-def _configuration(cell: pd.DataFrame, runs: pd.DataFrame, collection: Collection) -> str:
+def _scores(frame: pd.DataFrame) -> dict[str, list[Score]]:
+    """Each run's evaluations; the rows of a run stand together."""
+    known = frame[[*Score._fields]][frame["length"].notna()]
+    rows = map(Score._make, zip(*(known[name].tolist() for name in Score._fields), strict=True))
+    return {folder: list(scores) for folder, scores in groupby(rows, lambda row: row.folder)}
+
+
+def _configuration(cell: pd.DataFrame, keys: list[str], collection: Collection) -> str:
     """The fingerprint and, where another competes for the cell, what is different about it."""
     settings = settings_of(cell, collection)
-    keys = differences(competitors(cell, runs), collection)
     told = [f"{key}={settings.get(key)}" for key in keys if settings]
     return " ".join([str(cell["fingerprint"].iloc[0]), *told])
 
 
 def _rows(
-    runs: pd.DataFrame, frame: pd.DataFrame, configuration: Cell, paper: Reference | None
+    runs: pd.DataFrame, scores: list[Score], configuration: Cell, paper: Reference | None
 ) -> list[tuple[Cell, ...]]:
     """One row for each test length (most protocols have one)."""
     head = (
@@ -73,50 +99,51 @@ def _rows(
         Cell(_statuses(runs)),
         *(span(_whole(runs, name)) for name in ("steps", "parameters", "state_size")),
     )
-    trained = frame[frame["split"] == "train_length"]
-    tested = frame[frame["split"] == "test"]
-    lengths = sorted(set(_whole(tested, "length"))) or [0]
-    return [
-        (*head, *_accuracy_cells(runs, trained, tested[tested["length"] == length], paper))
-        for length in lengths
-    ]
+    trained = [score for score in scores if score.split == "train_length"]
+    tested = [score for score in scores if score.split == "test"]
+    rows = []
+    for length in sorted({score.length for score in tested}) or [0]:
+        there = [score for score in tested if score.length == length]
+        rows.append((*head, *_accuracy_cells(runs, trained, there, paper)))
+    return rows
 
 
 def _accuracy_cells(
-    runs: pd.DataFrame, trained: pd.DataFrame, tested: pd.DataFrame, paper: Reference | None
+    runs: pd.DataFrame, trained: list[Score], tested: list[Score], paper: Reference | None
 ) -> tuple[Cell, ...]:
-    lengths = [span(_whole(rows, "length")).text for rows in (trained, tested)]
-    length = _whole(tested, "length")
+    lengths = [span([score.length for score in scores]).text for scores in (trained, tested)]
     missing = _without(runs)
-    by_rule = tested[tested["which"] == PAPER_RULE]
+    by_rule = [score for score in tested if score.which == PAPER_RULE]
     return (
         Cell(" → ".join(lengths) if set(lengths) != {MISSING} else MISSING),
         spread(_accuracies(trained, PAPER_RULE, "test"), missing=missing),
         *(spread(_accuracies(tested, rule, "test"), missing=missing) for rule in RULES),
         spread(_accuracies(tested, PAPER_RULE, "look"), missing=missing),
-        _level(tested, "chance"),
-        _level(by_rule, "guessing"),
-        Cell(paper.at(length[0]) if paper and length else MISSING),
+        _level(tested, lambda score: score.chance),
+        _level(by_rule, lambda score: score.guessing),
+        Cell(paper.at(tested[0].length) if paper and tested else MISSING),
     )
 
 
-def _accuracies(rows: pd.DataFrame, rule: str, kind: str) -> list[float]:
-    chosen = rows[(rows["which"] == rule) & (rows["kind"] == kind) & (rows["metric"] == "accuracy")]
-    return [float(value) for value in chosen["value"].dropna()]
+def _accuracies(scores: list[Score], rule: str, kind: str) -> list[float]:
+    wanted = (rule, kind, "accuracy")
+    chosen = [score for score in scores if (score.which, score.kind, score.metric) == wanted]
+    return [float(score.value) for score in chosen if pd.notna(score.value)]
 
 
-def _level(rows: pd.DataFrame, name: str) -> Cell:
+def _level(scores: list[Score], read: Callable[[Score], Any]) -> Cell:
     """A level measured once a run: its mean over runs (the spread of chance says nothing)."""
-    values = tuple(float(value) for value in rows.groupby("folder")[name].first().dropna())
+    known = {score.folder: read(score) for score in reversed(scores) if pd.notna(read(score))}
+    values = tuple(float(known[folder]) for folder in sorted(known))
     return Cell(f"{mean(values):.3f}", values) if values else Cell()
 
 
 def _whole(runs: pd.DataFrame, name: str) -> list[int]:
-    return [int(value) for value in runs[name].dropna()]
+    return [int(value) for value in runs[name].tolist() if pd.notna(value)]
 
 
 def _statuses(runs: pd.DataFrame) -> str:
-    counts = runs["status"].value_counts()
+    counts = Counter(runs["status"])
     known = [name for name in ("finished", "diverged", "failed") if name in counts]
     return ", ".join(f"{counts[name]} {name}" for name in known)
 

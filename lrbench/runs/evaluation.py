@@ -31,6 +31,23 @@ def evaluate_run(
 ) -> list[dict[str, Any]]:
     """Score a run's checkpoint at `lengths`; write evaluations/<time>.json; return its rows.
 
+    Raises UserError as `score_run` does, and where nothing can be written.
+    """
+    rows, device = score_run(folder, lengths, which, strings, device_name)
+    _keep(folder, rows, device)
+    return rows
+
+
+def score_run(
+    folder: Path,
+    lengths: str,
+    which: str,
+    strings: int,
+    device_name: str,
+    purpose: str = "evaluate",
+) -> tuple[list[dict[str, Any]], torch.device]:
+    """Score a run's checkpoint at `lengths` on the strings of a purpose; return rows and device.
+
     Raises UserError for a folder that holds no run, a rule that kept nothing or a length the task
     does not have.
     """
@@ -57,9 +74,8 @@ def evaluate_run(
                 f"the nearest below is {trial.task.nearest_length(length)}"
             )
     with StopRequest() as stop:
-        rows = [_row(trial, length, strings, which, stop) for length in wanted]
-    _keep(folder, rows, device)
-    return rows
+        rows = [_row(trial, length, strings, which, stop, purpose) for length in wanted]
+    return rows, device
 
 
 def _read(folder: Path, which: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -91,8 +107,10 @@ def _parse_lengths(text: str, default: Iterable[int]) -> list[int]:
     return lengths
 
 
-def _row(trial: Trial, length: int, strings: int, which: str, stop: StopRequest) -> dict[str, Any]:
-    stream = trial.stream("evaluate", length)
+def _row(
+    trial: Trial, length: int, strings: int, which: str, stop: StopRequest, purpose: str
+) -> dict[str, Any]:
+    stream = trial.stream(purpose, length)
 
     def check() -> None:
         if stop.requested:

@@ -27,6 +27,7 @@ IRRELEVANT = frozenset(
         "logging",
         "table",
         "progress",
+        "tuning_runs",
     }
 )
 

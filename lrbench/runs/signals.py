@@ -13,6 +13,14 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
+_active: list[StopRequest] = []
+
+
+def request_everywhere(name: str) -> None:
+    """Ask whatever runs in this process, from any thread, for a stop as signal `name` would."""
+    for one in list(_active):
+        one.request(name)
+
 
 class StopRequest:
     """Context in which SIGTERM and SIGINT ask for a stop; a Ctrl-C after that insists.
@@ -36,6 +44,7 @@ class StopRequest:
             self.name = name
 
     def __enter__(self) -> StopRequest:
+        _active.append(self)
         if threading.current_thread() is threading.main_thread():
             for number in _ours():
                 if signal.getsignal(number) not in (signal.SIG_IGN, None):
@@ -48,6 +57,7 @@ class StopRequest:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        _active.remove(self)
         while self._previous:
             signal.signal(*self._previous.popitem())
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
+from lrbench.cli import app
 from lrbench.cli.report import FORMATS
 
 Run = Callable[..., Any]
@@ -160,7 +164,8 @@ def test_an_unknown_format(lrbench: Run) -> None:
     ended = lrbench("report", "--format", "markdwon")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err == (
-        "lrbench: format 'markdwon' unknown. Did you mean 'markdown'?\nknown: csv, markdown\n"
+        "lrbench: format 'markdwon' unknown. Did you mean 'markdown'?\n"
+        "known: csv, html, latex, markdown\n"
     )
 
 
@@ -171,10 +176,158 @@ def test_formats_are_those_that_can_be_rendered(lrbench: Run, cell: Path) -> Non
 
 
 @pytest.mark.usefixtures("cell")
+def test_the_ending_of_a_file_names_its_format(lrbench: Run, tmp_path: Path) -> None:
+    starts = {"md": "## ", "csv": "task,", "tex": "% lrbench report", "html": "<!DOCTYPE html>"}
+    for ending, start in starts.items():
+        assert lrbench("report", "--output", f"report.{ending}").code == 0
+        assert (tmp_path / f"report.{ending}").read_text(encoding="utf-8").startswith(start)
+    assert lrbench("report", "--output", "a.html", "--format", "csv").code == 0
+    assert (tmp_path / "a.html").read_text().startswith("task,")
+
+
+@pytest.mark.usefixtures("cell")
+def test_a_page_on_stdout_is_ascii(lrbench: Run) -> None:
+    out = lrbench("report", "--format", "html").out
+    assert out.startswith("<!DOCTYPE html>") and out.isascii() and "&#177;" in out
+
+
+@pytest.mark.usefixtures("cell")
+def test_a_papers_table(lrbench: Run) -> None:
+    ended = lrbench("report", "--table", "fan2024_table2", "--rule", "last")
+    assert (ended.code, ended.err) == (0, "")
+    assert "Fan et al. 2024, Table 2" in ended.out and "S4D" in ended.out
+
+
+@pytest.mark.usefixtures("cell")
+def test_a_table_of_ones_own(lrbench: Run) -> None:
+    out = lrbench("report", "--rows", "blockdiag", "--columns", "sum", "--digits", "2").out
+    assert "0.75" in out and "0.7500" not in out
+
+
+@pytest.mark.usefixtures("cell")
+def test_a_table_from_a_plugin(
+    lrbench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_tables.py").write_text(
+        "from lrbench.tables import TableCell, TableSpec, register_table\n"
+        "cells = (TableCell(('task=sum', 'model=blockdiag')),)\n"
+        "register_table(TableSpec('from_plugin', 'From a plugin', cells))\n"
+    )
+    monkeypatch.setenv("LRBENCH_PLUGINS", "my_tables")
+    monkeypatch.setattr("lrbench.plugins._loaded", {})
+    monkeypatch.setattr("lrbench.tables._REGISTERED", {})
+    assert "From a plugin" in lrbench("report", "--table", "from_plugin").out
+
+
+@pytest.mark.usefixtures("cell")
+def test_figures_beside_the_report(lrbench: Run, tmp_path: Path) -> None:
+    shown = lrbench("report").out
+    ended = lrbench("report", "--figures", "made/here")
+    assert (ended.code, ended.out) == (0, shown)
+    assert ended.err == "wrote to made/here, as svg and pdf: figure_length_sum\n"
+    names = sorted(path.name for path in (tmp_path / "made" / "here").iterdir())
+    assert names == ["figure_length_sum.pdf", "figure_length_sum.svg"]
+
+
+def test_figures_of_nothing(lrbench: Run, cell: Path, tmp_path: Path) -> None:
+    ended = lrbench("report", "--figures", "here", "--rule", "band")
+    assert ended.code == 1
+    assert "no figure to draw" in ended.err and "rule band" in ended.err
+    (cell / "s0" / "result.json").write_text(json.dumps(RESULT | {"evaluations": []}))
+    assert lrbench("report", "--figures", "here").code == 1
+    assert not (tmp_path / "here").exists()
+
+
+@pytest.mark.usefixtures("cell")
+def test_figures_cannot_replace_a_file(lrbench: Run, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("mine")
+    ended = lrbench("report", "--figures", "taken")
+    assert ended.code == 1 and "cannot write 'taken'" in ended.err
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+@pytest.mark.usefixtures("cell")
+@pytest.mark.parametrize("words", [["--figures", "here"], ["--format", "html"]])
+def test_without_matplotlib(
+    lrbench: Run, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    ended = lrbench("report", *words)
+    assert (ended.code, ended.out) == (1, "")
+    assert "matplotlib" in ended.err and ".[plot]" in ended.err
+
+
+@pytest.mark.usefixtures("cell")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--table", "fan2024_tabel2"], "Did you mean 'fan2024_table2'?"),
+        (["--rows", "blokdiag"], "Did you mean 'blockdiag'?"),
+        (["--columns", "some"], "'some' unknown"),
+        (["--rows", "blockdiag", "--rule", "bset"], "Did you mean 'best'?"),
+        (["--rule", "id"], "--rule goes with"),
+        (["--table", "fan2024_table2", "--columns", "sum"], "leave out --rows and --columns"),
+        (["--digits", "0"], "--digits must be 1 to 10, not 0"),
+        (["--fingerprint", "0123456789ac"], "Did you mean '0123456789ab'?"),
+        (["--rows", "blockdiag", "--fingerprint", "ffff"], "'ffff' unknown"),
+    ],
+)
+def test_mistakes_are_told_in_our_words(lrbench: Run, words: list[str], said: str) -> None:
+    ended = lrbench("report", *words)
+    assert ended.code in (1, 2) and ended.out == ""
+    assert said in ended.err and "Traceback" not in ended.err
+    assert len(ended.err.splitlines()) <= 6
+
+
+def test_an_empty_folder_and_a_table(lrbench: Run, tmp_path: Path) -> None:
+    (tmp_path / "outputs").mkdir()
+    ended = lrbench("report", "--table", "fan2024_table2")
+    assert "lrbench sweep --table fan2024_table2" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("option", "start", "offered"),
+    [
+        ("table", "fan", ["fan2024_table2"]),
+        ("rule", "b", ["best", "band"]),
+        ("format", "", list(FORMATS)),
+    ],
+)
+def test_completion(option: str, start: str, offered: list[str]) -> None:
+    command = typer.main.get_group(app).commands["report"]
+    [parameter] = [one for one in command.params if one.name == option]
+    found = parameter.shell_complete(command.make_context("report", []), start)
+    assert [item.value for item in found] == offered
+
+
+@pytest.mark.usefixtures("cell")
 def test_no_torch(without_torch: Callable[..., tuple[list[int], str]]) -> None:
-    codes, out = without_torch([["report"], ["report", "--format", "csv", "--output", "runs.csv"]])
-    assert codes == [0, 0]
+    table = ["report", "--table", "fan2024_table2"]
+    codes, out = without_torch(
+        [
+            ["report"],
+            ["report", "--format", "csv", "--output", "runs.csv"],
+            [*table, "--format", "latex"],
+            [*table, "--output", "page.html", "--figures", "here"],
+        ]
+    )
+    assert codes == [0, 0, 0, 0]
     assert "| sum " in out and Path("runs.csv").read_text().startswith("task,")
+    assert Path("page.html").is_file() and Path("here/figure_length_sum.pdf").is_file()
+
+
+PLAIN = """
+import sys
+from lrbench.cli import main
+sys.argv = ["lrbench", "report", "--table", "fan2024_table2"]
+main()
+assert "matplotlib" not in sys.modules
+"""
+
+
+@pytest.mark.usefixtures("cell")
+def test_matplotlib_is_imported_for_figures_only() -> None:
+    subprocess.run([sys.executable, "-c", PLAIN], check=True, capture_output=True, timeout=60)
 
 
 def test_a_folder_name_too_long_to_look_at(lrbench: Any) -> None:

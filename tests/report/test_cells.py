@@ -5,7 +5,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from lrbench.report.cells import Cell, Column, Table, escape, span, spread, to_markdown
+from lrbench.report.cells import (
+    Cell,
+    Column,
+    Table,
+    escape,
+    estimate,
+    marked,
+    share,
+    span,
+    spread,
+    to_markdown,
+)
+from lrbench.statistics import Share
 
 ALPHABET = st.sampled_from("|\\`*_<>&;~[]()!#-ab1 \n\té·±")
 TEXTS = st.text(ALPHABET, max_size=12) | st.text(
@@ -62,3 +74,18 @@ def test_spread_says_why_there_is_nothing() -> None:
 
 def test_span() -> None:
     assert [span(v).text for v in ([], [2000], [9000, 1000, 3000])] == ["-", "2,000", "1,000–9,000"]
+
+
+def test_share_and_estimate() -> None:
+    assert share(Share(4, 5, 0.3755, 0.9638)).text == "4/5 [0.38, 0.96]"
+    assert estimate(0.5, (0.25, 1.0), 2) == Cell("0.50 [0.25, 1.00]", (0.5,))
+    assert estimate(0.5, None).text == "0.5000"
+
+
+def test_marked_says_it_in_words_and_apart() -> None:
+    assert marked(Cell("0.27", (0.27,)), "at chance") == Cell(
+        "0.27, at chance", (0.27,), "at chance"
+    )
+    for mark in (None, "", "-"):
+        assert marked(Cell("0.27"), mark) == Cell("0.27")
+    assert marked(Cell("failed"), "failed") == Cell("failed")

@@ -9,7 +9,7 @@ import pytest
 
 from lrbench.errors import UserError
 from lrbench.report import reference
-from lrbench.report.reference import lookup, lookup_run, reference_dir
+from lrbench.report.reference import lookup, lookup_run, printed, reference_dir
 
 
 @pytest.mark.parametrize("model", ["blockdiag", "blockdiag_release"])
@@ -74,3 +74,28 @@ def test_missing_tables_are_an_error_not_an_empty_column(
     assert reference_dir() == tmp_path / "data" / "reference"
     (tmp_path / "lrbench" / "data" / "reference").mkdir(parents=True)
     assert reference_dir() == tmp_path / "lrbench" / "data" / "reference"
+
+
+def test_every_row_of_the_paper_in_its_order() -> None:
+    found = printed("sum", 5, "fan2024")
+    assert [row.model for row in found][1:] == ["S4", "S4D", "Liquid-S4"]
+    assert {(row.rule, row.trials) for row in found} == {("best", 5)}
+    assert printed("sum", 7, "fan2024") == printed("sum", 5, "mine") == []
+
+
+@pytest.mark.parametrize(
+    ("model", "row", "text"),
+    [
+        ("s4", None, "0.11"),
+        ("S-4", None, "0.11"),
+        ("mine", "S4", "0.11"),
+        ("blockdiag", "S4", "0.11"),
+    ],
+)
+def test_a_row_is_found_by_its_name_or_as_the_table_says(
+    model: str, row: str | None, text: str, references: Path
+) -> None:
+    found = lookup("sum", 5, model, "fan2024", references, row=row)
+    assert found is not None
+    assert found.text == text
+    assert (found.rule, found.trials) == (None, None)  # these tables tell neither

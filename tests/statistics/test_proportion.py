@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from lrbench.statistics import mean, sample_std, wilson
+from lrbench.statistics import Share, solve_rate, wilson
 
 
 def test_wilson_by_hand() -> None:
@@ -37,14 +37,13 @@ def test_wilson_refuses_impossible_counts(successes: int, n: int) -> None:
         wilson(successes, n)
 
 
-def test_mean_and_sample_std_by_hand() -> None:
-    assert mean([1.0, 2.0, 6.0]) == 3.0
-    assert sample_std([1.0, 2.0, 6.0]) == pytest.approx((14 / 2) ** 0.5)
-    assert sample_std([0.3, 0.3]) == 0.0
+def test_solve_rate_counts_runs_at_the_threshold() -> None:
+    assert solve_rate([1.0, 0.99, 0.9899, 0.2]) == Share(2, 4, *wilson(2, 4))
+    assert solve_rate([1.0, 0.5], threshold=0.5) == Share(2, 2, *wilson(2, 2))
 
 
-def test_a_spread_needs_two_values() -> None:
-    with pytest.raises(ValueError, match="1 value"):
-        sample_std([1.0])
-    with pytest.raises(ValueError, match="no values"):
-        mean([])
+def test_a_lost_run_has_not_solved() -> None:
+    assert solve_rate([1.0, 1.0], lost=3) == Share(2, 5, *wilson(2, 5))
+    assert solve_rate([], lost=1) == Share(0, 1, *wilson(0, 1))
+    with pytest.raises(ValueError, match="0 successes of 0"):
+        solve_rate([])

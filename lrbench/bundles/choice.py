@@ -1,0 +1,133 @@
+"""Which table a bundle is of, which runs stand in it, and the table itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from lrbench.errors import UserError
+from lrbench.report.cells import to_markdown
+from lrbench.report.collect import Collection
+from lrbench.report.matrix import chosen_tables, paper_tables
+from lrbench.report.selection import select
+from lrbench.tables import RULES, TableCell, TableSpec
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A table of cells, or models (rows) and tasks (columns), empty for all; and its rule."""
+
+    table: TableSpec | None = None
+    rows: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    rule: str = "best"
+
+    @property
+    def name(self) -> str:
+        return self.table.name if self.table else "runs"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what the manifest keeps."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Choice:
+        """Return the choice of a manifest; UserError where it is none."""
+        try:
+            table = content["table"]
+            if table is not None:
+                cells = [
+                    TableCell(_words(cell["overrides"]), _text_or_none(cell["reference"]))
+                    for cell in table["cells"]
+                ]
+                texts = {key: _text(table[key]) for key in ("name", "title", "source", "protocol")}
+                columns = _words(table["columns"])
+                rule = _text(table["rule"])
+                table = TableSpec(cells=tuple(cells), columns=columns, rule=rule, **texts)
+            rows, columns = _words(content["rows"]), _words(content["columns"])
+            choice = cls(table, rows, columns, _text(content["rule"]))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UserError(f"the manifest's 'choice' of a table is damaged: {error}") from error
+        if choice.rule not in RULES:
+            raise UserError(f"the manifest's rule '{choice.rule[:40]}' is none of {RULES}")
+        return choice
+
+    def folders(self, collection: Collection, choose: tuple[str, ...] = ()) -> list[str]:
+        """Return the folders of the runs in the table.
+
+        Raises UserError where there is none, or where configurations compete for a cell.
+        """
+        found = self._by_cell(collection, choose) if self.table else self._all(collection, choose)
+        if not found:
+            raise UserError(
+                f"no run of {self.name} to put into a bundle\n"
+                "lrbench report --table shows what there is; --runs DIR names another folder"
+            )
+        return sorted(found)
+
+    def markdown(self, collection: Collection) -> str:
+        """Return the tables of the runs in `collection`."""
+        if self.table:
+            tables = paper_tables(collection, self.table, self.rule)
+        else:
+            tables = chosen_tables(collection, self.rows, self.columns, self.rule)
+        return "\n".join(to_markdown(table) for table in tables)
+
+    def _by_cell(self, collection: Collection, choose: tuple[str, ...]) -> set[str]:
+        assert self.table is not None
+        found: set[str] = set()
+        for entry in select(collection, self.table, choose):
+            if entry.contested:
+                raise _contested(entry.task, entry.model, entry.rivals)
+            found |= set(entry.runs["folder"])
+        return found
+
+    def _all(self, collection: Collection, choose: tuple[str, ...]) -> set[str]:
+        runs = collection.runs
+        for name, kind, given in (("rows", "model", self.rows), ("columns", "task", self.columns)):
+            missing = [word for word in given if word not in set(runs[kind])]
+            if missing:
+                raise UserError(
+                    f"--{name} {missing[0]}: no run of that {kind}\n"
+                    f"there are: {', '.join(sorted(set(runs[kind])))}"
+                )
+            runs = runs[runs[kind].isin(given)] if given else runs
+        if choose:
+            runs = runs[[name.startswith(choose) for name in runs["fingerprint"]]]
+        for (_, task, model), cell in runs.groupby(["protocol", "task", "model"]):
+            rivals = _fingerprints(cell)
+            if len(rivals) > 1:
+                raise _contested(str(task), str(model), rivals)
+        return set(runs["folder"])
+
+
+def _fingerprints(cell: pd.DataFrame) -> tuple[str, ...]:
+    """Those of runs that ended, of failed ones only where no other is there."""
+    ended = cell[cell["status"] != "failed"]
+    return tuple(sorted(set((ended if len(ended) else cell)["fingerprint"])))
+
+
+def _contested(task: str, model: str, rivals: tuple[str, ...]) -> UserError:
+    return UserError(
+        f"{len(rivals)} configurations compete for {task} x {model}: {', '.join(rivals)[:200]}\n"
+        f"a bundle has one of them: --choose {rivals[0]}"
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a {type(value).__name__} where a text belongs")
+    return value
+
+
+def _text_or_none(value: Any) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _words(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, list | tuple):
+        raise TypeError(f"a {type(values).__name__} where a list belongs")
+    return tuple(_text(value) for value in values)

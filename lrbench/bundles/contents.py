@@ -1,0 +1,87 @@
+"""What a bundle takes of a run: its json files, and the weights of one checkpoint."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lrbench.errors import UserError
+from lrbench.runs import checkpoints
+from lrbench.runs.files import UnreadableFile
+
+OF_CELL = ("config.json", "environment.json")
+OF_RUN = ("result.json", "failure.json", "metrics.jsonl")
+
+
+@dataclass
+class Contents:
+    """Files by their path below the folder of runs; what every run was, and what it lacks."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    without_checkpoint: list[str] = field(default_factory=list)
+
+
+def contents(root: Path, folders: list[str], rule: str) -> Contents:
+    """Read the runs in `folders`. Raises UserError where a file cannot be read."""
+    found = Contents()
+    for folder in folders:
+        names = [(Path(folder).parent, name) for name in OF_CELL]
+        names += [(Path(folder), name) for name in OF_RUN]
+        for place, name in names:
+            if (root / place / name).is_file():
+                found.files[(place / name).as_posix()] = _read(root / place / name)
+        if f"{folder}/result.json" not in found.files:
+            continue
+        found.files.pop(f"{folder}/failure.json", None)  # of an earlier try
+        result = json.loads(found.files[f"{folder}/result.json"])
+        found.results[folder] = result
+        path = root / folder / "checkpoints" / f"{rule}.pt"
+        if path.is_file():
+            found.files[f"{folder}/checkpoints/{rule}.pt"] = _weights(path, result, rule)
+        else:
+            found.without_checkpoint.append(folder)
+    return found
+
+
+def plugins_of(results: dict[str, dict[str, Any]]) -> dict[str, set[str]]:
+    """Return the plugins that runs were made with, and every hash of their source."""
+    used: dict[str, set[str]] = {}
+    for result in results.values():
+        for name, digest in ((result.get("versions") or {}).get("plugins") or {}).items():
+            used.setdefault(str(name), set()).add(str(digest))
+    return used
+
+
+def _weights(path: Path, result: dict[str, Any], rule: str) -> bytes:
+    """Return the checkpoint without optimiser, generator and looks: a tenth, and nothing private.
+
+    The bytes depend on nothing but the weights.
+    """
+    try:
+        state = checkpoints.load(path)
+    except UnreadableFile as error:
+        raise UserError(f"a checkpoint cannot be bundled: {error}") from error
+    told = (result["fingerprint"], result["seed"], (result.get("checkpoints") or {}).get(rule))
+    if (state.get("fingerprint"), state.get("seed"), state.get("step")) != told:
+        raise UserError(
+            f"{path} is not the checkpoint that result.json was made from\n"
+            f"result.json: {told}; it is of {state.get('fingerprint')}, seed {state.get('seed')},"
+            f" update {state.get('step')}"
+        )
+    kept = {name: state[name] for name in ("model", "step", "fingerprint", "seed")}
+    buffer = io.BytesIO()
+    torch.save(checkpoints.plain(kept), buffer)
+    return buffer.getvalue()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error

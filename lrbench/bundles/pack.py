@@ -1,0 +1,138 @@
+"""Packing: the runs of a table, the table made from just these, and a manifest of it all."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lrbench.bundles import layout
+from lrbench.bundles.anonymous import anonymised, identities, refuse_leaks
+from lrbench.bundles.archive import packed, sha256
+from lrbench.bundles.choice import Choice
+from lrbench.bundles.contents import Contents, contents, plugins_of
+from lrbench.bundles.sources import plugin_sources
+from lrbench.bundles.strings import string_hashes
+from lrbench.report.collect import collect
+from lrbench.report.render import render
+from lrbench.runs.environment import environment
+
+VERSIONS = ("lrbench", "python", "torch", "numpy", "pandas")
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """An archive's bytes, its hash, and what to tell about it."""
+
+    data: bytes
+    digest: str
+    files: int
+    runs: int
+    without_checkpoint: list[str]
+
+
+def pack(
+    root: Path, choice: Choice, name: str, choose: tuple[str, ...] = (), anonymous: bool = False
+) -> Bundle:
+    """Return the bundle of the runs below `root` that stand in the table.
+
+    The same runs give the same bytes. `name` only says the kind of archive. Raises UserError where
+    there is nothing to bundle, or something in it cannot be what its result says.
+    """
+    folders = choice.folders(collect(root), choose)
+    found = contents(root, folders, choice.rule)
+    plugins = plugin_sources(plugins_of(found.results))
+    files = {f"{layout.RUNS}/{path}": data for path, data in found.files.items()}
+    files |= {f"{layout.PLUGINS}/{path}": data for path, data in plugins.items()}
+    files[layout.STRINGS] = _json({f: string_hashes(r) for f, r in found.results.items()})
+    places = [str(root), *_output_folders(found)]
+    who = identities(places) if anonymous else []
+    if anonymous:
+        files = anonymised(files, who)
+    files |= tables(files, choice)
+    manifest = _manifest(files, choice, found, choose, anonymous)
+    files[layout.MANIFEST] = _json(manifest)
+    if anonymous:
+        refuse_leaks(files, who)
+    data = packed(files, name)
+    return Bundle(data, sha256(data), len(files), len(folders), found.without_checkpoint)
+
+
+def tables(files: dict[str, bytes], choice: Choice) -> dict[str, bytes]:
+    """Return the table and runs.csv, made from the run folders among `files` and nothing else."""
+    with tempfile.TemporaryDirectory(prefix="lrbench-") as folder:
+        root = Path(folder) / layout.RUNS
+        unpack(files, Path(folder), layout.RUNS)
+        collection = collect(root)
+        for path, reason in collection.problems:
+            return _damaged(path.relative_to(folder), reason)
+        return {
+            layout.TABLE: choice.markdown(collection).encode(),
+            layout.CSV: render(collection, "csv").encode(),
+        }
+
+
+def unpack(files: dict[str, bytes], folder: Path, part: str) -> None:
+    """Write those of `files` that lie in `part` below `folder`."""
+    (folder / part).mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        if name.startswith(f"{part}/"):
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+
+
+def _damaged(path: Path, reason: str) -> dict[str, bytes]:
+    from lrbench.errors import UserError
+
+    raise UserError(f"a run of the table cannot be used: {path}: {reason}")
+
+
+def _manifest(
+    files: dict[str, bytes],
+    choice: Choice,
+    found: Contents,
+    choose: tuple[str, ...],
+    anonymous: bool,
+) -> dict[str, Any]:
+    here = environment()
+    return {
+        "kind": layout.KIND,
+        "schema": layout.SCHEMA,
+        "choice": choice.as_json(),
+        "anonymous": anonymous,
+        "commands": _commands(choice, choose, anonymous),
+        "versions": {name: here[name] for name in VERSIONS},
+        "plugins": sorted(plugins_of(found.results)),
+        "without_checkpoint": found.without_checkpoint,
+        "files": {
+            path: {"sha256": sha256(data), "bytes": len(data)}
+            for path, data in sorted(files.items())
+        },
+    }
+
+
+def _commands(choice: Choice, choose: tuple[str, ...], anonymous: bool) -> dict[str, str]:
+    """The commands that make the runs, and from them this bundle."""
+    words = ["--table", choice.name] if choice.table else []
+    for flag, values in (("--rows", choice.rows), ("--columns", choice.columns)):
+        words += [flag, ",".join(values)] if values else []
+    chosen = ["--choose", ",".join(choose)] if choose else []
+    last = ["--rule", choice.rule, *chosen, *(["--anonymous"] if anonymous else [])]
+    commands = {"bundle": shlex.join(["lrbench", "bundle", *words, *last])}
+    if choice.table:
+        commands["runs"] = shlex.join(["lrbench", "sweep", *words])
+    return commands
+
+
+def _output_folders(found: Contents) -> list[str]:
+    """Folders that runs were written to; a plain word such as 'outputs' tells nothing."""
+    named = {str(result["config"].get("output_dir", "")) for result in found.results.values()}
+    return sorted(place for place in named if "/" in place)
+
+
+def _json(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, indent=2).encode() + b"\n"

@@ -1,0 +1,88 @@
+"""Scoring a bundle's checkpoints on strings that nobody has seen, beside what was told of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lrbench.config import Config, config_from
+from lrbench.errors import UserError
+from lrbench.runs.capacity import check_fits
+from lrbench.runs.evaluation import score_run
+from lrbench.runs.validate import resolve_device
+
+LEVEL = 0.01  # the chance that any of a bundle's numbers is doubted though all are right
+LONGEST = 100_000  # a length that a stranger's file may make us read
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An accuracy as told, and the same checkpoint's on fresh strings."""
+
+    run: str
+    length: int
+    told: float
+    told_n: int
+    now: float
+    now_n: int
+    interval: tuple[float, float]
+
+    @property
+    def p(self) -> float:
+        """How likely so large a difference is for one true accuracy (Fisher's exact test)."""
+        from scipy.stats import fisher_exact
+
+        right = round(self.told * self.told_n), round(self.now * self.now_n)
+        wrong = self.told_n - right[0], self.now_n - right[1]
+        return float(fisher_exact([right, wrong]).pvalue)
+
+
+def differing(comparisons: list[Comparison]) -> list[Comparison]:
+    """Return those beyond sampling error, at `LEVEL` for all together (Bonferroni)."""
+    return [one for one in comparisons if one.p < LEVEL / len(comparisons)]
+
+
+def rescore(
+    folder: Path, run: str, result: dict[str, Any], rule: str, strings: int, seed: int, device: str
+) -> list[Comparison]:
+    """Score the checkpoint of one run at those training and test lengths it tells accuracies of.
+
+    Nothing in the checkpoint is executed. Raises UserError where it cannot be scored.
+    """
+    told = _told(result, rule)
+    if not told:
+        return []
+    check_fits(_config(result), resolve_device(device))
+    lengths = ",".join(str(length) for length in sorted(told))
+    rows, _ = score_run(folder, lengths, rule, strings, device, purpose=f"verify {seed}")
+    return [
+        Comparison(
+            run=run,
+            length=row["length"],
+            told=told[row["length"]]["value"],
+            told_n=told[row["length"]]["n"],
+            now=row["value"],
+            now_n=row["n"],
+            interval=tuple(row["interval"]),
+        )
+        for row in rows
+    ]
+
+
+def _told(result: dict[str, Any], rule: str) -> dict[int, dict[str, Any]]:
+    return {
+        row["length"]: row
+        for row in result["evaluations"]
+        if (row["which"], row["kind"], row["metric"]) == (rule, "test", "accuracy")
+        and row["split"] in ("train_length", "test")
+        and row["value"] is not None
+        and row["length"] <= LONGEST
+    }
+
+
+def _config(result: dict[str, Any]) -> Config:
+    try:
+        return config_from(result["config"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"its configuration is incomplete: {error}") from error

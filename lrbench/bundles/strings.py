@@ -1,0 +1,31 @@
+"""Hashes of the data: the first strings of a run's training and test streams, with answers."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from lrbench.config import Config, config_from
+from lrbench.tasks import make_task
+from lrbench.tasks.stream import Stream
+
+ROWS = 16
+
+
+def string_hashes(result: dict[str, Any]) -> dict[str, str]:
+    """Return {"train 40": sha256, "test 500": sha256} of a run's first 16 strings."""
+    config: Config = config_from(result["config"])
+    seed = result["seed"] if config.data_seed is None else config.data_seed
+    protocol = config.protocol
+    wanted = [("train", (), protocol.train_length, 1)]
+    wanted += [("test", (length,), length, 0) for length in protocol.test_lengths]  # type: ignore[misc]
+    task = make_task(config.task)
+    hashes = {}
+    for purpose, key, length, step in wanted:
+        stream = Stream.named(seed, task.name, purpose, *key)
+        batch = task.sample(stream, step, ROWS, length, "cpu")
+        digest = hashlib.sha256()
+        for part in (batch.tokens, batch.targets):
+            digest.update(part.to("cpu").numpy().astype("<i8").tobytes())
+        hashes[f"{purpose} {length}"] = digest.hexdigest()
+    return hashes

@@ -1,0 +1,217 @@
+"""Whether a bundle is what it says: hashes, fingerprints, data, the table, and fresh scores."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from lrbench.bundles import layout
+from lrbench.bundles.archive import sha256, unpacked
+from lrbench.bundles.choice import Choice
+from lrbench.bundles.contents import plugins_of
+from lrbench.bundles.pack import tables, unpack
+from lrbench.bundles.rescore import Comparison, differing, rescore
+from lrbench.bundles.strings import string_hashes
+from lrbench.errors import UserError
+from lrbench.report.schema import result_complaint
+from lrbench.runs.fingerprint import fingerprint, source_hash
+
+GOOD, BAD, OPEN = "as told", "differs", "not checked"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at: `status` is as told, differs or not checked."""
+
+    what: str
+    status: str
+    text: str = ""
+
+
+@dataclass
+class Opened:
+    """A bundle whose files have the hashes that its manifest names."""
+
+    files: dict[str, bytes]
+    manifest: dict[str, Any]
+    choice: Choice
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How checkpoints are scored again, and whether the bundle's own code may run."""
+
+    strings: int = 1000
+    seed: int = 0
+    device: str = "auto"
+    trust_plugins: bool = False
+
+
+def open_bundle(path: Path) -> Opened:
+    """Read an archive whole. Raises UserError for one that is damaged or was tampered with."""
+    files = unpacked(path)
+    manifest = _json(layout.MANIFEST, files.pop(layout.MANIFEST, None))
+    layout.check_manifest(manifest)
+    told = manifest["files"]
+    wrong = [f"'{name}' is missing" for name in told if name not in files]
+    wrong += [f"'{name}' is not in the manifest" for name in files if name not in told]
+    wrong += [
+        f"'{name}' is not what was packed: its sha256 differs"
+        for name, data in files.items()
+        if name in told and sha256(data) != told[name]["sha256"]
+    ]
+    if wrong:
+        more = [f"and {len(wrong) - 3} more"] if len(wrong) > 3 else []
+        first = [line[:200] for line in wrong[:3]]
+        raise UserError("\n".join([f"bundle '{path}' is damaged or was changed:", *first, *more]))
+    missing = [name for name in (layout.TABLE, layout.CSV, layout.STRINGS) if name not in files]
+    if missing:
+        raise UserError(f"bundle '{path}' has no {', '.join(missing)}")
+    opened = Opened(files, manifest, Choice.from_json(manifest["choice"]))
+    for name in sorted(files):
+        if name.startswith(f"{layout.RUNS}/") and name.endswith("/result.json"):
+            result = _json(name, files[name])
+            complaint = result_complaint(result)
+            if complaint:
+                raise UserError(f"bundle '{path}': {name}: {complaint}")
+            opened.results[name.removeprefix(f"{layout.RUNS}/").removesuffix("/result.json")] = (
+                result
+            )
+    return opened
+
+
+def verify(opened: Opened, options: Options) -> tuple[list[Finding], list[Comparison]]:
+    """Look at everything; return what was found, and the scores side by side."""
+    with tempfile.TemporaryDirectory(prefix="lrbench-") as place:
+        folder = Path(place)
+        findings = [Finding("hashes", GOOD, f"{len(opened.files)} files"), _plugins(opened)]
+        if options.trust_plugins:
+            findings[-1] = _run_plugins(opened, folder)
+        findings += [_fingerprints(opened), _strings(opened), *_tables(opened)]
+        unpack(opened.files, folder, layout.RUNS)
+        comparisons, unscored = _scores(opened, folder / layout.RUNS, options)
+    return [*findings, _scored(opened, comparisons), *unscored], comparisons
+
+
+def _plugins(opened: Opened) -> Finding:
+    names = sorted(plugins_of(opened.results))
+    if not names:
+        return Finding("plugins", GOOD, "none")
+    text = f"{', '.join(names)}: code of the bundle's maker, not run; --trust-plugins runs it"
+    return Finding("plugins", OPEN, text)
+
+
+def _run_plugins(opened: Opened, folder: Path) -> Finding:
+    """Import the plugins of the bundle, if their source is what the runs recorded."""
+    used = plugins_of(opened.results)
+    unpack(opened.files, folder, layout.PLUGINS)
+    sys.path.insert(0, str(folder / layout.PLUGINS))
+    try:
+        for name, hashes in sorted(used.items()):
+            try:
+                module = import_module(name)
+            except Exception as error:
+                text = f"{name} does not import: {type(error).__name__}: {error}"
+                return Finding("plugins", BAD, text)
+            if {source_hash(module)} != hashes:
+                return Finding("plugins", BAD, f"{name} is not the source that the runs recorded")
+    finally:
+        sys.path.remove(str(folder / layout.PLUGINS))
+    return Finding("plugins", GOOD, f"{', '.join(sorted(used)) or 'none'}: run, as you asked")
+
+
+def _fingerprints(opened: Opened) -> Finding:
+    """A fingerprint is a hash of configuration and versions, and the name of the folder."""
+    wrong = []
+    for run, result in opened.results.items():
+        path = f"{layout.RUNS}/{run.rpartition('/')[0]}/config.json"
+        config = _json(path, opened.files.get(path))
+        told = result["fingerprint"]
+        made = fingerprint(config, result.get("versions") or {})
+        if not (made == told == run.split("/")[-2:][0]):
+            wrong.append(f"{run}: {told} is told, its configuration gives {made}")
+    return _finding("fingerprints", wrong, f"{len(opened.results)} runs")
+
+
+def _strings(opened: Opened) -> Finding:
+    told = _json(layout.STRINGS, opened.files[layout.STRINGS])
+    wrong, unknown = [], 0
+    for run, result in opened.results.items():
+        try:
+            here = string_hashes(result)
+        except (UserError, KeyError, TypeError, AttributeError):
+            unknown += 1  # a task of a plugin, or of another version
+            continue
+        if here != told.get(run):
+            wrong.append(f"{run}: this lrbench draws other strings")
+    if unknown and not wrong:
+        return Finding("data", OPEN, f"{unknown} runs of tasks that are not there")
+    return _finding("data", wrong, "the same strings and answers are drawn here")
+
+
+def _tables(opened: Opened) -> Iterator[Finding]:
+    made = tables(opened.files, opened.choice)
+    for name in (layout.TABLE, layout.CSV):
+        yield _finding(name, _lines_that_differ(opened.files[name], made[name]), "rebuilt")
+
+
+def _lines_that_differ(told: bytes, made: bytes) -> list[str]:
+    if told == made:
+        return []
+    pairs = zip(
+        told.decode("utf-8", "replace").splitlines(), made.decode().splitlines(), strict=False
+    )
+    lines = [f"told {a[:120]!r}, rebuilt {b[:120]!r}" for a, b in pairs if a != b]
+    return lines or ["one is longer than the other"]
+
+
+def _scores(opened: Opened, runs: Path, options: Options) -> tuple[list[Comparison], list[Finding]]:
+    rule = opened.choice.rule
+    comparisons: list[Comparison] = []
+    unscored = []
+    for run, result in sorted(opened.results.items()):
+        if f"{layout.RUNS}/{run}/checkpoints/{rule}.pt" not in opened.files:
+            continue
+        try:
+            comparisons += rescore(
+                runs / run, run, result, rule, options.strings, options.seed, options.device
+            )
+        except UserError as error:
+            first = str(error).splitlines()[0].replace(f"{runs}/", "")
+            unscored.append(Finding(run, BAD, f"not scored again: {first}"))
+    return comparisons, unscored
+
+
+def _scored(opened: Opened, comparisons: list[Comparison]) -> Finding:
+    scored = len({one.run for one in comparisons})
+    text = f"{scored} of {len(opened.results)} runs scored again on fresh strings"
+    far = [f"{one.run} at {one.length}" for one in (differing(comparisons) if comparisons else [])]
+    if not far and scored < len(opened.results):
+        return Finding("scores", OPEN, f"{text}; of the others there is nothing to score")
+    return _finding("scores", far, text)
+
+
+def _finding(what: str, wrong: list[str], text: str) -> Finding:
+    if not wrong:
+        return Finding(what, GOOD, text)
+    more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+    return Finding(what, BAD, f"{wrong[0]}{more}")
+
+
+def _json(name: str, data: bytes | None) -> dict[str, Any]:
+    if data is None:
+        raise UserError(f"the bundle has no {name}")
+    try:
+        content = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"the bundle's {name} is not json: {str(error)[:200]}") from error
+    if not isinstance(content, dict):
+        raise UserError(f"the bundle's {name} holds no object")
+    return content

@@ -1,0 +1,84 @@
+"""`lrbench verify BUNDLE`: whether a bundle is what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lrbench.errors import UserError
+
+if TYPE_CHECKING:
+    from lrbench.bundles.rescore import Comparison
+    from lrbench.bundles.verify import Finding, Opened
+
+HELP = (
+    "Check a bundle: its hashes and fingerprints, the data, the table rebuilt from its results, and"
+    " its checkpoints scored again on strings that nobody has seen.\n\n"
+    "Nothing in it is executed, unless --trust-plugins is given. The exit code is 0 if all is as"
+    " told and 1 if something differs.\n\n"
+    "For example: lrbench verify table2.zip --strings 10000"
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(help=HELP)(verify)
+
+
+def verify(
+    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="A .zip or .tar.gz.")],
+    strings: Annotated[int, typer.Option(help="Fresh strings for each run and length.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Which fresh strings.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    trust_plugins: Annotated[
+        bool,
+        typer.Option("--trust-plugins", help="Run the plugins' code that is in the bundle."),
+    ] = False,
+) -> None:
+    """Verify a bundle."""
+    if strings < 1:
+        raise UserError(f"--strings must be at least 1, not {strings}", exit_code=2)
+    from lrbench.bundles import verify as bundles
+    from lrbench.plugins import load_plugins
+
+    opened = bundles.open_bundle(bundle)
+    load_plugins()
+    options = bundles.Options(strings, seed, device, trust_plugins)
+    findings, comparisons = bundles.verify(opened, options)
+    _show(bundle, opened, findings, comparisons)
+    if any(finding.status == bundles.BAD for finding in findings):
+        raise typer.Exit(1)
+
+
+def _show(
+    path: Path, opened: Opened, findings: list[Finding], comparisons: list[Comparison]
+) -> None:
+    """Print what was found: the bundle, the scores side by side, a line for each check."""
+    from lrbench.bundles.archive import sha256
+    from lrbench.bundles.rescore import differing
+    from lrbench.checks import shown
+
+    versions = opened.manifest.get("versions")
+    made_by = versions.get("lrbench") if isinstance(versions, dict) else None
+    choice = opened.choice
+    typer.echo(f"{path}  sha256 {sha256(path.read_bytes())}")
+    typer.echo(
+        shown(
+            f"{choice.name}, rule {choice.rule}, {len(opened.results)} runs,"
+            f" made by lrbench {made_by}",
+            200,
+        )
+    )
+    far = differing(comparisons) if comparisons else []
+    for one in comparisons:
+        low, high = one.interval
+        verdict = "differs" if one in far else "within sampling error"
+        typer.echo(
+            f"  {shown(one.run)} at {one.length}: told {one.told:.4f} of {one.told_n:,},"
+            f" now {one.now:.4f} [{low:.4f}, {high:.4f}] of {one.now_n:,}: {verdict}"
+            f" (p = {one.p:.2g})"
+        )
+    for finding in findings:
+        typer.echo(f"{finding.status:<12} {shown(finding.what)}: {shown(finding.text, 400)}")

@@ -1,0 +1,84 @@
+"""How often a model solves a task, how its runs spread, and what that cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lrbench.report.cells import MISSING, Cell, Column, Table, estimate, share, span
+from lrbench.report.display import duration
+from lrbench.report.entry import Entry
+from lrbench.report.places import LEFT, View
+from lrbench.statistics import SOLVED, bootstrap_mean, mean, median, solve_rate
+
+TUNING = "tuning_runs"  # the setting that tells how many runs a tuned model was chosen from
+
+
+def solved_table(view: View) -> Table:
+    """Return solve rate, mean with its bootstrap interval, median and extremes, fresh strings."""
+    rule, digits = view.rule, view.digits
+    rows = []
+    for entry, head in view.with_runs():
+        values = entry.values(rule, "test")
+        lost = entry.lost(rule, "test")
+        counted = share(solve_rate(values, lost=lost)) if values or lost else Cell()
+        rows.append(
+            (
+                *head,
+                counted,
+                estimate(mean(values), bootstrap_mean(values), digits) if values else Cell(),
+                *(_number(f(values), digits) if values else Cell() for f in (median, min, max)),
+            )
+        )
+    titles = ("solved", "mean [bootstrap]", "median", "lowest", "highest")
+    notes = (
+        f"{rule}, on fresh strings at the test length; solved: runs with an accuracy of at least"
+        f" {SOLVED} of all that ended, diverged ones too, with the 95 % Wilson interval",
+        "bootstrap: 95 % percentile interval of the mean over runs, from three runs up; equal"
+        " values give it no width",
+    )
+    return Table(f"Solve rate ({rule})", _columns(titles), tuple(rows), notes)
+
+
+def cost_table(view: View) -> Table:
+    """Return parameters, state size, updates, time and tuning budget of each cell."""
+    rows = []
+    for entry, head in view.with_runs():
+        seconds = [float(value) for value in entry.runs["train_seconds"].dropna()]
+        rows.append(
+            (
+                *head,
+                *(span(_whole(entry, name)) for name in ("parameters", "state_size", "steps")),
+                span([int(n) for n in [entry.settings.get("protocol.max_steps")] if n]),
+                Cell(duration(median(seconds)) if seconds else MISSING, tuple(seconds)),
+                Cell(str(entry.settings.get(TUNING) or MISSING)),
+                Cell(", ".join(_statuses(entry))),
+                Cell(str(entry.runs["fingerprint"].iloc[0])),
+            )
+        )
+    titles = (
+        *("parameters", "state", "updates", "budget", "time", "tuning", "runs"),
+        "configuration",
+    )
+    notes = (
+        "state: floats kept between symbols; updates: done, of a budget; time: of updates alone,"
+        " median run; tuning: runs the settings were chosen from, - where it is not recorded",
+    )
+    return Table("Cost", _columns(titles), tuple(rows), notes)
+
+
+def _columns(titles: Sequence[str]) -> tuple[Column, ...]:
+    return (*LEFT, *(Column(title, right=title != "configuration") for title in titles))
+
+
+def _number(value: float, digits: int) -> Cell:
+    return Cell(f"{value:.{digits}f}", (value,))
+
+
+def _whole(entry: Entry, name: str) -> list[int]:
+    ended = entry.runs[entry.runs["status"] != "failed"]
+    return [int(value) for value in ended[name].dropna()]
+
+
+def _statuses(entry: Entry) -> list[str]:
+    known = ("finished", "diverged", "failed")
+    return [f"{entry.count(name)} {name}" for name in known if entry.count(name)]

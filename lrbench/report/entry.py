@@ -1,0 +1,121 @@
+"""One cell of a table: its runs, their scores, the paper's number, and what may be compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from lrbench.report.published import Published
+from lrbench.report.reference import Reference
+from lrbench.report.verdict import Evidence, Guesser
+
+
+class Score(NamedTuple):
+    """One accuracy of a run; plain, because a filter of a frame costs a thousand times as much."""
+
+    folder: str
+    rule: str
+    kind: str
+    split: str
+    length: int
+    value: float
+    n: int
+    chance: float  # nan where it was not measured
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of a table: its runs (all of one fingerprint), their scores, the paper's number.
+
+    `rivals` are the fingerprints that compete for it; where there are several it has no runs.
+    `length` is the test length that is shown.
+    """
+
+    task: str
+    label: str
+    model: str
+    protocol: str
+    modulus: int | None
+    runs: pd.DataFrame
+    scores: tuple[Score, ...]
+    settings: dict[str, Any]
+    rivals: tuple[str, ...]
+    left_out: tuple[str, ...]
+    wanted: int | None
+    length: int | None
+    reference: Reference | None
+    published: Published | None
+
+    @property
+    def contested(self) -> bool:
+        return len(self.rivals) > 1
+
+    def by_run(self, rule: str, kind: str, split: str = "test") -> dict[str, float]:
+        """Return the accuracy of each run (folder), at the shown length or the training length."""
+        return {
+            score.folder: score.value
+            for score in self.scores
+            if (score.rule, score.kind, score.split) == (rule, kind, split)
+            and (split != "test" or score.length == self.length)
+        }
+
+    def values(self, rule: str, kind: str, split: str = "test") -> list[float]:
+        """Return those accuracies, in the order of the runs."""
+        return list(self.by_run(rule, kind, split).values())
+
+    def lost(self, rule: str, kind: str) -> int:
+        """Return how many runs diverged before there was such an accuracy."""
+        diverged = self.runs.loc[self.runs["status"] == "diverged", "folder"]
+        return len(set(diverged) - set(self.by_run(rule, kind)))
+
+    def strings(self, rule: str, kind: str) -> int | None:
+        """Return the least number of strings that one of those accuracies was measured on."""
+        wanted = (rule, kind, self.length)
+        found = (s.n for s in self.scores if (s.rule, s.kind, s.length) == wanted)
+        return min(found, default=None)
+
+    def lengths(self) -> list[int]:
+        """Return the test lengths, shortest first."""
+        return sorted({score.length for score in self.scores if score.split == "test"})
+
+    def count(self, status: str) -> int:
+        return int((self.runs["status"] == status).sum())
+
+    def looks(self) -> int | None:
+        """Return how many looks a run may take, by its configuration."""
+        updates = self.settings.get("protocol.max_steps")
+        every = self.settings.get("protocol.look_every")
+        return -(-updates // every) if updates and every else None
+
+    def guesser(self, rule: str, kind: str, chance: float | None) -> Guesser | None:
+        """Return who guesses under the same rule; None where the runs do not tell enough."""
+        strings = self.strings(rule, kind)
+        looks = self.looks() if (rule, kind) == ("best", "look") else 1
+        if chance is None or strings is None or looks is None:
+            return None
+        return Guesser(chance, strings, looks)
+
+    def evidence(self, rule: str, kind: str, chance: float | None) -> Evidence:
+        """Return what a verdict on this cell is given by."""
+        return Evidence(
+            values=self.values(rule, kind),
+            trained=self.values(rule, "test", "train_length"),
+            guesser=self.guesser(rule, kind, chance),
+            diverged=self.lost(rule, kind),
+            failed=self.count("failed"),
+        )
+
+    def comparable(self, rule: str) -> bool:
+        """Tell whether the paper's number was taken by this rule, under no stricter a protocol.
+
+        More looks, or looks at fewer strings, would flatter ours; fewer looks do not.
+        """
+        paper, looks, strings = self.published, self.looks(), self.strings(rule, "look")
+        if self.reference is None or self.reference.rule != rule:
+            return False
+        if self.reference.length != self.length or paper is None or not looks or not strings:
+            return False
+        trained = self.settings.get("protocol.train_length")
+        return trained == paper.train_length and looks <= paper.looks and strings >= paper.strings

@@ -1,0 +1,78 @@
+"""What the verdicts rest on, and the same checkpoints on fresh strings by every rule."""
+
+from __future__ import annotations
+
+from lrbench.report.cells import MISSING, Cell, Column, Table, estimate, interval, spread
+from lrbench.report.entry import Entry
+from lrbench.report.places import LEFT, RULE_LEGEND, View, missing
+from lrbench.report.verdict import FEWEST, Guesser, judge, mean_interval
+from lrbench.statistics import guessing_means, guessing_upper, mean
+from lrbench.tables import RULES
+
+
+def verdicts_table(view: View) -> Table:
+    """Return a row a cell: its mean and interval, the paper's number, what guessing would give."""
+    rows = tuple((*head, *_verdict(view, entry)) for entry, head in view.with_runs())
+    columns = (
+        *LEFT,
+        *(Column(title) for title in ("n", "mean", "95 % interval", "paper")),
+        Column("verdict", right=False),
+        *(Column(title) for title in ("train", "looks", "guessing", "up to")),
+    )
+    notes = (
+        "95 % interval: Student's t over runs, cut at 0 and 1; train: accuracy at the training"
+        " length on fresh strings",
+        "looks: how many, at how many strings; guessing: the mean of n guessers who have the best"
+        " baseline, by the same rule, and what 95 % of such means stay up to",
+    )
+    return Table(f"What the verdicts rest on ({view.rule} look)", columns, rows, notes)
+
+
+def _verdict(view: View, entry: Entry) -> tuple[Cell, ...]:
+    evidence = entry.evidence(view.rule, "look", view.chance[entry.task])
+    verdict = judge(evidence, entry.reference, entry.comparable(view.rule))
+    values, digits = evidence.values, view.digits
+    ends = interval(mean_interval(values), digits) if len(values) >= FEWEST else MISSING
+    return (
+        Cell(f"{len(values)}"),
+        estimate(mean(values), None, digits) if values else Cell(missing(entry)),
+        Cell(ends),
+        Cell(entry.reference.at(entry.length) if entry.reference else MISSING),
+        Cell(str(verdict or MISSING), mark=str(verdict or "")),
+        spread(evidence.trained, digits),
+        *_guessing(evidence.guesser, len(values)),
+    )
+
+
+def _guessing(guesser: Guesser | None, n: int) -> tuple[Cell, ...]:
+    if guesser is None or not n:
+        return Cell(), Cell(), Cell()
+    average = float(guessing_means(guesser.p, guesser.strings, guesser.looks, n).mean())
+    upper = guessing_upper(guesser.p, guesser.strings, guesser.looks, n)
+    looks = Cell(f"{guesser.looks} × {guesser.strings:,}")
+    return looks, Cell(f"{average:.3f}", (average,)), Cell(f"{upper:.3f}", (upper,))
+
+
+def fresh_table(view: View) -> Table:
+    """Return every rule on fresh strings, the asked one first."""
+    rules = (view.rule, *(name for name in RULES if name != view.rule))
+    rows = []
+    for entry, head in view.with_runs():
+        strings = {entry.strings(name, "test") for name in rules}
+        counts = sorted(n for n in strings if n is not None)
+        rows.append(
+            (
+                *head,
+                Cell(f"{entry.length:,}" if entry.length else MISSING),
+                Cell(" or ".join(f"{n:,}" for n in counts) or MISSING),
+                *(view.fresh(entry, name) for name in rules),
+                view.level(entry.task),
+            )
+        )
+    columns = (*LEFT, *(Column(title) for title in ("length", "strings", *rules, "chance")))
+    notes = (
+        "accuracy at the test length on fresh strings of the checkpoint each rule keeps: "
+        + ", ".join(f"{name} = {RULE_LEGEND[name]}" for name in rules),
+        "chance: the best measured baseline; id, band and last never looked at the test length",
+    )
+    return Table("On fresh strings, by every rule", columns, tuple(rows), notes)

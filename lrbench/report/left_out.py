@@ -1,0 +1,88 @@
+"""What a table of chosen cells does not show, and what its cells are short of: notes below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from lrbench.report.collect import Collection
+from lrbench.report.entry import Entry
+from lrbench.report.notes import SHOWN, differences, ended_early, unsuccessful
+from lrbench.report.places import View
+
+
+def selection_notes(view: View, collection: Collection, protocol: str) -> list[str]:
+    """Return the notes on the cells of one table and on the runs that are no part of it."""
+    entries, rule = view.entries, view.rule
+    shown = pd.concat([entry.runs for entry in entries]) if entries else collection.runs[:0]
+    shown = shown[~shown.index.duplicated()]
+    return [
+        *_capped((line for entry in entries for line in _competing(entry, collection)), "cells"),
+        *_capped((line for entry in entries for line in _short(entry, rule)), "cells"),
+        *ended_early(shown),
+        *unsuccessful(shown),
+        *_elsewhere(entries, collection, protocol),
+    ]
+
+
+def _competing(entry: Entry, collection: Collection) -> list[str]:
+    """Say which configurations compete, or which was chosen and what it left out."""
+    if not entry.contested:
+        if not entry.left_out:
+            return []
+        shown = entry.rivals[0] if entry.rivals else "none"
+        return [f"{_name(entry)}: {shown} is shown, not {', '.join(entry.left_out)}"]
+    runs = collection.runs[collection.runs["fingerprint"].isin(entry.rivals)]
+    keys = differences(runs[runs["task"] == entry.task], collection)
+    why = f"they differ in {', '.join(keys)}" if keys else "equal configurations, other versions"
+    return [
+        f"{len(entry.rivals)} configurations compete for {_name(entry)}"
+        f" ({', '.join(entry.rivals)}): {why}; none is shown: choose one with --fingerprint"
+    ]
+
+
+def _short(entry: Entry, rule: str) -> list[str]:
+    """Say how many runs a cell lacks, and which of its runs have no number."""
+    if entry.contested:
+        return []
+    ended = len(entry.runs) - entry.count("failed")
+    lines = []
+    if entry.wanted and ended < entry.wanted:
+        lines.append(f"{_name(entry)}: {ended} of {entry.wanted} runs have ended")
+    without = ended - len(entry.values(rule, "test"))
+    if without:
+        lines.append(f"{_name(entry)}: {without} of {ended} runs have no number by {rule}")
+    others = [length for length in entry.lengths() if length != entry.length]
+    if others:
+        lengths = ", ".join(f"{length:,}" for length in others)
+        lines.append(f"{_name(entry)}: tested at {lengths} as well, which is in the csv format")
+    return lines
+
+
+def _elsewhere(entries: Sequence[Entry], collection: Collection, protocol: str) -> list[str]:
+    """Count the runs that belong to no cell of the table, by task, model and protocol."""
+    covered = {(entry.task, entry.model) for entry in entries}
+    names: dict[str, int] = {}
+    for run in collection.runs[["task", "model", "protocol"]].itertuples(index=False):
+        if run.protocol != protocol:
+            name = f"{run.task} x {run.model} by {run.protocol}"
+        elif (run.task, run.model) in covered:
+            continue
+        else:
+            name = f"{run.task} x {run.model}"
+        names[name] = names.get(name, 0) + 1
+    found = [f"{name} ({count})" for name, count in sorted(names.items())]
+    more = f", and {len(found) - SHOWN} cells more" if len(found) > SHOWN else ""
+    told = ", ".join(found[:SHOWN])
+    return [f"{sum(names.values())} runs of no cell of this table: {told}{more}"] if names else []
+
+
+def _capped(lines: Iterable[str], noun: str) -> list[str]:
+    found = list(dict.fromkeys(lines))
+    more = [f"and {len(found) - SHOWN} more such {noun}"] if len(found) > SHOWN else []
+    return found[:SHOWN] + more
+
+
+def _name(entry: Entry) -> str:
+    return f"{entry.task} x {entry.label}"

@@ -1,0 +1,68 @@
+"""What a report shows of its entries, and the cell that one of them fills under a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lrbench.report.cells import MISSING, Cell, Column, marked, spread
+from lrbench.report.entry import Entry
+from lrbench.report.verdict import FEWEST, Verdict, guesses, judge
+
+RULE_LEGEND = {
+    "best": "best look at the test length, the paper's rule",
+    "id": "lowest validation loss at the training length",
+    "band": "highest accuracy over the band",
+    "last": "end of training",
+}
+LEFT = (Column("task", right=False), Column("model", right=False))
+
+
+@dataclass(frozen=True)
+class View:
+    """The entries that the tables of one report show, by one rule; `chance` is each task's."""
+
+    entries: tuple[Entry, ...]
+    tasks: tuple[str, ...]
+    rule: str
+    chance: dict[str, float | None]
+    digits: int = 4
+
+    def with_runs(self) -> Iterator[tuple[Entry, tuple[Cell, Cell]]]:
+        """Yield the entries that have runs, each with the cells that begin its row."""
+        for entry in self.entries:
+            if len(entry.runs):
+                yield entry, (Cell(entry.task), Cell(entry.label))
+
+    def look(self, entry: Entry | None) -> Cell:
+        """Return our number as the paper takes its own, with the verdict on it."""
+        if entry is None or entry.contested:
+            return instead(entry)
+        evidence = entry.evidence(self.rule, "look", self.chance[entry.task])
+        cell = spread(evidence.values, self.digits, missing=missing(entry))
+        return marked(cell, judge(evidence, entry.reference, entry.comparable(self.rule)))
+
+    def fresh(self, entry: Entry | None, rule: str) -> Cell:
+        """Return our number on fresh strings: no paper has one, so only chance is marked."""
+        if entry is None or entry.contested:
+            return instead(entry)
+        evidence = entry.evidence(rule, "test", self.chance[entry.task])
+        cell = spread(evidence.values, self.digits, missing=missing(entry))
+        known = len(evidence.values) >= FEWEST and guesses(evidence)
+        return marked(cell, Verdict.AT_CHANCE if known else None)
+
+    def level(self, task: str) -> Cell:
+        """Return chance at a task."""
+        level = self.chance.get(task)
+        return Cell() if level is None else Cell(f"{level:.3f}", (level,))
+
+
+def instead(entry: Entry | None) -> Cell:
+    """Return what stands where there is no cell, or where several configurations compete for it."""
+    return Cell(f"{len(entry.rivals)} compete") if entry else Cell()
+
+
+def missing(entry: Entry) -> str:
+    """Return what stands for a number: 'failed' and 'diverged' only where all runs did."""
+    statuses = set(entry.runs["status"])
+    return str(statuses.pop()) if statuses in ({"failed"}, {"diverged"}) else MISSING

@@ -1,0 +1,204 @@
+"""Which runs stand in which cell of a table: those of its overrides and of one fingerprint."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from lrbench.errors import UserError
+from lrbench.report.collect import Collection
+from lrbench.report.entry import Entry, Score
+from lrbench.report.notes import settings_of
+from lrbench.report.published import measured_chance, printed_modulus, published
+from lrbench.report.reference import Reference, lookup
+from lrbench.statistics import mean
+from lrbench.tables import TableCell, TableSpec
+
+GROUPS = ("task", "model", "protocol", "optim")  # words that name a file or a registered thing
+SHORTEST = 4  # digits of a fingerprint that may stand for all of it
+
+
+def select(
+    collection: Collection,
+    table: TableSpec,
+    choose: Sequence[str] = (),
+    references: Path | None = None,
+) -> list[Entry]:
+    """Return an entry for each cell of `table`, without runs where there is none to show.
+
+    Where several configurations compete for a cell, those in `choose` (fingerprints, or the first
+    four digits or more of them) decide. Raises UserError for one that no run has.
+    """
+    _known(choose, collection)
+    labels = row_labels(table.cells)
+    scores = _scores(collection)
+    return [
+        _entry(collection, scores, table, cell, label, choose, references)
+        for cell, label in zip(table.cells, labels, strict=True)
+    ]
+
+
+def row_labels(cells: Sequence[TableCell]) -> list[str]:
+    """Return each cell's row: the model, and what sets it apart from others of it on one task."""
+    labels = []
+    for cell in cells:
+        twins = [c for c in cells if (c.task, c.model) == (cell.task, cell.model)]
+        shared = set.intersection(*(set(twin.overrides) for twin in twins))
+        apart = [word for word in cell.overrides if word not in shared]
+        labels.append(" ".join([cell.model, *apart]))
+    return labels
+
+
+def chances(entries: Iterable[Entry], references: Path | None = None) -> dict[str, float | None]:
+    """Return the best measured baseline of each task: the runs' own, else the one that is kept."""
+    by_task: dict[str, list[Entry]] = {}
+    for entry in entries:
+        by_task.setdefault(entry.task, []).append(entry)
+    return {task: _chance(group, references) for task, group in by_task.items()}
+
+
+def _chance(entries: Sequence[Entry], references: Path | None) -> float | None:
+    by_run = {
+        score.folder: score.chance
+        for entry in entries
+        for score in entry.scores
+        if score.length == entry.length and not math.isnan(score.chance)
+    }
+    if by_run:
+        return mean(list(by_run.values()))
+    first = entries[0]
+    length = first.length or (first.published.test_length if first.published else None)
+    return measured_chance(first.task, first.modulus, length, references) if length else None
+
+
+def _scores(collection: Collection) -> dict[str, list[Score]]:
+    """The accuracies of each run (folder) at the test lengths and the training length."""
+    rows = collection.frame
+    rows = rows[
+        (rows["metric"] == "accuracy")
+        & rows["split"].isin(["test", "train_length"])
+        & rows["value"].notna()
+    ]
+    names = ("folder", "which", "kind", "split", "length", "value", "n", "chance")
+    found: dict[str, list[Score]] = {}
+    for score in map(Score._make, zip(*(rows[name].tolist() for name in names), strict=True)):
+        found.setdefault(score.folder, []).append(score)
+    return found
+
+
+def _entry(
+    collection: Collection,
+    scores: dict[str, list[Score]],
+    table: TableSpec,
+    cell: TableCell,
+    label: str,
+    choose: Sequence[str],
+    references: Path | None,
+) -> Entry:
+    matching = _matching(collection, table, cell)
+    ended = matching[matching["status"] != "failed"]
+    rivals = sorted(set((ended if len(ended) else matching)["fingerprint"]))
+    chosen = [name for name in rivals if any(name.startswith(word) for word in choose)] or rivals
+    one = chosen if len(chosen) == 1 else []
+    runs = matching[matching["fingerprint"].isin(one)]
+    settings = settings_of(runs, collection)
+    modulus = _modulus(collection, matching, cell, table.protocol, references)
+    own = tuple(score for folder in runs["folder"] for score in scores.get(folder, ()))
+    reference = lookup(
+        cell.task, modulus, cell.model, table.protocol, references, row=cell.reference
+    )
+    wanted = _word(cell, "trials")
+    return Entry(
+        task=cell.task,
+        label=label,
+        model=cell.model,
+        protocol=table.protocol,
+        modulus=modulus,
+        runs=runs,
+        scores=own,
+        settings=settings,
+        rivals=tuple(chosen),
+        left_out=tuple(sorted(set(matching["fingerprint"]) - set(chosen))),
+        wanted=int(wanted) if isinstance(wanted, int) else None,
+        length=_length(own, reference),
+        reference=reference,
+        published=published(table.protocol, cell.task, modulus, references),
+    )
+
+
+def _matching(collection: Collection, table: TableSpec, cell: TableCell) -> pd.DataFrame:
+    """Runs of the cell's protocol, task and model whose settings are what its overrides say."""
+    runs = collection.runs
+    same = runs[
+        (runs["protocol"] == table.protocol)
+        & (runs["task"] == cell.task)
+        & (runs["model"] == cell.model)
+    ]
+    wanted = [word.partition("=")[::2] for word in cell.overrides if "=" in word]
+    wanted = [
+        (key.lstrip("+"), _parsed(text))
+        for key, text in wanted
+        if key not in (*GROUPS, "trials", "seed") and not key.startswith("hydra")
+    ]
+    if not wanted:
+        return same
+    fits = [_fits(collection.settings[folder], wanted) for folder in same["folder"]]
+    return same[pd.Series(fits, index=same.index, dtype=bool)]
+
+
+def _fits(settings: dict[str, Any], wanted: Iterable[tuple[str, Any]]) -> bool:
+    """A failed run may not tell its settings: then it is not known to be another cell's."""
+    return not settings or all(settings.get(key) == value for key, value in wanted)
+
+
+def _parsed(text: str) -> Any:
+    """A typed value as `collect` flattens it: YAML, but 1e-3 is a number; lists are json text."""
+    import yaml  # type: ignore[import-untyped]
+
+    value = yaml.safe_load(text)
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return json.dumps(value) if isinstance(value, list | dict) else value
+
+
+def _word(cell: TableCell, key: str) -> Any:
+    found = [word for word in cell.overrides if word.lstrip("+").startswith(f"{key}=")]
+    return _parsed(found[-1].partition("=")[2]) if found else None
+
+
+def _modulus(
+    collection: Collection,
+    runs: pd.DataFrame,
+    cell: TableCell,
+    protocol: str,
+    references: Path | None,
+) -> int | None:
+    """What the cell says, else what its runs say, else the one the paper prints."""
+    told = _word(cell, "task.modulus") or settings_of(runs, collection).get("task.modulus")
+    return told if isinstance(told, int) else printed_modulus(cell.task, protocol, references)
+
+
+def _length(scores: Iterable[Score], reference: Reference | None) -> int | None:
+    """The paper's test length where it was tested, else the shortest that was."""
+    tested = {score.length for score in scores if score.split == "test"}
+    if reference is not None and (reference.length in tested or not tested):
+        return reference.length
+    return min(tested, default=None)
+
+
+def _known(choose: Sequence[str], collection: Collection) -> None:
+    there = sorted(set(collection.runs["fingerprint"]))
+    for word in choose:
+        if len(word) < SHORTEST or not any(name.startswith(word) for name in there):
+            shown = ", ".join(there[:12]) + (", ..." if len(there) > 12 else "")
+            raise UserError(
+                f"no run with fingerprint '{word}' (give {SHORTEST} digits or more)\nthere: {shown}"
+            )

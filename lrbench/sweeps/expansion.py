@@ -1,0 +1,119 @@
+"""From a table or a typed product to cells: each a list of overrides with one value a key."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from lrbench.checks import shown
+from lrbench.errors import UserError
+from lrbench.tables import TableSpec
+
+Overrides = tuple[str, ...]
+
+SELECTING = ("task", "model")  # typed beside a table, these choose among its cells
+
+
+def expand(words: Sequence[str]) -> list[Overrides]:
+    """Return the product of the words that name several values: task=sum,even_pair seed=range(3).
+
+    A key typed twice counts once, with its last values. The last key varies fastest. What cannot
+    be read is left as it is, for `cli/words.py` to complain about.
+    """
+    by_key = {_key(word): _alternatives(word) for word in words}
+    return [tuple(choice) for choice in itertools.product(*by_key.values())]
+
+
+def table_cells(table: TableSpec, words: Sequence[str]) -> list[Overrides]:
+    """Return the overrides of a table's cells, with what was typed applied to every cell.
+
+    task= and model= choose among the cells instead. Raises UserError if they leave none.
+    """
+    selected = {_key(word): _values(word) for word in words if _key(word) in SELECTING}
+    common = [word for word in words if _key(word) not in SELECTING]
+    cells = [
+        cell
+        for cell in table.cells
+        if all(getattr(cell, key) in values for key, values in selected.items())
+    ]
+    if not cells:
+        chosen = " ".join(word for word in words if _key(word) in SELECTING)
+        known = "\n".join(
+            f"{key}: {', '.join(dict.fromkeys(getattr(cell, key) for cell in table.cells))}"
+            for key in SELECTING
+        )
+        raise UserError(f"table '{table.name}' has no cell with {shown(chosen)}\nit has {known}")
+    return [
+        overrides for cell in cells for overrides in expand((*_settled(cell.overrides), *common))
+    ]
+
+
+def varying(cells: Iterable[Overrides]) -> list[str]:
+    """Return the keys, other than task, model, seed and trials, that tell these cells apart."""
+    listed = [dict(word.partition("=")[::2] for word in cell) for cell in cells]
+    keys = dict.fromkeys(key for cell in listed for key in cell)
+    left_out = (*SELECTING, "seed", "trials", "force")
+    return [
+        key for key in keys if key not in left_out and len({cell.get(key) for cell in listed}) > 1
+    ]
+
+
+def _settled(words: Sequence[str]) -> list[str]:
+    """One word a key, the last."""
+    return list({_key(word): word for word in words}.values())
+
+
+def _key(word: str) -> str:
+    return word.lstrip("+").partition("=")[0]
+
+
+def _values(word: str) -> list[str]:
+    return [each.partition("=")[2] for each in _alternatives(word)]
+
+
+def _alternatives(word: str) -> list[str]:
+    """The words that a word with several values stands for; itself if it has only one."""
+    override = _parsed(word)
+    if override is None or not override.is_sweep_override():
+        return [word]
+    name = word.partition("=")[0]
+    if override.is_interval_sweep():
+        raise UserError(
+            f"'{shown(word)}' is an interval, not a list of values\n"
+            f"write {name}=V1,V2 or {name}=range(START,STOP)"
+        )
+    if not override.is_choice_sweep() and not override.is_range_sweep():
+        return [word]
+    return [f"{name}={value}" for value in _listed(override)]
+
+
+def _listed(override: Any) -> list[str]:
+    from hydra.core.override_parser.types import Glob
+
+    value = override.value()
+    if isinstance(value, Glob):
+        return _matching(override.key_or_group, value)
+    return list(override.sweep_string_iterator())
+
+
+def _matching(group: str, pattern: Any) -> list[str]:
+    from lrbench.registry import MIXERS, TASKS
+
+    registries = {"task": TASKS, "model": MIXERS}
+    if group not in registries:
+        raise UserError(f"glob() goes with {' and '.join(registries)}, not with {shown(group)}")
+    names = list(pattern.filter(registries[group].names()))
+    if not names:
+        raise UserError(f"no {group} matches {pattern.include}")
+    return names
+
+
+def _parsed(word: str) -> Any:
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        return OverridesParser.create().parse_override(word)
+    except (HydraException, ValueError, RecursionError):
+        return None

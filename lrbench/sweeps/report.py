@@ -1,0 +1,117 @@
+"""What a sweep says: a line as each run ends, and a table at the end of all."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from lrbench.checks import shown
+from lrbench.console import interactive, messages, results
+from lrbench.report.display import columns_table, duration, say
+from lrbench.sweeps.estimate import Estimate
+from lrbench.sweeps.ledger import End
+from lrbench.sweeps.plan import Plan, PlannedRun
+
+COLUMNS = ("finished", "elsewhere", "skipped", "diverged", "failed")
+
+
+def told(text: str) -> None:
+    """Print a line on stderr, above a live bar if there is one."""
+    if interactive():
+        messages().print(text, markup=False)
+    else:
+        print(text, file=sys.stderr, flush=True)
+
+
+def line_of(end: End, score: Callable[[dict[str, Any]], str]) -> str:
+    """Return what is said of a run that ended: task, model, seed, score or why not, seconds."""
+    parts = [end.run.name]
+    if end.status == "failed":
+        parts.append(f"failed: {shown(end.message.partition(chr(10))[0], 200)}")
+    elif end.result is not None:
+        parts += [text for text in (_status(end), score(end.result)) if text]
+    if end.seconds is not None:
+        parts.append(duration(end.seconds))
+    return " · ".join(parts)
+
+
+def accuracy(result: dict[str, Any], rule: str) -> str:
+    """Return '0.998 at 500' on fresh strings of the first test length, by this rule."""
+    lengths = (result["config"].get("protocol") or {}).get("test_lengths") or []
+    for row in result["evaluations"]:
+        fresh = row["kind"] == "test" and row["metric"] == "accuracy" and row["which"] == rule
+        if fresh and row["value"] is not None and row["length"] in lengths[:1]:
+            return f"{row['value']:.3f} at {row['length']}"
+    return ""
+
+
+def plan_table(plan: Plan, estimate: Estimate) -> None:
+    """Print the cells with what is finished, to do, and how long that may take."""
+    console = results()
+    to_do = {id(run) for run in plan.to_do}
+    cells: dict[str, list[PlannedRun]] = {}
+    for run in plan.runs:
+        cells.setdefault(run.label, []).append(run)
+    missing = {label: [run for run in runs if id(run) in to_do] for label, runs in cells.items()}
+    columns = {
+        "": list(cells),
+        "finished": [str(len(cells[label]) - len(runs)) for label, runs in missing.items()],
+        "to do": [str(len(runs)) for runs in missing.values()],
+        "at most": [_expected(runs, estimate) for runs in missing.values()],
+    }
+    columns_table(console, columns)
+    everything = [run for runs in missing.values() for run in runs]
+    say(
+        console,
+        f"{len(plan.runs)} runs: {len(plan.runs) - len(everything)} finished,"
+        f" {len(everything)} to do; one after the other at most {_expected(everything, estimate)}",
+    )
+
+
+def _expected(runs: Sequence[PlannedRun], estimate: Estimate) -> str:
+    seconds = [estimate.seconds(run) for run in runs]
+    known = [each for each in seconds if each is not None]
+    if not runs:
+        return "-"
+    if len(known) < len(runs):
+        return "unknown" if not known else f"more than {duration(sum(known))}"
+    return duration(sum(known))
+
+
+def end_table(ends: Iterable[End], open_runs: int, console: Console) -> None:
+    """Print how many runs of each cell ended how, and below why some failed."""
+    ends = list(ends)
+    cells: dict[str, Counter[str]] = {}
+    for end in ends:
+        cells.setdefault(end.run.label, Counter())[end.status] += 1
+    used = [name for name in COLUMNS if any(count[name] for count in cells.values())]
+    columns = {"": list(cells)}
+    for name in used:
+        columns[_heading(name)] = [str(count[name]) for count in cells.values()]
+    if ends:
+        columns_table(console, columns)
+    for line in failures(ends):
+        say(console, line)
+    if open_runs:
+        say(console, f"not done: {open_runs}")
+
+
+def failures(ends: Sequence[End]) -> Iterable[str]:
+    """Yield a line for each run that failed: which, why, where its log is."""
+    for end in ends:
+        if end.status == "failed":
+            where = end.log or end.run.run.folder
+            yield f"failed: {end.run.name}: {shown(end.message.partition(chr(10))[0], 300)}"
+            yield f"        {where}"
+
+
+def _status(end: End) -> str:
+    return end.status if end.status == "diverged" else ""
+
+
+def _heading(status: str) -> str:
+    return "by another" if status == "elsewhere" else status

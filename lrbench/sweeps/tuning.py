@@ -1,0 +1,102 @@
+"""Which of the settings that were tried is best, by validation strings at the training length.
+
+Every number here is of the look that the rule `id` believes: strings that were neither trained on
+nor are as long as the test. A run that diverged or failed counts as accuracy 0, and loses ties.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lrbench.statistics import mean
+
+RULE, SPLIT = "id", "train_length"
+
+
+@dataclass(frozen=True)
+class Score:
+    """What one run came to: validation accuracy and loss, and the update of that look."""
+
+    accuracy: float
+    loss: float
+    step: int
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One run of a point: its seed, how it ended, and its score if it ended well."""
+
+    seed: int
+    status: str
+    score: Score | None = None
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination of the grid's values, with its runs; `values` are (key, value)."""
+
+    values: tuple[tuple[str, Any], ...]
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def scores(self) -> list[Score]:
+        """The scores of the runs that ended well."""
+        return [attempt.score for attempt in self.attempts if attempt.score is not None]
+
+    @property
+    def accuracy(self) -> float:
+        """Mean validation accuracy over all runs; one without a score counts as 0."""
+        return math.fsum(score.accuracy for score in self.scores) / max(1, len(self.attempts))
+
+    @property
+    def loss(self) -> float:
+        """Mean validation loss; infinite if a run has none."""
+        return self._over_all([score.loss for score in self.scores])
+
+    @property
+    def step(self) -> float:
+        """Mean update of the looks; infinite if a run has none."""
+        return self._over_all([float(score.step) for score in self.scores])
+
+    def _over_all(self, values: list[float]) -> float:
+        return mean(values) if values and len(values) == len(self.attempts) else math.inf
+
+
+def attempt(seed: int, result: dict[str, Any] | None) -> Attempt:
+    """Return how a run ended, by its result.json; None where it has none, so it failed."""
+    if result is None:
+        return Attempt(seed, "failed")
+    score = score_of(result)
+    if result["status"] == "finished" and score is None:
+        return Attempt(seed, "not measured")
+    return Attempt(seed, result["status"], score)
+
+
+def score_of(result: dict[str, Any]) -> Score | None:
+    """Return the score in the content of a result.json; None for a run that diverged."""
+    if result["status"] != "finished":
+        return None
+    values = {
+        row["metric"]: row["value"]
+        for row in result["evaluations"]
+        if (row["kind"], row["split"], row["which"]) == ("look", SPLIT, RULE)
+    }
+    step = (result.get("checkpoints") or {}).get(RULE)
+    if values.get("accuracy") is None or values.get("loss") is None or step is None:
+        return None
+    return Score(float(values["accuracy"]), float(values["loss"]), step)
+
+
+def winner(points: Sequence[Point]) -> int | None:
+    """Return which point is best; None if no run of any ended well.
+
+    The highest mean accuracy; ties by the lower mean loss, then by fewer updates until the look,
+    then by the order of the grid.
+    """
+    candidates = [index for index, point in enumerate(points) if point.scores]
+    if not candidates:
+        return None
+    return min(candidates, key=lambda i: (-points[i].accuracy, points[i].loss, points[i].step, i))

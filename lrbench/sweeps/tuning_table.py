@@ -1,0 +1,91 @@
+"""What `lrbench tune` prints: every value tried, what it came to, which was chosen, the budget."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+
+from lrbench.report.display import columns_table, say
+from lrbench.sweeps.study import Study
+from lrbench.sweeps.tuning import Point, score_of
+
+NOTE = (
+    "accuracy and loss: mean over runs, on validation strings of the training length, at the look"
+    " of lowest loss;"
+    " a run that diverged or failed counts as 0; chosen: highest accuracy, then lowest"
+    " loss, then fewest updates. Nothing was chosen by the test length, and its numbers are not"
+    " shown here."
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One point as text; `runs` tells how many of its runs have a score."""
+
+    values: tuple[tuple[str, str], ...]
+    accuracy: str
+    loss: str
+    step: str
+    runs: str
+    status: str
+
+    @property
+    def settings(self) -> str:
+        """The values as they are typed."""
+        return " ".join(f"{key}={value}" for key, value in self.values)
+
+
+def row_of(point: Point) -> Row:
+    """Return a point in words and digits. The loss is that of the runs that have one."""
+    scores, every = point.scores, len(point.attempts)
+    ended = Counter(attempt.status for attempt in point.attempts)
+    return Row(
+        values=tuple((key, typed(value)) for key, value in point.values),
+        accuracy=f"{point.accuracy:.4f}",
+        loss=f"{math.fsum(score.loss for score in scores) / len(scores):.4g}" if scores else "-",
+        step=f"{math.fsum(s.step for s in scores) / len(scores):,.0f}" if scores else "-",
+        runs=f"{len(scores)} of {every}" if len(scores) < every else str(every),
+        status=", ".join(
+            status if count == every else f"{count} {status}" for status, count in ended.items()
+        ),
+    )
+
+
+def typed(value: Any) -> str:
+    """Return a value of a setting as a person types it: 0.0001, null, [1,2]."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, separators=(",", ":"))
+
+
+def study_table(console: Console, study: Study, points: Sequence[Point], best: int | None) -> None:
+    """Print the points of one protocol, task and model, the winner marked, and its budget."""
+    rows = [row_of(point) for point in points]
+    say(console, f"{study.task} · {study.model} · {study.protocol}", style="bold")
+    marks = ["chosen" if index == best else "" for index in range(len(rows))]
+    columns = {
+        **{
+            key: [dict(row.values)[key] for row in rows]
+            for key in dict.fromkeys(key for row in rows for key, _ in row.values)
+        },
+        "accuracy": [row.accuracy for row in rows],
+        "loss": [row.loss for row in rows],
+        "at update": [row.step for row in rows],
+        "runs": [row.runs for row in rows],
+        "status": [row.status for row in rows],
+        "": marks,
+    }
+    columns_table(console, columns, bold_row=-1 if best is None else best)
+    say(console, f"budget: {study.budget()}")
+
+
+def validation(result: dict[str, Any]) -> str:
+    """Return 'validation 0.998' for the line of a run that ended."""
+    score = score_of(result)
+    return "" if score is None else f"validation {score.accuracy:.3f}"

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from lrbench import plugins
+from lrbench.bundles.choice import Choice
+from lrbench.bundles.pack import pack
+from lrbench.errors import UserError
+from lrbench.tables import TableCell, TableSpec
+
+Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
+
+
+def test_what_is_in_it(original: dict[str, bytes]) -> None:
+    kinds = {name.rpartition("/")[2] for name in original}
+    assert kinds == {
+        "manifest.json",
+        "table.md",
+        "runs.csv",
+        "strings.json",
+        "config.json",
+        "environment.json",
+        "result.json",
+        "metrics.jsonl",
+        "best.pt",
+    }
+    manifest = json.loads(original["manifest.json"])
+    assert manifest["schema"] == 1
+    assert manifest["commands"]["bundle"] == "lrbench bundle --rule best"
+    assert set(manifest["files"]) == set(original) - {"manifest.json"}
+    assert original["runs.csv"].startswith(b"task,")
+    assert "sum" in original["table.md"].decode()
+    assert manifest["versions"]["torch"] == torch.__version__
+    [digest] = {
+        len(h) for told in json.loads(original["strings.json"]).values() for h in told.values()
+    }
+    assert digest == 64
+
+
+def test_weights_only(original: dict[str, bytes]) -> None:
+    data = next(data for name, data in original.items() if name.endswith(".pt"))
+    state = torch.load(io.BytesIO(data), weights_only=True)
+    assert set(state) == {"model", "step", "fingerprint", "seed"}
+    assert all(isinstance(value, torch.Tensor) for value in state["model"].values())
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.tar.gz"])
+def test_the_same_bytes_from_a_copy(trained: Path, runs: Path, name: str) -> None:
+    assert pack(trained, Choice(), name).data == pack(runs, Choice(), name).data
+
+
+def test_a_table(trained: Path) -> None:
+    table = TableSpec("mine", "Mine", (TableCell(("task=sum", "model=blockdiag")),))
+    assert pack(trained, Choice(table, rule="id"), "a.zip").runs == 2
+    empty = TableSpec("mine", "Mine", (TableCell(("task=even_pair", "model=blockdiag")),))
+    with pytest.raises(UserError, match="no run of mine"):
+        pack(trained, Choice(empty), "a.zip")
+
+
+def test_rows_and_columns(trained: Path) -> None:
+    assert pack(trained, Choice(rows=("blockdiag",), columns=("sum",)), "a.zip").runs == 2
+    with pytest.raises(UserError, match=r"--rows s4: no run of that model\nthere are: blockdiag"):
+        pack(trained, Choice(rows=("s4",)), "a.zip")
+
+
+def test_competing_configurations_are_to_be_chosen(runs: Path, edit: Edit) -> None:
+    cell = next(runs.glob("*/*/*/*"))
+    other = cell.with_name("f" * 12)
+    shutil.copytree(cell, other)
+    for path in other.glob("s*/result.json"):
+        edit(path, lambda result: result.update(fingerprint="f" * 12))
+    table = TableSpec("mine", "Mine", (TableCell(("task=sum", "model=blockdiag")),))
+    for choice in (Choice(), Choice(table)):
+        with pytest.raises(UserError, match=f"2 configurations compete.*\n.*--choose {cell.name}"):
+            pack(runs, choice, "a.zip")
+        assert pack(runs, choice, "a.zip", (cell.name[:6],)).runs == 2
+
+
+def test_a_run_without_a_checkpoint_is_told(runs: Path) -> None:
+    for path in runs.rglob("s1/checkpoints/*.pt"):
+        path.unlink()
+    assert [Path(f).name for f in pack(runs, Choice(), "a.zip").without_checkpoint] == ["s1"]
+
+
+def test_the_checkpoint_of_another_run_is_refused(runs: Path) -> None:
+    [cell] = runs.glob("*/*/*/*")
+    shutil.copy(cell / "s1/checkpoints/best.pt", cell / "s0/checkpoints/best.pt")
+    with pytest.raises(UserError, match=r"not the checkpoint that result\.json was made from"):
+        pack(runs, Choice(), "a.zip")
+
+
+def test_a_damaged_checkpoint_is_refused(runs: Path) -> None:
+    path = next(runs.rglob("best.pt"))
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(UserError, match="cannot be bundled"):
+        pack(runs, Choice(), "a.zip")
+
+
+def test_a_plugin_must_be_there_and_unchanged(
+    runs: Path, edit: Edit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugins, "_loaded", {})
+    for path in runs.rglob("result.json"):
+        edit(path, lambda result: result["versions"].update(plugins={"bundled_one": "0" * 64}))
+    with pytest.raises(UserError, match="LRBENCH_PLUGINS=bundled_one lrbench bundle"):
+        pack(runs, Choice(), "a.zip")
+    (tmp_path / "bundled_one.py").write_text("ONE = 1\n")
+    monkeypatch.setenv("LRBENCH_PLUGINS", "bundled_one")
+    with pytest.raises(UserError, match="was changed after runs were made"):
+        pack(runs, Choice(), "a.zip")

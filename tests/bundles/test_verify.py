@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import pickle
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from lrbench.bundles import layout
+from lrbench.bundles.choice import Choice
+from lrbench.bundles.pack import pack
+from lrbench.bundles.rescore import Comparison, differing
+from lrbench.bundles.verify import BAD, GOOD, OPEN, Finding, Options, open_bundle, verify
+from lrbench.errors import UserError
+from lrbench.runs.fingerprint import fingerprint
+
+Bundle = Callable[..., Path]
+Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
+
+
+def found(path: Path, **options: Any) -> dict[str, Finding]:
+    findings, _ = verify(open_bundle(path), Options(**{"strings": 500, "device": "cpu"} | options))
+    return {finding.what: finding for finding in findings}
+
+
+def statuses(findings: dict[str, Finding]) -> dict[str, str]:
+    return {what: finding.status for what, finding in findings.items()}
+
+
+def one(files: dict[str, bytes], ending: str) -> str:
+    return min(name for name in files if name.endswith(ending))
+
+
+def test_all_as_told(bundle: Bundle) -> None:
+    findings, scores = verify(open_bundle(bundle()), Options(strings=500, device="cpu"))
+    assert {finding.status for finding in findings} == {GOOD}
+    assert [(score.length, score.now_n, score.told_n) for score in scores] == [
+        (6, 500, 2000),
+        (9, 500, 2000),
+    ] * 2
+
+
+def test_other_strings_each_time(bundle: Bundle) -> None:
+    path = bundle()
+    scores = [
+        [score.now for score in verify(open_bundle(path), Options(500, seed, "cpu"))[1]]
+        for seed in (0, 0, 1)
+    ]
+    assert scores[0] == scores[1] != scores[2]
+
+
+def test_a_file_that_was_changed(bundle: Bundle) -> None:
+    def change(files: dict[str, bytes]) -> None:
+        files["table.md"] = files["table.md"].replace(b"0.", b"1.")
+
+    with pytest.raises(UserError, match=r"'table.md' is not what was packed"):
+        open_bundle(bundle(change, honest=False))
+    assert statuses(found(bundle(change)))["table.md"] == BAD
+
+
+def test_files_that_are_missing_or_more(bundle: Bundle) -> None:
+    def change(files: dict[str, bytes]) -> None:
+        del files["runs.csv"]
+        files["more.txt"] = b"?"
+
+    with pytest.raises(UserError, match=r"'runs.csv' is missing\n'more.txt' is not in the man"):
+        open_bundle(bundle(change, honest=False))
+    with pytest.raises(UserError, match=r"has no runs.csv"):
+        open_bundle(bundle(change))
+
+
+MANIFESTS = {
+    "no manifest": (lambda m: None, "has no manifest.json"),
+    "of something else": (lambda m: {"kind": "cake"}, "not that of a bundle"),
+    "a list": (lambda m: [1], "holds no object"),
+    "newer": (lambda m: m | {"schema": 2}, "schema 2, this lrbench reads schema 1"),
+    "no files": (lambda m: m | {"files": 3}, "does not name the files"),
+    "no hash": (lambda m: m | {"files": {"a": {"sha256": "x"}}}, "does not name the files"),
+    "no choice": (lambda m: m | {"choice": None}, "'choice' is missing"),
+    "odd choice": (lambda m: m | {"choice": {"table": 3}}, "damaged"),
+    "odd rule": (
+        lambda m: m | {"choice": {"table": None, "rows": [], "columns": [], "rule": "../x"}},
+        "is none of",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "message"), MANIFESTS.values(), ids=MANIFESTS)
+def test_a_damaged_manifest(bundle: Bundle, make: Callable[[Any], Any], message: str) -> None:
+    def change(files: dict[str, bytes]) -> None:
+        manifest = json.loads(files.pop(layout.MANIFEST))
+        made = make(manifest)
+        if made is not None:
+            files[layout.MANIFEST] = json.dumps(made).encode()
+
+    with pytest.raises(UserError, match=message):
+        open_bundle(bundle(change, honest=False))
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[" * 10**5, b"\xff\xfe", b"[]", b"{}"])
+@pytest.mark.parametrize("name", ["result.json", "config.json", "strings.json", "manifest.json"])
+def test_json_that_is_none(bundle: Bundle, data: bytes, name: str) -> None:
+    def change(files: dict[str, bytes]) -> None:
+        files[one(files, name)] = data
+
+    path = bundle(change, honest=name != "manifest.json")
+    if (data, name) == (b"{}", "strings.json"):
+        assert found(path, strings=1)["data"].status == BAD
+    elif (data, name) == (b"{}", "config.json"):
+        assert found(path, strings=1)["fingerprints"].status == BAD
+    else:
+        with pytest.raises(UserError, match=re.escape(name)):
+            found(path, strings=1)
+
+
+def test_numbers_that_were_made_up(runs: Path, edit: Edit, tmp_path: Path) -> None:
+    """Results edited before packing: hashes and table agree, only the fresh scores do not."""
+
+    def flatter(result: dict[str, Any]) -> None:
+        for row in result["evaluations"]:
+            if row["metric"] == "accuracy":
+                row["value"] = 1.0
+
+    edit(next(runs.rglob("s0/result.json")), flatter)
+    path = tmp_path / "a.zip"
+    path.write_bytes(pack(runs, Choice(), path.name).data)
+    findings = found(path)
+    assert [what for what, finding in findings.items() if finding.status == BAD] == ["scores"]
+    assert "s0 at 6 (and 1 more)" in findings["scores"].text
+
+
+def test_a_configuration_that_was_changed(bundle: Bundle) -> None:
+    def change(files: dict[str, bytes]) -> None:
+        name = one(files, "config.json")
+        files[name] = files[name].replace(b'"lr": ', b'"lr": 1')
+
+    findings = found(bundle(change))
+    assert findings["fingerprints"].status == BAD
+    assert "(and 1 more)" in findings["fingerprints"].text
+
+
+def test_other_weights(bundle: Bundle) -> None:
+    def shuffled(files: dict[str, bytes]) -> None:
+        first, second = sorted(name for name in files if name.endswith(".pt"))
+        state = torch.load(io.BytesIO(files[first]), weights_only=True)
+        state["model"] = {name: value[:1] for name, value in state["model"].items()}
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        files[first], files[second] = buffer.getvalue(), b"none"
+
+    findings = found(bundle(shuffled))
+    scored = {what: finding for what, finding in findings.items() if "not scored" in finding.text}
+    assert [what[-2:] for what in scored] == ["s0", "s1"]
+    assert {finding.status for finding in scored.values()} == {BAD}
+    assert findings["scores"].status == OPEN
+
+
+class Payload:
+    """What runs code where it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Path("ran").write_text, ("!",))
+
+
+def test_nothing_is_unpickled(bundle: Bundle, tmp_path: Path) -> None:
+    def change(files: dict[str, bytes]) -> None:
+        first, second = sorted(name for name in files if name.endswith(".pt"))
+        buffer = io.BytesIO()
+        torch.save({"model": Payload()}, buffer)
+        files[first], files[second] = buffer.getvalue(), pickle.dumps(Payload())
+
+    findings = found(bundle(change))
+    assert sum("not scored again" in finding.text for finding in findings.values()) == 2
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_checkpoint_less_is_told(bundle: Bundle) -> None:
+    def change(files: dict[str, bytes]) -> None:
+        del files[one(files, ".pt")]
+
+    finding = found(bundle(change))["scores"]
+    assert (finding.status, finding.text[:6]) == (OPEN, "1 of 2")
+
+
+@pytest.fixture
+def with_plugin(bundle: Bundle, tmp_path: Path) -> Path:
+    """A bundle whose runs name a plugin that leaves a trace when it is imported."""
+    source = b'from pathlib import Path\nPath("ran").write_text("!")\n'
+    used = {"told_plugin": hashlib.sha256(source).hexdigest()}
+
+    def change(files: dict[str, bytes]) -> None:
+        config = json.loads(files[one(files, "config.json")])
+        result = json.loads(files[one(files, "result.json")])
+        old = result["fingerprint"]
+        new = fingerprint(config, result["versions"] | {"plugins": used})
+        for name in [name for name in files if name.startswith("runs/")]:
+            data = files.pop(name).replace(
+                b'"plugins": {}', b'"plugins": ' + json.dumps(used).encode()
+            )
+            files[name.replace(old, new)] = (
+                data if name.endswith(".pt") else data.replace(old.encode(), new.encode())
+            )
+        files["plugins/told_plugin.py"] = source
+
+    return bundle(change)
+
+
+def test_plugins_run_only_where_trusted(
+    with_plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finding = found(with_plugin)["plugins"]
+    assert finding.status == OPEN
+    assert "--trust-plugins" in finding.text
+    assert not (tmp_path / "ran").exists()
+    before = list(sys.path)
+    finding = found(with_plugin, trust_plugins=True)["plugins"]
+    monkeypatch.delitem(sys.modules, "told_plugin")
+    assert finding == Finding("plugins", GOOD, "told_plugin: run, as you asked")
+    assert (tmp_path / "ran").exists()
+    assert sys.path == before
+
+
+def test_sampling_error_is_none_of_ours() -> None:
+    def score(told: float, now: float) -> Comparison:
+        return Comparison("r", 500, told, 10_000, now, 1000, (0.0, 1.0))
+
+    near, far = score(0.9138, 0.92), score(0.9138, 0.80)
+    assert near.p > 0.4
+    assert far.p < 1e-20
+    assert differing([near, far, near]) == [far]
+    assert score(1.0, 1.0).p == 1.0
+    doubtful = score(0.9138, 0.935)  # p = 0.02: one of many may well be so
+    assert 0.01 < doubtful.p < 0.05
+    assert differing([doubtful] * 20) == []

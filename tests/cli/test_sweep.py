@@ -1,0 +1,88 @@
+"""`lrbench sweep` as it is typed: what it refuses and says, and that looking changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+TINY = [
+    *("model=blockdiag", "model.width=8", "model.mixer.block_size=4", "model.mixer.hidden=8"),
+    *("model.backbone.noise=0", "optim.warmup=0", "optim.label_smoothing=0"),
+    *("optim.schedule=constant", "protocol.train_length=6", "protocol.test_lengths=[9]"),
+    *("protocol.further_lengths=[12]", "protocol.band=[7,8]", "protocol.batch_size=8"),
+    *("protocol.look_every=4", "protocol.look_size=8", "protocol.validation_size=16"),
+    *("protocol.test_size=20", "protocol.max_steps=4", "protocol.stop=never", "device=cpu"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--table", "fan2024_tabel2"], 1, "Did you mean 'fan2024_table2'?"),
+        (["--table", "fan2024_table2", "task=cycle"], 1, "no cell with task=cycle"),
+        (["task=sum,sume"], 1, "sume"),
+        (["optim.lr=1e-3,abc"], 1, "optim.lr must be a number, not 'abc'"),
+        (["optim.lrr=1,2"], 1, "Did you mean 'optim.lr'?"),
+        (["task=sum,mod_arith", "protocol.test_lengths=[500]"], 1, "only odd lengths"),
+        (["hydra/launcher=joblip"], 1, "Did you mean 'joblib'?"),
+        (["hydra/launcher=joblib", "hydra.launcher.njobs=2"], 1, "hydra.launcher.n_jobs"),
+        (["hydra/launcher=joblib", "hydra.launcher.n_jobs=two"], 1, "whole number, not 'two'"),
+        (["hydra.sweep.dir=x"], 1, "Hydra's own settings"),
+        (["--multirun", "seed=0,1"], 2, "--dry-run"),
+        (["--config-dir", "nowhere"], 2, "not a folder"),
+    ],
+)
+def test_refused_in_our_words_before_anything_is_written(
+    lrbench, words: list[str], code: int, said: str
+) -> None:
+    ended = lrbench("sweep", *words)
+    assert ended.code == code, ended.err
+    assert said in ended.err
+    assert ended.err.startswith("lrbench: ")
+    assert len(ended.err.splitlines()) <= 6
+    assert not list(Path().iterdir())
+
+
+def test_a_dry_run_tells_what_there_is_to_do_and_writes_nothing(lrbench) -> None:
+    ended = lrbench("sweep", "--table", "fan2024_table2", "--dry-run", "trials=2")
+    assert ended.code == 0, ended.err
+    assert "mod_arith · blockdiag_release" in ended.out
+    assert "12 runs: 0 finished, 12 to do" in ended.out
+    assert not list(Path().iterdir())
+
+
+def test_what_is_missing_is_done_and_a_dry_run_knows_its_price(lrbench) -> None:
+    grid = ("sweep", "task=sum", "optim.lr=1e-3,1e-4", *TINY)
+    ended = lrbench(*grid)
+    assert ended.code == 0, ended.err
+    assert "[2/2] sum · blockdiag · optim.lr=0.0001 · seed 0" in ended.err
+    ended = lrbench(*grid, "seed=0,1", "--dry-run")
+    assert "4 runs: 2 finished, 2 to do; one after the other at most 0." in ended.out
+    ended = lrbench(*grid, "seed=0,1")
+    assert "skipped: 2 of 4 runs are finished" in ended.err
+    assert "[2/2]" in ended.err
+    assert "finished  skipped" in ended.out
+
+
+def test_what_train_did_is_finished(lrbench) -> None:
+    assert lrbench("train", "task=sum", *TINY, "trials=2").code == 0
+    ended = lrbench("sweep", "task=sum", *TINY, "seed=0,1")
+    assert "skipped: 2 of 2 runs are finished" in ended.err
+
+
+def test_presets_of_ones_own_count(lrbench, tmp_path: Path) -> None:
+    folder = tmp_path / "own"
+    preset = folder / "preset" / "model" / "fan2024_sum_blockdiag.yaml"
+    preset.parent.mkdir(parents=True)
+    preset.write_text("# @package _global_\noptim: {lr: 0.0123}\n")
+    words = ("--config-dir", str(folder), "task=sum", *TINY, "output_dir=out")
+    assert lrbench("sweep", *words).code == 0
+    (config,) = Path("out").rglob("config.json")
+    assert '"lr": 0.0123' in config.read_text()
+
+
+def test_tables_are_listed(lrbench) -> None:
+    ended = lrbench("tables")
+    assert ended.code == 0
+    assert ended.out.startswith("fan2024_table2  Fan et al. 2024, Table 2 (arXiv:2309.07412v2")
