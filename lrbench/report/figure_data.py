@@ -46,11 +46,15 @@ class Curve:
         whole = {x: ys for x, ys in sorted(found.items()) if len(ys) == len(self.trials)}
         return tuple((length, mean(values)) for length, values in whole.items())
 
+    def against(self, cost: str) -> list[tuple[float, float]]:
+        """The trials as (cost, accuracy at the test length), those that have both."""
+        both = [(trial.costs.get(cost), trial.at_test) for trial in self.trials]
+        return [(x, y) for x, y in both if x is not None and y is not None]
+
     def centre(self, cost: str) -> tuple[float, float] | None:
-        """The mean cost and the mean accuracy at the test length, None where none has both."""
-        both = [(t.costs[cost], t.at_test) for t in self.trials if cost in t.costs]
-        known = [(x, y) for x, y in both if y is not None]
-        return (mean([x for x, _ in known]), mean([y for _, y in known])) if known else None
+        """The mean of those, None where there are none."""
+        points = self.against(cost)
+        return (mean([x for x, _ in points]), mean([y for _, y in points])) if points else None
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ is ever markup; in PDF they stay text (TrueType, as journals ask for).
 from __future__ import annotations
 
 import io
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -76,8 +77,8 @@ def length_figure(panel: Panel, styles: dict[str, Style]) -> Figure:
     length_axis(axes, panel)
     for curve in panel.curves:
         colour, marker = styles[curve.label]
-        for trial in curve.trials if len(curve.trials) > 1 else ():
-            axes.plot(*zip(*trial.by_length, strict=True), color=colour, linewidth=0.6, alpha=0.5)
+        if len(curve.trials) > 1:
+            axes.plot(*_thin(curve), color=colour, linewidth=0.6, alpha=0.5)
         if curve.mean:
             axes.plot(
                 *zip(*curve.mean, strict=True),
@@ -98,21 +99,7 @@ def cost_figure(panel: Panel, styles: dict[str, Style]) -> Figure:
     figure, all_axes = new_figure(panel.title, len(costs))
     for axes, cost in zip(all_axes, costs, strict=True):
         for curve in panel.curves:
-            colour, marker = styles[curve.label]
-            for trial in curve.trials:
-                if trial.at_test is not None and cost in trial.costs:
-                    point = ([trial.costs[cost]], [trial.at_test])
-                    axes.plot(*point, marker, color=colour, markersize=2.8, alpha=0.45, mew=0)
-            centre = curve.centre(cost)
-            if centre:
-                style: dict[str, Any] = {
-                    "color": colour,
-                    "markersize": 6,
-                    "mec": "white",
-                    "mew": 0.6,
-                    "linestyle": "",
-                }
-                axes.plot(*[[v] for v in centre], marker=marker, label=_named(curve), **style)
+            _marks(axes, curve, cost, styles[curve.label])
         _front(axes, panel, cost)
         cost_axis(axes, panel, cost)
     all_axes[0].set_ylabel(f"accuracy at {panel.test_length:,} (rule {panel.rule})")
@@ -153,6 +140,24 @@ def _styles(panels: Sequence[Panel]) -> dict[str, Style]:
         label: (COLOURS[i % len(COLOURS)], MARKERS[(i + i // len(COLOURS)) % len(MARKERS)])
         for label, i in places.items()
     }
+
+
+def _marks(axes: Axes, curve: Curve, cost: str, style: Style) -> None:
+    """A small mark a trial, a large one for their mean."""
+    points, (colour, marker) = curve.against(cost), style
+    common: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": ""}
+    small: dict[str, Any] = {"markersize": 2.8, "alpha": 0.45, "mew": 0}
+    large: dict[str, Any] = {"markersize": 6, "mec": "white", "mew": 0.6, "label": _named(curve)}
+    if points:
+        axes.plot([x for x, _ in points], [y for _, y in points], **common, **small)
+        axes.plot(*[[value] for value in curve.centre(cost) or ()], **common, **large)
+
+
+def _thin(curve: Curve) -> tuple[list[float], list[float]]:
+    """All trials as one line with gaps: hundreds of lines would take seconds to draw."""
+    gap = (math.nan, math.nan)
+    points = [point for trial in curve.trials for point in (*trial.by_length, gap)]
+    return [x for x, _ in points], [y for _, y in points]
 
 
 def _front(axes: Axes, panel: Panel, cost: str) -> None:

@@ -160,6 +160,6 @@ def _title(runs: pd.DataFrame) -> str:
 
 
 def _paper(runs: pd.DataFrame, collection: Collection, references: Path | None) -> Reference | None:
-    first = runs.iloc[0]
+    task, model, protocol = (runs[name].iloc[0] for name in ("task", "model", "protocol"))
     modulus = settings_of(runs, collection).get("task.modulus")
-    return lookup(first["task"], modulus, first["model"], first["protocol"], references)
+    return lookup(task, modulus, model, protocol, references)

@@ -38,6 +38,7 @@ class Drive:
         self.pending = list(plan.jobs)
         self.attempts: Counter[Job] = Counter()
         self.waiting = False
+        self.others: set[Job] = set()  # jobs that were somebody else's when we last looked
 
     def __call__(self, launch: Launch) -> None:
         """Launch until nothing is pending. Raises Interrupted when asked to stop."""
@@ -45,6 +46,7 @@ class Drive:
             while self.pending:
                 self._stop_if_asked(stop)
                 free = [job for job in self.pending if not _held(job)]
+                self.others |= set(self.pending) - set(free)
                 if self.detached:
                     self._detach(launch, free)
                     return
@@ -62,6 +64,7 @@ class Drive:
     def _round(self, launch: Launch, jobs: Sequence[Job]) -> None:
         """Launch these jobs, and count an attempt for each that should have ended and did not."""
         crash, returned = "", []
+        self.others -= set(jobs)
         try:
             words = [self.words(job.overrides) for job in jobs]
             returned = list(launch(words, lambda at, name: _note(jobs[at], name)))
@@ -84,6 +87,8 @@ class Drive:
             told(f"{job.runs[0].name}: {_held(job) or 'not submitted'}")
 
     def _settle(self, job: Job, end: JobEnd) -> None:
+        if end.how == "taken":
+            self.others.add(job)
         if end.how in ("taken", "declined", "queued"):
             return
         for run in job.runs:
@@ -109,13 +114,12 @@ class Drive:
             holders = {holder for job in self.pending if (holder := _held(job))}
             told(f"waiting for {len(self.pending)} runs of {', '.join(sorted(holders))}")
         time.sleep(0.3)
-        self.ledger.look()
-        for job in self.pending:
-            for run in job.runs:
-                self.ledger.done_elsewhere(run)
 
     def _drop_ended(self) -> None:
         self.ledger.look()
+        for job in self.others:
+            for run in job.runs:
+                self.ledger.done_elsewhere(run)
         self.pending = [job for job in self.pending if self._is_open(job)]
 
     def _is_open(self, job: Job) -> bool:

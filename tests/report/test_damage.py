@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ from lrbench.report.collect import Collection, collect
 from lrbench.report.render import render
 
 Write = Callable[..., Path]
-FILES = ("result.json", "failure.json", "../config.json")
 JSON = st.recursive(
     st.none()
     | st.booleans()
@@ -84,23 +84,24 @@ def three(place: Path, result: Callable[..., dict[str, Any]]) -> list[Path]:
     return folders
 
 
+def damaged_file(three: list[Path], which: int) -> Path:
+    return [three[0] / "result.json", three[1] / "failure.json", three[0].parent / "config.json"][
+        which
+    ]
+
+
 def with_damage(place: Path, three: list[Path], which: int, data: bytes) -> Collection:
     """Collect with one of the json files replaced by `data`, and put it back."""
-    path = [three[0] / "result.json", three[1] / "failure.json", three[0].parent / "config.json"]
-    before = path[which].read_bytes()
-    path[which].write_bytes(data)
+    path = damaged_file(three, which)
+    before = path.read_bytes()
+    path.write_bytes(data)
     try:
         found = collect(place)
         assert render(found, "csv").encode()
         accounted(found, place, three)
         return found
     finally:
-        path[which].write_bytes(before)
-
-
-def original(three: list[Path], which: int) -> bytes:
-    path = [three[0] / "result.json", three[1] / "failure.json", three[0].parent / "config.json"]
-    return path[which].read_bytes()
+        path.write_bytes(before)
 
 
 @given(st.integers(0, 2), st.integers(0, 2**32), JSON)
@@ -108,7 +109,7 @@ def original(three: list[Path], which: int) -> bytes:
 def test_any_value_anywhere(
     place: Path, three: list[Path], which: int, seed: int, value: object
 ) -> None:
-    content = json.loads(original(three, which))
+    content = json.loads(damaged_file(three, which).read_text())
     changed = replaced(content, random.Random(seed), value)
     with_damage(place, three, which, json.dumps(changed).encode())
 
@@ -118,7 +119,7 @@ def test_any_value_anywhere(
 def test_cut_or_changed_anywhere(
     place: Path, three: list[Path], which: int, where: float, data: bytes, cut: bool
 ) -> None:
-    whole = original(three, which)
+    whole = damaged_file(three, which).read_bytes()
     at = int(where * (len(whole) - 1))
     rest = b"" if cut else whole[at + len(data) :]
     with_damage(place, three, which, whole[:at] + data + rest)
@@ -126,10 +127,8 @@ def test_cut_or_changed_anywhere(
 
 WHOLE = {
     "nothing": b"",
-    "blanks": b" \n",
-    "zeros": b"\0" * 100,
-    "null": b"null",
-    "list": b"[]",
+    "blanks and zeros": b" \n" + b"\0" * 100,
+    "list": b"[null]",
     "object": b"{}",
     "schema 0": b'{"schema": 0}',
     "schema 99": b'{"schema": 99}',
@@ -163,7 +162,7 @@ def test_a_configuration_of_a_failed_run(place: Path, three: list[Path], data: b
 @pytest.mark.parametrize("depth", [20, 33, 300, 900])
 @pytest.mark.parametrize("key", ["config", "versions"])
 def test_deep_settings(place: Path, three: list[Path], depth: int, key: str) -> None:
-    content = json.loads(original(three, 0)) | {key: nested(depth)}
+    content = json.loads(damaged_file(three, 0).read_text()) | {key: nested(depth)}
     found = with_damage(place, three, 0, json.dumps(content).encode())
     assert len(found.runs) == (3 if depth == 20 else 2)
 
@@ -281,10 +280,13 @@ def test_folders_nested_deeper_than_a_stack(
 ) -> None:
     folder = write()
     monkeypatch.chdir(runs)
-    for _ in range(3):  # a piece at a time: os.makedirs goes by recursion
-        os.makedirs("/".join("d" * 400))
-        os.chdir("/".join("d" * 400))
-    accounted(collect(runs), runs, [folder])
+    try:
+        for _ in range(3):  # a piece at a time: os.makedirs goes by recursion
+            os.makedirs("/".join("d" * 400))
+            os.chdir("/".join("d" * 400))
+        accounted(collect(runs), runs, [folder])
+    finally:  # so does shutil.rmtree, and with it pytest
+        subprocess.run(["rm", "-r", str(runs / "d")], check=True)
 
 
 def test_names_that_are_no_text(runs: Path, write: Write, fail: Write) -> None:
@@ -341,10 +343,7 @@ def test_a_copy_with_other_numbers_says_so(runs: Path, write: Write) -> None:
     assert told[copies[1]] == f"the same run as {used}, which is used, with other numbers"
 
 
-@pytest.mark.parametrize("name", ["a" * 5000, "nul\0", ""])
+@pytest.mark.parametrize("name", ["a" * 5000, "nul\0"])
 def test_no_such_folder_however_it_is_called(tmp_path: Path, name: str) -> None:
-    if name:
-        with pytest.raises(UserError):
-            collect(tmp_path / name)
-    else:
-        assert collect(tmp_path).runs.empty
+    with pytest.raises(UserError):
+        collect(tmp_path / name)
