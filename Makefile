@@ -5,6 +5,7 @@
 #   make test         the test suite
 #   make check        formatting, lint, types, dependency directions
 #   make wheel-test   build, install in a clean environment, use from an unrelated folder
+#   make slurm-test   a sweep through a real one-node SLURM, started for it (Debian, root)
 #   make clean        remove what make made; outputs/ is yours and stays
 
 PYTHON ?= python3
@@ -15,9 +16,10 @@ PYTEST_ARGS ?=
 
 bin := $(VENV)/bin
 pip_install := $(bin)/python -m pip install --disable-pip-version-check $(PIP_EXTRA) -c constraints.txt
+slurm := ../shared/tools/slurm_one_node.sh
 requirements := pyproject.toml constraints.txt
 
-.PHONY: demo test check wheel-test clean
+.PHONY: demo test check wheel-test slurm-test clean
 .NOTPARALLEL: # two pips in one environment trip over each other
 
 demo: $(VENV)/.installed
@@ -35,6 +37,13 @@ check: $(VENV)/.installed-dev
 
 wheel-test: $(VENV)/.installed-dev
 	PYTHON='$(PYTHON)' PIP_EXTRA='$(PIP_EXTRA)' tests/wheel_install.sh '$(abspath $(bin)/python)'
+
+# Without the script, root or packages (no network) there is no SLURM, and the tests say so and skip.
+slurm-test: $(VENV)/.installed-dev
+	@if sinfo -h >/dev/null 2>&1; then started=; \
+	  elif [ -x '$(slurm)' ] && [ "$$(id -u)" = 0 ] && '$(slurm)' start; then started=1; fi; \
+	$(bin)/python -m pytest -k slurm tests/end_to_end/test_launchers.py; code=$$?; \
+	[ -z "$$started" ] || '$(slurm)' stop; exit $$code
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache

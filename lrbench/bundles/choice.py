@@ -113,7 +113,7 @@ def _fingerprints(cell: pd.DataFrame) -> tuple[str, ...]:
 def _contested(task: str, model: str, rivals: tuple[str, ...]) -> UserError:
     return UserError(
         f"{len(rivals)} configurations compete for {task} x {model}: {', '.join(rivals)[:200]}\n"
-        f"a bundle has one of them: --choose {rivals[0]}"
+        f"a bundle has one of them: --fingerprint {rivals[0]}"
     )
 
 

@@ -120,7 +120,7 @@ def _commands(choice: Choice, choose: tuple[str, ...], anonymous: bool) -> dict[
     words = ["--table", choice.name] if choice.table else []
     for flag, values in (("--rows", choice.rows), ("--columns", choice.columns)):
         words += [flag, ",".join(values)] if values else []
-    chosen = ["--choose", ",".join(choose)] if choose else []
+    chosen = ["--fingerprint", ",".join(choose)] if choose else []
     last = ["--rule", choice.rule, *chosen, *(["--anonymous"] if anonymous else [])]
     commands = {"bundle": shlex.join(["lrbench", "bundle", *words, *last])}
     if choice.table:

@@ -27,7 +27,7 @@ def plugin_sources(used: dict[str, set[str]]) -> dict[str, bytes]:
             raise UserError(
                 f"the source of plugin '{name}' was changed after runs were made with it\n"
                 "a bundle holds the source its numbers come from: restore it,"
-                " or choose the runs of the present one with --choose"
+                " or choose the runs of the present one with --fingerprint"
             )
         files |= _files(name, loaded[name])
     return files

@@ -29,8 +29,12 @@ def bundle(
     columns: Annotated[str, typer.Option(metavar="TASKS", help="Or: these tasks.")] = "",
     runs: Annotated[Path, typer.Option(metavar="DIR", help="Folder of runs.")] = Path("outputs"),
     rule: Annotated[str, typer.Option(help="Whose checkpoint; default: the table's rule.")] = "",
-    choose: Annotated[
-        str, typer.Option(metavar="FINGERPRINTS", help="Which of several configurations.")
+    fingerprint: Annotated[
+        str,
+        typer.Option(
+            metavar="FINGERPRINTS",
+            help="Which of several configurations, by the start of its fingerprint.",
+        ),
     ] = "",
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A .zip or .tar.gz; default: NAME.zip.")
@@ -59,7 +63,7 @@ def bundle(
     choice = Choice(spec, _words(rows), _words(columns), chosen)
     path = output or Path(f"{choice.name}.zip")
     packed({}, path.name)  # a wrong ending is told before anything is read
-    made = pack(runs, choice, path.name, _words(choose), anonymous)
+    made = pack(runs, choice, path.name, _words(fingerprint), anonymous)
     write(path, made.data)
     say = messages().print
     if made.without_checkpoint:

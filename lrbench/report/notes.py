@@ -114,7 +114,7 @@ def _competing(runs: pd.DataFrame, collection: Collection) -> list[str]:
         )
         lines.append(
             f"{len(fingerprints)} configurations compete for {task} x {model}"
-            f" ({', '.join(fingerprints)}): {why}; to report one, --runs with its folder"
+            f" ({', '.join(fingerprints)}): {why}; choose one with --fingerprint"
         )
     return lines
 
