@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from types import FrameType
 from typing import Any
 
@@ -38,9 +40,18 @@ class Preemption:
             signal.signal(self._number, self._submitits)
 
     def requeue(self) -> None:
-        """Let submitit requeue the job and end this process, if that was asked for."""
-        if self.asked:
+        """Let submitit requeue the job and end this process, if that was asked for.
+
+        Where SLURM refuses, nothing happens: the sweep submits the job again.
+        """
+        if not self.asked:
+            return
+        try:
             self._submitits(self._number, None)
+        except subprocess.CalledProcessError as error:
+            if error.returncode < 0:  # the requeueing killed `scontrol requeue` along with the job
+                sys.exit(1)
+            print(f"not requeued: {error}", file=sys.stderr)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         self.asked = True

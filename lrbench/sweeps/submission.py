@@ -72,7 +72,8 @@ def _run_here(executor: Any, launcher: Any, calls: Sequence[tuple[Any, ...]]) ->
     cores = len(os.sched_getaffinity(0)) // (launcher.params.get("cpus_per_task") or 1)
     at_once = len(devices) or max(1, cores)
     ends = [JobEnd("declined")] * len(calls)
-    waiting, running = list(range(len(calls))), {}
+    waiting = list(range(len(calls)))
+    running: dict[int, Any] = {}
     while running or (waiting and not parent.wants_stop):
         while waiting and len(running) < at_once and not parent.wants_stop:
             index = waiting.pop(0)

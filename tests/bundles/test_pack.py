@@ -79,7 +79,8 @@ def test_competing_configurations_are_to_be_chosen(runs: Path, edit: Edit) -> No
         edit(path, lambda result: result.update(fingerprint="f" * 12))
     table = TableSpec("mine", "Mine", (TableCell(("task=sum", "model=blockdiag")),))
     for choice in (Choice(), Choice(table)):
-        with pytest.raises(UserError, match=f"2 configurations compete.*\n.*--fingerprint {cell.name}"):
+        told = f"2 configurations compete.*\n.*--fingerprint {cell.name}"
+        with pytest.raises(UserError, match=told):
             pack(runs, choice, "a.zip")
         assert pack(runs, choice, "a.zip", (cell.name[:6],)).runs == 2
 

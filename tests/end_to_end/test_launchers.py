@@ -27,7 +27,7 @@ TINY = [
     *("protocol.test_size=20", "protocol.stop=never", "threads=1", "device=cpu"),
 ]
 GRID = ["task=sum,even_pair", "seed=0,1", "protocol.max_steps=20", *TINY]
-LONG = ["task=sum", "protocol.max_steps=200000", "protocol.look_every=1000", *TINY]
+LONG = [*TINY, "task=sum", "protocol.max_steps=200000", "protocol.look_every=1000"]
 LOCAL, SLURM = "hydra/launcher=submitit_local", "hydra/launcher=submitit_slurm"
 TIMES = {"folder", "train_seconds", "perfect_seconds", "date"}
 
