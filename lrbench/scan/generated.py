@@ -35,6 +35,10 @@ from lrbench.scan.constraints import (
 )
 from lrbench.scan.transitions import GeneratedBlocks
 
+# Positions whose blocks' gradients wait for the products: W, dW and a position's operands together
+# are more than a level-2 cache, so that going from one to the other at each position is slower
+AT_ONCE = 8
+
 
 def generated_scan(blocks: GeneratedBlocks, inputs: Tensor, initial: Tensor) -> Tensor:
     """Return the states (B, T, h, b) for `inputs` (B, T, h, b) and `initial` (B, h, b)."""
@@ -100,21 +104,25 @@ def _backward(
     dmatrix, dz, transposed = torch.zeros_like(matrix), torch.empty_like(z), matrix.T.contiguous()
     factor = pull_factor(n, inverse, constraint, p)
     carried = torch.zeros_like(adjoint[0])
-    dv, w = torch.empty_like(v[0]), torch.empty_like(v[0])
-    for k in range(len(z) - 1, -1, -1):
-        lam = adjoint[k].add_(carried).transpose(0, 1)[:, :, None]
-        before = x[k - 1] if k else first
-        carried = torch.mul(v[k], lam, out=w).sum(0).mul_(inverse[k])
-        torch.mul(lam, before * inverse[k], out=dv)
-        if factor is not None:
-            c = pull(factor[k], carried * before, constraint)
-            slope = slopes(v[k].flatten(1, 2), p, w.flatten(1, 2)).view_as(dv)
-            dv.addcmul_(slope, c, value=-1)
-        if computed < size:
-            dv[:computed].sub_(dv[-1])
-        flat = dv[:computed].view(-1, dv.shape[-1])
-        dmatrix.addmm_(flat, z[k].T)
-        torch.mm(transposed, flat, out=dz[k])
+    dv, w = v.new_empty(min(AT_ONCE, len(v)), *v.shape[1:]), torch.empty_like(v[0])
+    for stop in range(len(v), 0, -AT_ONCE):
+        piece = range(max(0, stop - AT_ONCE), stop)
+        for k in reversed(piece):
+            lam = adjoint[k].add_(carried).transpose(0, 1)[:, :, None]
+            before, out = x[k - 1] if k else first, dv[k - piece.start]
+            carried = torch.mul(v[k], lam, out=w).sum(0).mul_(inverse[k])
+            torch.mul(lam, before * inverse[k], out=out)
+            if factor is not None:
+                c = pull(factor[k], carried * before, constraint)
+                slope = slopes(v[k].flatten(1, 2), p, w.flatten(1, 2)).view_as(out)
+                out.addcmul_(slope, c, value=-1)
+            if computed < size:
+                out[:computed].sub_(out[-1])
+        rows = [each[:computed].view(-1, each.shape[-1]) for each in dv[: len(piece)]]
+        for k, row in zip(piece, rows, strict=True):
+            dmatrix.addmm_(row, z[k].T)
+        for k, row in zip(piece, rows, strict=True):
+            torch.mm(transposed, row, out=dz[k])
     return (
         dmatrix.view(weight.shape),
         dz.permute(2, 0, 1),
