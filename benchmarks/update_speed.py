@@ -25,7 +25,7 @@ import torch
 from benchmarks.released_step import RECIPES, SCANS, ReleasedStep
 from lrbench.training.memory import keep_freed_memory
 
-RESULTS = Path(__file__).resolve().parent / "results" / "update_speed.json"
+RESULTS = Path(__file__).resolve().parent / "results"
 Update = Callable[[], object]
 
 
@@ -105,7 +105,7 @@ def parse(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--scan", choices=list(SCANS), default="loop", help="the released step's")
     parser.add_argument("--compile", action="store_true", help="torch.compile the released step")
-    parser.add_argument("--write", action="store_true", help=f"write results/{RESULTS.name}")
+    parser.add_argument("--write", action="store_true", help="write results/update_speed_MODEL.json")
     options = parser.parse_args(words)
     if options.repetitions < 3:
         parser.error("--repetitions must be at least 3: one ratio says nothing about noise")
@@ -137,8 +137,9 @@ def main(words: list[str] | None = None) -> None:
             "load_average": os.getloadavg(),
             "tasks": tasks,
         }
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps(report, indent=1) + "\n")
+        RESULTS.mkdir(exist_ok=True)
+        path = RESULTS / f"update_speed_{options.model}.json"
+        path.write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -43,8 +43,8 @@ def test_raw_numbers_are_written_on_request(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    path = tmp_path / "results" / "update_speed.json"
-    monkeypatch.setattr(update_speed, "RESULTS", path)
+    path = tmp_path / "results" / "update_speed_blockdiag.json"
+    monkeypatch.setattr(update_speed, "RESULTS", path.parent)
     monkeypatch.setattr(update_speed, "our_update", lambda *_: lambda: None)
     monkeypatch.setattr(update_speed, "timed", fake_timed)
     words = ["--tasks", "sum", "--warm-up", "0", "--repetitions", "3"]
