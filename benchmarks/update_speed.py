@@ -105,7 +105,9 @@ def parse(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--scan", choices=list(SCANS), default="loop", help="the released step's")
     parser.add_argument("--compile", action="store_true", help="torch.compile the released step")
-    parser.add_argument("--write", action="store_true", help="write results/update_speed_MODEL.json")
+    parser.add_argument(
+        "--write", action="store_true", help="write results/update_speed_MODEL.json"
+    )
     options = parser.parse_args(words)
     if options.repetitions < 3:
         parser.error("--repetitions must be at least 3: one ratio says nothing about noise")
