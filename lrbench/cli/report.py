@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lrbench.errors import UserError, unknown
+from lrbench.tables import RULES
 
 if TYPE_CHECKING:
     from lrbench.report.collect import Collection
@@ -23,7 +24,6 @@ HELP = (
 )
 
 FORMATS = ("markdown", "csv", "latex", "html")
-RULES = ("best", "id", "band", "last")
 ENDINGS = {".md": "markdown", ".csv": "csv", ".tex": "latex", ".html": "html", ".htm": "html"}
 MOST_DIGITS = 10
 

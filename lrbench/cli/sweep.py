@@ -26,6 +26,11 @@ Words = Annotated[
     typer.Argument(metavar="KEY=V1,V2", show_default=False, autocompletion=complete),
 ]
 
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what there is to do, and do nothing.")]
+ConfigDir = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Presets and groups of your own.")
+]
+
 
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
@@ -37,15 +42,11 @@ def sweep(
     table: Annotated[
         str | None, typer.Option(metavar="NAME", help="A table (lrbench tables), or a YAML file.")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what there is to do, and do nothing.")
-    ] = False,
+    dry_run: DryRun = False,
     detach: Annotated[
         bool, typer.Option("--detach", help="Submit or start, and return at once.")
     ] = False,
-    config_dir: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Presets and groups of your own.")
-    ] = None,
+    config_dir: ConfigDir = None,
 ) -> None:
     """Train many cells."""
     from lrbench.cli.sweeping import Request, run_plan

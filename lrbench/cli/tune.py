@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lrbench.cli.complete import complete
+from lrbench.cli.sweep import ConfigDir, DryRun, Words
 
 HELP = (
     "Try every combination of --grid for each model and task, choose by validation strings of the"
@@ -21,11 +21,6 @@ HELP = (
     " command does only what is missing. An output_dir of its own keeps the runs of a search out"
     " of the tables of your results."
 )
-
-Words = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="KEY=V1,V2", show_default=False, autocompletion=complete),
-]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -45,12 +40,8 @@ def tune(
     force: Annotated[
         bool, typer.Option("--force", help="Replace a preset that says something else.")
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what there is to do, and do nothing.")
-    ] = False,
-    config_dir: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Presets and groups of your own.")
-    ] = None,
+    dry_run: DryRun = False,
+    config_dir: ConfigDir = None,
 ) -> None:
     """Search, choose, and keep the choice."""
     from lrbench.cli.tuning import Search

@@ -26,8 +26,8 @@ from lrbench.report.display import (
     wrap,
 )
 from lrbench.report.reference import Reference, lookup_run
+from lrbench.tables import RULES
 
-RULES = ("best", "id", "band", "last")
 PAPER_RULE = "best"
 FURTHER = (5_003, 50_021, 500_009)  # primes, so of no special residue, and odd for mod_arith
 

@@ -20,8 +20,8 @@ from lrbench.report.notes import (
 )
 from lrbench.report.reference import Reference, lookup
 from lrbench.statistics import mean
+from lrbench.tables import RULES
 
-RULES = ("best", "id", "band", "last")
 PAPER_RULE = "best"
 COLUMNS = (
     Column("task", right=False),
