@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, make_dataclass
+from functools import partial
 from typing import Any
 
 from omegaconf import MISSING
 
 from lrbench.checks import at_least, between, one_of, shown
 from lrbench.errors import UserError
-from lrbench.registry import BACKBONES, MIXERS, TASKS
+from lrbench.registry import BACKBONES, DEFAULT_BACKBONE, MIXERS, TASKS
 
 SCHEDULES = ("constant", "cosine", "linear")
 OPTIMISERS = ("adam", "adamw")
@@ -179,19 +180,41 @@ def task_node(name: str) -> Any:
     return make_dataclass(f"Task_{name}", [], bases=(settings, TaskConfig))
 
 
-def model_node(name: str, backbone: str = "lrnn_release") -> Any:
-    """Return the schema of `model=name`: ModelConfig with that mixer's and backbone's settings."""
-    mixer, stack = MIXERS.get(name).config, BACKBONES.get(backbone).config
+def model_node(name: str, backbone: str | None = None) -> Any:
+    """Return the schema of `model=name`: ModelConfig with that mixer's and backbone's settings.
+
+    `backbone` None is the stack the mixer is registered with, and the settings it wants there.
+    """
+    entry = MIXERS.get(name)
+    usual = dict(entry.backbone)
+    usual_name = usual.pop("name", DEFAULT_BACKBONE)
+    settings = usual if backbone in (None, usual_name) else {}
+    stack = BACKBONES.get(backbone or usual_name).config
     schema: Any = make_dataclass(
         f"Model_{name}",
         [
             ("name", str, field(default=name)),
-            ("backbone", stack, field(default_factory=stack)),
-            ("mixer", mixer, field(default_factory=mixer)),
+            ("backbone", stack, field(default_factory=partial(stack, **settings))),
+            ("mixer", entry.config, field(default_factory=entry.config)),
         ],
         bases=(ModelConfig,),
     )
     return schema
+
+
+def in_backbone(model: str, backbone: str) -> str:
+    """Return what to write after `model=` for a mixer in a stack; make it known to Hydra.
+
+    A preset belongs to a model in its own stack, so this is another name where it is another one.
+    """
+    if backbone == MIXERS.get(model).backbone.get("name", DEFAULT_BACKBONE):
+        return model
+    from hydra.core.config_store import ConfigStore
+
+    BACKBONES.get(backbone)
+    name = f"{model}+{backbone}"
+    ConfigStore.instance().store(name, model_node(model, backbone), group="model")
+    return name
 
 
 def register_schema() -> None:

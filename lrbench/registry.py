@@ -7,8 +7,8 @@ shell completion and `--help` need not import torch.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, is_dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, is_dataclass
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -16,15 +16,21 @@ from lrbench.errors import UserError, unknown
 
 C = TypeVar("C", bound=type)
 
+DEFAULT_BACKBONE = "lrnn_release"
+
 
 @dataclass(frozen=True)
 class Entry:
-    """One registered class with the dataclass that configures it and its one-line description."""
+    """One registered class with the dataclass that configures it and its one-line description.
+
+    `backbone` is the stack a mixer stands in unless told otherwise: {"name": ..., settings}.
+    """
 
     name: str
     cls: type
     config: type
     source: str
+    backbone: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def module(self) -> str:
@@ -65,7 +71,9 @@ class Registry:
             raise unknown(self.kind, name, self.names())
         return self._entries[name]
 
-    def add(self, name: str, config: type, source: str) -> Callable[[C], C]:
+    def add(
+        self, name: str, config: type, source: str, backbone: Mapping[str, Any] | None = None
+    ) -> Callable[[C], C]:
         """Register the decorated class under `name`; `config` is the dataclass of its settings."""
         if not is_dataclass(config):
             raise UserError(
@@ -75,7 +83,7 @@ class Registry:
         def register(cls: C) -> C:
             self._check_free(name, cls)
             text = source or (cls.__doc__ or "").strip().partition("\n")[0]
-            self._entries[name] = Entry(name, cls, config, text)
+            self._entries[name] = Entry(name, cls, config, text, backbone or {})
             return cls
 
         return register
@@ -99,6 +107,7 @@ TASKS = Registry(
         "parity": "lrbench.tasks.cyclic",
         "even_pair": "lrbench.tasks.even_pair",
         "mod_arith": "lrbench.tasks.mod_arith",
+        "mackey_glass": "lrbench.tasks.mackey_glass",
     },
 )
 MIXERS = Registry(
@@ -106,10 +115,22 @@ MIXERS = Registry(
     {
         "blockdiag": "lrbench.mixers.blockdiag",
         "blockdiag_release": "lrbench.mixers.blockdiag_release",
+        "rnn": "lrbench.mixers.cells",
+        "gru": "lrbench.mixers.cells",
+        "lstm": "lrbench.mixers.cells",
+        "s4d": "lrbench.mixers.s4d",
     },
 )
 ENCODERS = Registry("encoder", {})
-BACKBONES = Registry("backbone", {"lrnn_release": "lrbench.models.lrnn_release"})
+BACKBONES = Registry(
+    "backbone",
+    {
+        "bare": "lrbench.models.bare",
+        "gpt": "lrbench.models.gpt",
+        "lrnn_release": "lrbench.models.lrnn_release",
+        "s4": "lrbench.models.s4",
+    },
+)
 
 
 def register_task(name: str, config: type, source: str = "") -> Callable[[C], C]:
@@ -117,9 +138,15 @@ def register_task(name: str, config: type, source: str = "") -> Callable[[C], C]
     return TASKS.add(name, config, source)
 
 
-def register_mixer(name: str, config: type, source: str = "") -> Callable[[C], C]:
-    """Class decorator: make a `Mixer` known as `model=name`."""
-    return MIXERS.add(name, config, source)
+def register_mixer(
+    name: str, config: type, source: str = "", backbone: str | Mapping[str, Any] = DEFAULT_BACKBONE
+) -> Callable[[C], C]:
+    """Class decorator: make a `Mixer` known as `model=name`.
+
+    `backbone` is the stack it stands in by default: a name, or {"name": ..., "setting": value}.
+    """
+    stack = {"name": backbone} if isinstance(backbone, str) else backbone
+    return MIXERS.add(name, config, source, stack)
 
 
 def register_encoder(name: str, config: type, source: str = "") -> Callable[[C], C]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,9 +20,13 @@ HELP = (
     " FAILED, or not applicable with the reason. The exit code is 1 if any check failed.\n\n"
     "model=NAME is required; model.width=.. and model.mixer.KEY=.. may follow. A model of your own"
     " is a file: LRBENCH_PLUGINS=mine lrbench check model=mine, from the folder that holds mine.py."
+    " With --all every registered model is checked, yours included, and a matrix of models and"
+    " checks is printed."
 )
+MARKS = {"ok": "ok", "FAILED": "FAILED", "not applicable": "-"}
 
 Words = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", show_default=False)]
+All = Annotated[bool, typer.Option("--all", help="Check every registered model.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -30,29 +34,71 @@ def add_to(app: typer.Typer) -> None:
     app.command(help=HELP)(check)
 
 
-def check(words: Words = None) -> None:
-    """Run every check on one model and print a line for each."""
-    name, overrides = _read(list(words or []))
+def check(words: Words = None, everything: All = False) -> None:
+    """Run every check on one model and print a line for each, or on all and print a matrix."""
+    if everything and words:
+        raise UserError(
+            f"check --all takes no '{words[0]}': it checks every model as registered", exit_code=2
+        )
+    name, overrides = ("", []) if everything else _read(list(words or []))
     from lrbench.plugins import load_plugins
     from lrbench.registry import MIXERS
 
     load_plugins()
-    if name not in MIXERS:
+    if not everything and name not in MIXERS:
         raise unknown("model", name, MIXERS.names())
 
     import torch
 
+    torch.set_num_threads(1)  # the checks are tiny: more threads only wait for each other
+    good = _check_all(MIXERS.names()) if everything else _check_one(name, overrides)
+    if not good:
+        raise typer.Exit(1)
+
+
+def _check_one(name: str, overrides: list[str]) -> bool:
+    """Print a line for each check of one model, then the count; return whether none failed."""
     from lrbench.contract import run_contract
 
-    torch.set_num_threads(1)  # the checks are tiny: more threads only wait for each other
     findings = run_contract(name, overrides, _print_line)
     _print_traces(findings)
-    counts = dict.fromkeys(("ok", "FAILED", "not applicable"), 0)
+    print(_counted(name, findings))
+    return all(finding.verdict != "FAILED" for finding in findings)
+
+
+def _check_all(names: Iterable[str]) -> bool:
+    """Print a matrix, models down and checks across; what failed is told on stderr at once."""
+    from lrbench.contract import run_contract
+
+    def tell(finding: Finding) -> None:
+        if finding.verdict == "FAILED":
+            print(finding, file=sys.stderr, flush=True)
+
+    found = {}
+    for name in names:
+        findings = run_contract(name, (), tell)
+        print(_counted(name, findings), file=sys.stderr, flush=True)
+        _print_traces(findings)
+        found[name] = {finding.name: finding.verdict for finding in findings}
+    for line in matrix(found):
+        print(line)
+    return all(verdict != "FAILED" for row in found.values() for verdict in row.values())
+
+
+def matrix(found: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Return {model: {check: verdict}} as a markdown table with a line for each model."""
+    checks = list(dict.fromkeys(name for row in found.values() for name in row))
+    rows = [["model", *checks], ["---"] * (len(checks) + 1)]
+    for model, verdicts in found.items():
+        rows.append([model, *(MARKS[verdicts.get(name, "not applicable")] for name in checks)])
+    return ["| " + " | ".join(row) + " |" for row in rows]
+
+
+def _counted(name: str, findings: Iterable[Finding]) -> str:
+    counts = dict.fromkeys(MARKS, 0)
     for finding in findings:
         counts[finding.verdict] += 1
-    print(f"{name}: " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items()))
-    if counts["FAILED"]:
-        raise typer.Exit(1)
+    return f"{name}: " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
 
 
 def _read(words: list[str]) -> tuple[str, list[str]]:

@@ -15,11 +15,12 @@ from omegaconf import OmegaConf
 from lrbench.checks import shown
 from lrbench.cli.translate import kind_of, translated, unknown_setting
 from lrbench.cli.words import checked, split, superseded
-from lrbench.config import Config, register_schema
+from lrbench.config import Config, in_backbone, register_schema
 from lrbench.console import messages
 from lrbench.errors import UserError
 from lrbench.locations import conf_dir
 from lrbench.plugins import load_plugins
+from lrbench.registry import MIXERS
 
 # Whatever a user's --config-dir says: Hydra makes no folder and no file, and goes nowhere.
 QUIET = (
@@ -29,6 +30,9 @@ QUIET = (
     "hydra/job_logging=none",
     "hydra/hydra_logging=none",
 )
+
+BACKBONE = "model.backbone.name"
+DEFAULT_MODEL = "blockdiag"  # conf/config.yaml says so too
 
 
 def run_hydra(words: Sequence[str], job: Callable[[Config], None]) -> None:
@@ -81,10 +85,11 @@ def completed(overrides: Sequence[str], folders: Sequence[Path]) -> list[str]:
     """Return the overrides and what they imply; `folders` hold the files of groups.
 
     Presets come after the groups, so that they win over what a group's file says by default. A
-    group that was typed has to win over them, so what its file says is typed once more.
+    group that was typed has to win over them, so what its file says is typed once more. A backbone
+    that was typed decides which settings the model has.
     """
     typed = dict(word.lstrip("+").partition("=")[::2] for word in overrides)
-    implied = []
+    implied = _model_in_its_backbone(typed)
     for group in ("protocol", "optim"):
         inside = [folder / group / f"{typed.get(group)}.yaml" for folder in folders]
         file = next((file for file in inside if file.is_file()), None)
@@ -92,6 +97,13 @@ def completed(overrides: Sequence[str], folders: Sequence[Path]) -> list[str]:
             if f"{group}.{key}" not in typed:
                 implied.append(f"{group}.{key}={value}")
     return [*overrides, *implied]
+
+
+def _model_in_its_backbone(typed: Mapping[str, str]) -> list[str]:
+    backbone, model = typed.get(BACKBONE), typed.get("model", DEFAULT_MODEL)
+    if backbone is None or model not in MIXERS:  # Hydra will say what there is
+        return []
+    return [f"model={in_backbone(model, backbone)}"]
 
 
 def _values(file: Path) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ the scan looks them up.
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -15,6 +16,14 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from lrbench.scan import ALGORITHMS, Indexed, Transition, scan
+
+
+@dataclass(frozen=True)
+class ParameterRule:
+    """How a parameter is trained: `lr` multiplies the rate, `decay` allows weight decay."""
+
+    lr: float = 1.0
+    decay: bool = True
 
 
 class Mixer(nn.Module):
@@ -43,6 +52,22 @@ class Mixer(nn.Module):
         self.width = width
 
     @property
+    def out_width(self) -> int:
+        """Features of each output position; D unless a mixer says otherwise."""
+        return self.width
+
+    def place(self, layer: int, layers: int) -> None:
+        """Initialise anew what depends on being layer 0, 1, .. of `layers`; nothing by default."""
+
+    def parameter_rules(self) -> dict[str, ParameterRule]:
+        """Return the rules of parameters (by name) that are not trained like all others."""
+        return {}
+
+    def channel_mixer(self) -> Mixer | None:
+        """Return the sublayer that belongs between two of these in a `gpt` stack; None: an MLP."""
+        return None
+
+    @property
     @abstractmethod
     def state_size(self) -> int:
         """How many real numbers the state of one string holds."""
@@ -54,6 +79,14 @@ class Mixer(nn.Module):
     @abstractmethod
     def forward(self, u: Tensor, state: Any = None, mode: str | None = None) -> tuple[Tensor, Any]:
         """Map u (B, T, D) to y (B, T, D) and the state after the last position."""
+
+    def last(self, u: Tensor, state: Any = None, mode: str | None = None) -> tuple[Tensor, Any]:
+        """Return y (B, D) at the last position of u (B, T, D) and the state after it.
+
+        A mixer that need not compute the positions before it has a way of its own.
+        """
+        y, state = self(u, state, mode)
+        return y[:, -1], state
 
     def step(self, u: Tensor, state: Any) -> tuple[Tensor, Any]:
         """Map one position u (B, D) and the state before it to y (B, D) and the state after."""

@@ -10,13 +10,16 @@ from torch import nn
 from lrbench.registry import BACKBONES, MIXERS
 
 
-def build_model(config: Any, symbols: int, classes: int, seed: int) -> nn.Module:
+def build_model(config: Any, symbols: int, classes: int, seed: int, features: int = 0) -> nn.Module:
     """Return the model `config.model` describes, in float32 on CPU.
 
-    Weights depend on `seed` alone, whatever the device: they are drawn on CPU and moved later.
+    It reads one of `symbols` tokens, or a signal of `features` numbers, a position. Weights depend
+    on `seed` alone, whatever the device: they are drawn on CPU and moved later. Raises ValueError
+    for settings that do not go together.
     """
     model = config.model
     mixer, backbone = MIXERS.get(model.name), BACKBONES.get(model.backbone.name)
+    signal = {"features": features} if features else {}  # a plugin's stack may know symbols only
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         built: nn.Module = backbone.cls(
@@ -25,7 +28,8 @@ def build_model(config: Any, symbols: int, classes: int, seed: int) -> nn.Module
             classes=classes,
             width=model.width,
             layers=model.layers,
-            make_mixer=lambda: mixer.cls(model.mixer, model.width),
+            make_mixer=lambda width=model.width: mixer.cls(model.mixer, width),
+            **signal,
         )
     return built
 

@@ -17,9 +17,7 @@ normalised embeddings and the symbols, and computes its coefficients S times, no
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +25,7 @@ from torch import Tensor, nn
 from lrbench.checks import at_least
 from lrbench.mixers.base import Mixer
 from lrbench.mixers.perceptron import perceptron
+from lrbench.models.base import Backbone, Carry, MakeMixer, input_layer, make_mixers
 from lrbench.registry import register_backbone
 
 
@@ -42,10 +41,8 @@ class LrnnReleaseConfig:
 
 
 @register_backbone("lrnn_release", LrnnReleaseConfig, "released code of Fan et al. 2024")
-class LrnnRelease(nn.Module):
-    """Embedding, pre-normalised residual mixers, two-layer head: tokens (B, T) -> logits."""
-
-    version: ClassVar[int] = 1
+class LrnnRelease(Backbone):
+    """Input layer, pre-normalised residual mixers, two-layer head."""
 
     def __init__(
         self,
@@ -54,60 +51,36 @@ class LrnnRelease(nn.Module):
         classes: int,
         width: int,
         layers: int,
-        make_mixer: Callable[[], Mixer],
+        make_mixer: MakeMixer,
+        features: int = 0,
     ) -> None:
         super().__init__()
         self.config = config
-        self.embedding = nn.Embedding(symbols, width)
+        self.embedding = input_layer(symbols, features, width)
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(layers))
-        self.mixers = nn.ModuleList(make_mixer() for _ in range(layers))
+        self.mixers = make_mixers(make_mixer, layers)
         self.head = nn.Sequential(
             nn.LayerNorm(width), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, classes)
         )
 
-    @property
-    def state_size(self) -> int:
-        """Real numbers kept per string between positions."""
-        return sum(mixer.state_size for mixer in self.mixers)  # type: ignore[misc]
-
-    @property
-    def mode(self) -> str:
-        """How the recurrences are evaluated where nobody asks for another way."""
-        return str(self.mixers[0].default_mode)
-
-    def forward(
-        self,
-        tokens: Tensor,
-        state: list[Any] | None = None,
-        read: str = "all",
-        mode: str | None = None,
-        generator: torch.Generator | None = None,
-    ) -> tuple[Tensor | None, list[Any]]:
-        """Map tokens (B, T) to (logits, state).
-
-        Args:
-            tokens: int64 symbols.
-            state: what an earlier call returned for the strings so far; None at their start.
-            read: "all" gives logits (B, T, C), "last" (B, C) at the last position, "none" None.
-            mode: how mixers evaluate their recurrence; None leaves it to each of them.
-            generator: where training takes its noise from; without it there is none.
-        """
-        before = state or [None] * len(self.mixers)
-        after, activation = [], None
+    def activations(
+        self, tokens: Tensor, carry: Carry, last: bool, generator: torch.Generator | None
+    ) -> Tensor:
+        activation = None
         for layer, (norm, mixer) in enumerate(zip(self.norms, self.mixers, strict=True)):
-            mixed, new = self._mix(layer, norm, mixer, tokens, activation, before[layer], mode)
-            after.append(new)
+            mixed = self._mix(layer, norm, mixer, tokens, activation, carry)
             if layer + 1 < len(self.mixers):
                 residual = self.embedding(tokens) if activation is None else activation
                 mixed = residual + mixed
             activation = mixed
         assert activation is not None
-        if read == "none":
-            return None, after
-        final = self.head[0](activation[:, -1] if read == "last" else activation)
+        return activation[:, -1] if last else activation
+
+    def logits(self, activation: Tensor, generator: torch.Generator | None) -> Tensor:
+        final = self.head[0](activation)
         if generator is not None and self.config.noise > 0:
             add_noise(final, self.config.noise, generator)
-        return perceptron(self.head, final, start=1), after
+        return perceptron(self.head, final, start=1)
 
     def _mix(
         self,
@@ -116,17 +89,13 @@ class LrnnRelease(nn.Module):
         mixer: nn.Module,
         tokens: Tensor,
         activation: Tensor | None,
-        state: Any,
-        mode: str | None,
-    ) -> tuple[Tensor, Any]:
+        carry: Carry,
+    ) -> Tensor:
         assert isinstance(mixer, Mixer)
-        if layer == 0 and mixer.takes_symbols:
-            result = mixer(norm(self.embedding.weight), state, mode, index=tokens)
-        else:
-            inputs = self.embedding(tokens) if activation is None else activation
-            result = mixer(norm(inputs), state, mode)
-        mixed, new = result
-        return mixed, new
+        by_symbol = mixer.takes_symbols and isinstance(self.embedding, nn.Embedding)
+        if layer == 0 and by_symbol:
+            return carry(mixer, norm(self.embedding.weight), tokens)
+        return carry(mixer, norm(self.embedding(tokens) if activation is None else activation))
 
 
 @torch.no_grad()

@@ -3,27 +3,52 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import nn
+
+from lrbench.mixers.base import Mixer, ParameterRule
 
 if TYPE_CHECKING:
     from lrbench.config import OptimConfig
 
 
-def make_optimiser(config: OptimConfig, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
-    """Return Adam (L2 weight decay) or AdamW (decoupled), fused into one pass over the weights."""
+def make_optimiser(config: OptimConfig, model: nn.Module) -> torch.optim.Optimizer:
+    """Return Adam (L2 weight decay) or AdamW (decoupled), fused into one pass over the weights.
+
+    Parameters go in groups by the rules of the mixers they belong to.
+    """
     kind = torch.optim.AdamW if config.name == "adamw" else torch.optim.Adam
     first, second = config.betas
-    return kind(
-        parameters,
-        lr=config.lr,
-        betas=(first, second),
-        weight_decay=config.weight_decay,
-        fused=True,
-    )
+    groups = [
+        {
+            "params": parameters,
+            "lr": config.lr * rule.lr,
+            "multiplier": rule.lr,
+            "weight_decay": config.weight_decay if rule.decay else 0.0,
+        }
+        for rule, parameters in by_rule(model).items()
+    ]
+    return kind(groups, lr=config.lr, betas=(first, second), fused=True)
+
+
+def by_rule(model: nn.Module) -> dict[ParameterRule, list[nn.Parameter]]:
+    """Return the trainable parameters by their rule, in the model's order within each."""
+    rules = {
+        f"{path}.{name}" if path else name: rule
+        for path, module in model.named_modules()
+        if isinstance(module, Mixer)
+        for name, rule in module.parameter_rules().items()
+    }
+    groups: dict[ParameterRule, list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        rule = rules.pop(name, ParameterRule())
+        if parameter.requires_grad:
+            groups.setdefault(rule, []).append(parameter)
+    if rules:
+        raise ValueError(f"parameter_rules names what is no parameter: {', '.join(rules)}")
+    return groups
 
 
 def learning_rate(config: OptimConfig, step: int, steps: int) -> float:
@@ -42,6 +67,6 @@ def learning_rate(config: OptimConfig, step: int, steps: int) -> float:
 
 
 def set_learning_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """Use `rate` for every parameter group from the next update on."""
+    """Use `rate`, times the multiplier of each parameter group, from the next update on."""
     for group in optimiser.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group.get("multiplier", 1.0)  # older checkpoints have none

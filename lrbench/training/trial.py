@@ -31,8 +31,7 @@ class Trial:
         symbols = len(self.task.vocabulary)
         model = build_model(config, symbols, self.task.num_classes, seed)
         self.model: nn.Module = model.to(self.device)
-        trainable = [p for p in self.model.parameters() if p.requires_grad]
-        self.optimiser = make_optimiser(config.optim, trainable)
+        self.optimiser = make_optimiser(config.optim, self.model)
         self.ahead: dict[int, Batch] = {}  # batches drawn for coming updates
         self.generator = torch.Generator(self.device).manual_seed(seed)  # of training noise
         self.step = 0

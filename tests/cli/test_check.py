@@ -50,6 +50,7 @@ def test_a_line_for_each_check(check) -> None:
         (("model=blockdiag", "task=sum"), 2, "check cannot use 'task=sum'"),
         (("model=blockdiag", "model.layers=2"), 2, "check cannot use 'model.layers=2'"),
         (("blockdiag",), 2, "check cannot use 'blockdiag'"),
+        (("--all", "model=blockdiag"), 2, "check --all takes no 'model=blockdiag'"),
         (("model=blokdiag",), 1, "Did you mean 'blockdiag'?"),
         (("model=blockdiag", "model.mixer.pp=2"), 1, "Did you mean 'model.mixer.p'?"),
         (("model=blockdiag", "model.mixer.p=x"), 1, "model.mixer.p must be a number, not 'x'"),
@@ -87,6 +88,20 @@ def test_failures_and_the_authors_traceback(check, monkeypatch: pytest.MonkeyPat
     assert out[-1].startswith("raising: ") and ", 0 FAILED" not in out[-1]
     assert "    raise RuntimeError(self.config.message)" in err
     assert sum("Traceback" in line for line in err) == 1, "the same place is shown once"
+
+
+def test_all_models_in_a_matrix(check, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = Entry("raising", Raising, RaisingConfig, "a test")
+    monkeypatch.setitem(MIXERS._entries, "raising", entry)
+    monkeypatch.setattr(type(MIXERS), "names", lambda self: ["blockdiag", "raising"])
+    code, out, err = check("--all")
+    assert code == 1
+    assert out[0] == "| " + " | ".join(("model", "build", *CHECKS)) + " |"
+    good, bad = (line.strip("| ").split(" | ") for line in out[2:])
+    assert good[:3] == ["blockdiag", "ok", "ok"] and set(good[1:]) <= {"ok", "-"}
+    assert bad[:3] == ["raising", "ok", "FAILED"]
+    assert any(line.startswith("blockdiag: ") and "0 FAILED" in line for line in err)
+    assert any("raised RuntimeError" in line for line in err)
 
 
 def test_the_module_does_not_import_torch() -> None:

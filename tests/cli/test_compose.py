@@ -70,7 +70,8 @@ def test_every_model_and_task_go_together(task: str, model: str) -> None:
     config = composed([f"task={task}", f"model={model}"])
     validated(config)
     assert (config.task.name, config.model.name) == (task, model)
-    assert config.model.layers == (3 if task == "mod_arith" else 1)
+    three = task == "mod_arith" and model.startswith("blockdiag")
+    assert config.model.layers == (3 if three else 1)
 
 
 def test_a_model_without_a_preset_gets_plain_defaults() -> None:
@@ -288,3 +289,34 @@ def test_everything_spelt_out_has_the_same_fingerprint() -> None:
 )
 def test_another_configuration_has_another_fingerprint(word: str) -> None:
     assert fingerprint(word) != fingerprint()
+
+
+def test_a_typed_backbone_decides_the_settings() -> None:
+    from lrbench.models.s4 import S4StackConfig
+
+    config: Any = composed(["model.backbone.name=s4", "model.backbone.dropout=0.1"])
+    assert config.model.name == "blockdiag"
+    assert config.model.backbone == S4StackConfig(dropout=0.1)
+
+
+def test_a_preset_belongs_to_a_model_in_its_own_backbone() -> None:
+    assert composed(["model.backbone.name=bare"]).optim.label_smoothing == 0.0
+    own = composed(["model.backbone.name=lrnn_release"])
+    assert own.optim.label_smoothing == composed([]).optim.label_smoothing > 0
+
+
+def test_a_backbones_presets_of_its_task_still_count() -> None:
+    config = composed(["task=mod_arith", "model.backbone.name=bare"])
+    assert config.protocol.train_length == 39
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["model.backbone.name=s5"], "backbone 's5' unknown"),
+        (["model.backbone.name=s4", "model.backbone.noise=1"], "model.backbone.noise"),
+    ],
+)
+def test_a_backbones_mistakes_are_told(words: list[str], told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        composed(words)

@@ -42,7 +42,7 @@ def test_an_update_is_the_plain_one(tiny: Make) -> None:
     config = tiny("optim.name=adamw", "optim.lr=0.01", "optim.clip=0.1", "optim.weight_decay=0.1")
     trial = Trial(config, 0)
     model = copy.deepcopy(trial.model)
-    optimiser = make_optimiser(config.optim, model.parameters())
+    optimiser = make_optimiser(config.optim, model)
     batch = trial.batch(1)
     loss = cross_entropy(model(batch.tokens)[0].flatten(0, 1), batch.targets.flatten())
     loss.backward()

@@ -1,0 +1,137 @@
+"""Backbones: what stands around mixers, from symbols or a signal to logits.
+
+A backbone is a stack of mixers with an input layer, normalisation and a head. It reads strings
+whole or piece by piece, carrying the state of each of its mixers.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from lrbench.mixers.base import Mixer
+
+MakeMixer = Callable[..., Mixer]
+
+
+class Carry:
+    """Calls mixers in turn, each with its state of the piece before, and keeps the new states."""
+
+    def __init__(self, states: list[Any] | None, mode: str | None) -> None:
+        self._before = iter(states) if states is not None else None
+        self.after: list[Any] = []
+        self.mode = mode
+
+    def __call__(self, mixer: nn.Module, u: Tensor, index: Tensor | None = None) -> Tensor:
+        """Return what `mixer` makes of u (B, T, D), or of a table (S, D) looked up by `index`."""
+        words = {} if index is None else {"index": index}
+        y, new = mixer(u, self._state(), self.mode, **words)
+        self.after.append(new)
+        output: Tensor = y
+        return output
+
+    def last(self, mixer: Mixer, u: Tensor) -> Tensor:
+        """Return what `mixer` makes of u (B, T, D) at its last position: (B, D)."""
+        y, new = mixer.last(u, self._state(), self.mode)
+        self.after.append(new)
+        return y
+
+    def _state(self) -> Any:
+        return None if self._before is None else next(self._before)
+
+
+class Backbone(nn.Module):
+    """Maps tokens (B, T), or a signal (B, T, F), to logits (B, T, C).
+
+    `symbols` is how many tokens there are, `features` the F of a signal; one of them is 0. A
+    subclass sets `mixers` (and whatever else) and writes `activations` and `head`.
+    """
+
+    version: ClassVar[int] = 1
+    mixers: nn.ModuleList
+
+    @property
+    def stateful(self) -> list[Mixer]:
+        """Every layer that carries a state, in the order in which `activations` calls them."""
+        return list(self.mixers)  # type: ignore[arg-type]
+
+    @property
+    def state_size(self) -> int:
+        """Real numbers kept per string between positions."""
+        return sum(mixer.state_size for mixer in self.stateful)
+
+    @property
+    def mode(self) -> str:
+        """How the recurrences are evaluated where nobody asks for another way."""
+        return str(self.mixers[0].default_mode)
+
+    def forward(
+        self,
+        tokens: Tensor,
+        state: list[Any] | None = None,
+        read: str = "all",
+        mode: str | None = None,
+        generator: torch.Generator | None = None,
+    ) -> tuple[Tensor | None, list[Any]]:
+        """Map tokens (B, T) or a signal (B, T, F) to (logits, state).
+
+        Args:
+            tokens: int64 symbols, or floats.
+            state: what an earlier call returned for the strings so far; None at their start.
+            read: "all" gives logits (B, T, C), "last" (B, C) at the last position, "none" None.
+            mode: how mixers evaluate their recurrence; None leaves it to each of them.
+            generator: where training takes noise and dropout from; without it there is none.
+        """
+        if tokens.is_floating_point():
+            tokens = tokens.to(next(self.parameters()).dtype)
+        carry = Carry(state, mode)
+        activation = self.activations(tokens, carry, read == "last", generator)
+        if read == "none":
+            return None, carry.after
+        return self.logits(activation, generator), carry.after
+
+    @abstractmethod
+    def activations(
+        self, tokens: Tensor, carry: Carry, last: bool, generator: torch.Generator | None
+    ) -> Tensor:
+        """Return what the head reads: (B, T, D), or (B, D) at the last position if `last`."""
+
+    @abstractmethod
+    def logits(self, activation: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Return the head's logits (..., C) of an activation (..., D)."""
+
+
+def make_mixers(make: MakeMixer, layers: int) -> nn.ModuleList:
+    """Return `layers` mixers of the model's width, each told its place in the stack.
+
+    Raises ValueError for mixers whose outputs are not as wide as their inputs.
+    """
+    mixers = [make() for _ in range(layers)]
+    for layer, mixer in enumerate(mixers):
+        mixer.place(layer, layers)
+        if mixer.out_width != mixer.width:
+            raise ValueError(
+                f"model.mixer makes {mixer.out_width} features of model.width {mixer.width}, which"
+                " this backbone cannot add up; choose model.backbone.name=bare"
+            )
+    return nn.ModuleList(mixers)
+
+
+def input_layer(symbols: int, features: int, width: int) -> nn.Module:
+    """Return the map of a symbol to a learnt vector, or of a signal's F features to D."""
+    return nn.Linear(features, width) if features else nn.Embedding(symbols, width)
+
+
+def dropout(x: Tensor, share: float, generator: torch.Generator | None) -> Tensor:
+    """Set a share of x to zero and scale up the rest; x itself outside training.
+
+    The generator is the trial's own, so that a resumed run drops what it would have dropped.
+    """
+    if generator is None or share == 0:
+        return x
+    kept = torch.empty_like(x).bernoulli_(1 - share, generator=generator)
+    return x * kept.div_(1 - share)

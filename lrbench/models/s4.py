@@ -1,0 +1,129 @@
+"""The residual stack of the S4 family (Gu, Goel & Re 2022, arXiv:2111.00396; released code).
+
+    a_0 = embedding(s)
+    z   = dropout(GELU(mixer_l(norm(a_{l-1}))))           norm before the mixer by default
+    a_l = a_{l-1} + dropout(GLU(W_l z))                   W_l (2D, D); GLU(x, y) = x sigmoid(y)
+    logits = W norm(a_L)                                  W (C, D)
+
+With `prenorm` false the norm follows the sum instead, and there is none before the head. S4, S4D,
+Liquid-S4, LRU and S5 are all published in this block; what differs between them is the mixer (and
+the form of the gate, `glu` here for all). Dropout is off by default: the tasks here have no noise
+and as many strings as are asked for.
+
+The first norm sees a symbol's embedding alone, so a first mixer that takes a table of symbols is
+given one (not with batch normalisation, whose statistics are those of the strings).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import batch_norm, gelu, glu
+
+from lrbench.checks import one_of
+from lrbench.models.base import Backbone, Carry, MakeMixer, dropout, input_layer, make_mixers
+from lrbench.registry import register_backbone
+
+NORMS = ("layer", "batch", "none")
+
+
+@dataclass
+class S4StackConfig:
+    """Settings of the backbone `s4`."""
+
+    name: str = "s4"
+    norm: str = "layer"
+    prenorm: bool = True
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        one_of("model.backbone.norm", self.norm, NORMS)
+        if isinstance(self.dropout, float) and not 0 <= self.dropout < 1:
+            raise ValueError(f"model.backbone.dropout must be in [0, 1), not {self.dropout}")
+
+
+@register_backbone("s4", S4StackConfig, "residual blocks with a gate, as S4's (Gu et al. 2022)")
+class S4Stack(Backbone):
+    """Norm, mixer, GELU, gated linear map, residual; linear head."""
+
+    def __init__(
+        self,
+        config: S4StackConfig,
+        symbols: int,
+        classes: int,
+        width: int,
+        layers: int,
+        make_mixer: MakeMixer,
+        features: int = 0,
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = input_layer(symbols, features, width)
+        norms = layers + 1 if config.prenorm else layers
+        self.norms = nn.ModuleList(make_norm(config.norm, width) for _ in range(norms))
+        self.mixers = make_mixers(make_mixer, layers)
+        self.gates = nn.ModuleList(nn.Linear(width, 2 * width) for _ in range(layers))
+        self.head = nn.Linear(width, classes)
+
+    def activations(
+        self, tokens: Tensor, carry: Carry, last: bool, generator: torch.Generator | None
+    ) -> Tensor:
+        training, prenorm = generator is not None, self.config.prenorm
+        a = self.embedding(tokens)
+        for layer, (mixer, gate) in enumerate(zip(self.mixers, self.gates, strict=True)):
+            mixed = self._mix(layer, mixer, a, tokens, carry, training)
+            if last and layer + 1 == len(self.mixers):
+                a, mixed = a[:, -1], mixed[:, -1]
+            z = dropout(gelu(mixed), self.config.dropout, generator)
+            a = a + dropout(glu(gate(z), -1), self.config.dropout, generator)
+            if not prenorm:
+                a = normalise(self.norms[layer], a, training)
+        return normalise(self.norms[-1], a, training) if prenorm else a
+
+    def logits(self, activation: Tensor, generator: torch.Generator | None) -> Tensor:
+        logits: Tensor = self.head(activation)
+        return logits
+
+    def _mix(
+        self,
+        layer: int,
+        mixer: nn.Module,
+        a: Tensor,
+        tokens: Tensor,
+        carry: Carry,
+        training: bool,
+    ) -> Tensor:
+        by_symbol = (
+            layer == 0
+            and mixer.takes_symbols
+            and isinstance(self.embedding, nn.Embedding)
+            and self.config.norm != "batch"
+        )
+        norm = self.norms[layer] if self.config.prenorm else nn.Identity()
+        if by_symbol:
+            return carry(mixer, norm(self.embedding.weight), tokens)
+        return carry(mixer, normalise(norm, a, training))
+
+
+def make_norm(kind: str, width: int) -> nn.Module:
+    """Return a normalisation over D: of each position (layer), or over all positions (batch)."""
+    if kind == "none":
+        return nn.Identity()
+    return nn.BatchNorm1d(width) if kind == "batch" else nn.LayerNorm(width)
+
+
+def normalise(norm: nn.Module, a: Tensor, training: bool) -> Tensor:
+    """Normalise a (..., D); batch statistics only in training, running ones in examinations.
+
+    Whether a model trains is said by the caller and not by `model.training`, which nobody sets.
+    """
+    if not isinstance(norm, nn.BatchNorm1d):
+        result: Tensor = norm(a)
+        return result
+    flat = a.flatten(0, -2)
+    statistics = norm.running_mean, norm.running_var
+    momentum = 0.1 if norm.momentum is None else norm.momentum
+    normal = batch_norm(flat, *statistics, norm.weight, norm.bias, training, momentum, norm.eps)
+    return normal.view_as(a)
