@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from lrbench.cli import (
+    bench,
     bundle,
     check,
     doctor,
@@ -35,6 +36,7 @@ verify.add_to(app)
 show.add_to(app)
 listing.add_to(app)
 check.add_to(app)
+bench.add_to(app)
 doctor.add_to(app)
 
 

@@ -142,17 +142,23 @@ def strings(task: Task, length: int, request: Request) -> Batch:
     """Draw the strings; UserError for a length the task does not have."""
     from lrbench.tasks.stream import Stream
 
-    stream = Stream.named(request.seed, "show", length)
-    return task.sample(stream, 0, request.count, length, "cpu")
+    named = (request.seed, "show", length)
+    stream = task.stream(*named) if task.features else Stream.named(*named)
+    count = min(request.count, task.available(stream) or request.count)
+    return task.sample(stream, 0, count, length, "cpu")
 
 
 def written(task: Task, batch: Batch) -> Iterator[tuple[list[str], list[str]]]:
     """Yield each string's symbols and the oracle's answers, '' where nothing is asked.
 
-    Raises UserError where the oracle and the answers that models are trained on disagree.
+    Of a signal, its numbers and the answers that come with it. Raises UserError where the oracle and
+    the answers that models are trained on disagree.
     """
     from lrbench.tasks.base import IGNORE
 
+    if task.features:
+        yield from _numbers(task, batch)
+        return
     for tokens, targets in zip(batch.tokens.tolist(), batch.targets.tolist(), strict=True):
         answers = list(task.oracle(tokens))
         if answers != targets:
@@ -163,6 +169,17 @@ def written(task: Task, batch: Batch) -> Iterator[tuple[list[str], list[str]]]:
             )
         symbols = [task.vocabulary[token] for token in tokens]
         yield symbols, ["" if one == IGNORE else task.class_names[one] for one in answers]
+
+
+def _numbers(task: Task, batch: Batch) -> Iterator[tuple[list[str], list[str]]]:
+    from lrbench.tasks.base import IGNORE
+
+    for inputs, targets in zip(batch.tokens.tolist(), batch.targets.tolist(), strict=True):
+        symbols = [",".join(f"{value:.3f}" for value in values) for values in inputs]
+        if task.metric.counts:
+            yield symbols, ["" if one == IGNORE else task.class_names[one] for one in targets]
+        else:
+            yield symbols, [f"{one:.3f}" for one in targets]
 
 
 def aligned(symbols: Sequence[str], answers: Sequence[str], width: int) -> Iterator[str]:

@@ -73,11 +73,11 @@ def _show(
     )
     far = differing(comparisons) if comparisons else []
     for one in comparisons:
-        low, high = one.interval
         verdict = "differs" if one in far else "within sampling error"
+        ends = f" [{one.interval[0]:.4f}, {one.interval[1]:.4f}]" if one.interval else ""
         typer.echo(
             f"  {shown(one.run)} at {one.length}: told {one.told:.4f} of {one.told_n:,},"
-            f" now {one.now:.4f} [{low:.4f}, {high:.4f}] of {one.now_n:,}: {verdict}"
+            f" now {one.now:.4f}{ends} of {one.now_n:,}: {verdict}"
             f" (p = {one.p:.2g})"
         )
     for finding in findings:

@@ -1,0 +1,1 @@
+"""Measurements of speed and memory: `lrbench bench`. Nothing of a run depends on this."""

@@ -1,0 +1,121 @@
+"""`lrbench bench train`: what one training update of each model costs, and where it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lrbench.bench.timing import Call, alternate
+from lrbench.config import Config, config_from
+from lrbench.plugins import load_plugins
+from lrbench.training.memory import keep_freed_memory
+from lrbench.training.trial import Trial
+
+Compose = Callable[[Sequence[str]], Config]
+STEPS_FOR_MEMORY = 3
+STATUS, CLEAR, RESET_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs"), "5"
+
+
+@dataclass(frozen=True)
+class UpdateCost:
+    """One model on one task: seconds an update, as a multiple of the first model's, and more.
+
+    outside: the share of an update that is not the model's forward and backward (data, loss
+    bookkeeping, optimiser). peak_bytes: resident memory that updates add to a process with the
+    model in it.
+    """
+
+    task: str
+    model: str
+    parameters: int
+    seconds: float
+    ratio: float
+    rounds: list[float]
+    strings_per_second: float
+    outside: float
+    peak_bytes: int
+
+
+def update_costs(
+    configs: Sequence[Config],
+    rounds: int,
+    seconds: float,
+    tell: Callable[[str], None] = lambda line: None,
+) -> list[UpdateCost]:
+    """Measure the updates of `configs` (cells of one task), in turn; the first is the unit.
+
+    Updates are whole ones: fresh strings, forward, backward, optimiser.
+    """
+    keep_freed_memory()  # as `lrbench train` does
+    trials = {config.model.name: Trial(config, config.seed) for config in configs}
+    calls: dict[str, Call] = {}
+    for name, trial in trials.items():
+        calls[name] = trial.update
+        calls[_arithmetic(name)] = arithmetic_of(trial)
+    measured = alternate(calls, rounds, seconds, tell)
+    first = next(iter(trials))
+    costs = []
+    for config in configs:
+        name = config.model.name
+        spent = measured.time(name)
+        costs.append(
+            UpdateCost(
+                task=config.task.name,
+                model=name,
+                parameters=trials[name].parameters,
+                seconds=spent,
+                ratio=measured.ratio(name, first),
+                rounds=measured.seconds[name],
+                strings_per_second=config.protocol.batch_size / spent,
+                outside=1 - measured.ratio(_arithmetic(name), name),
+                peak_bytes=peak_of(config),
+            )
+        )
+    return costs
+
+
+def arithmetic_of(trial: Trial) -> Call:
+    """Return what does the model's forward and backward alone, on strings drawn once."""
+    batch = trial.batch(1)
+
+    def call() -> None:
+        trial.model.zero_grad(set_to_none=True)
+        logits, _ = trial.model(batch.tokens, generator=trial.generator)
+        trial.loss(logits, batch.targets).backward()
+
+    return call
+
+
+def peak_of(config: Config) -> int:
+    """Return the bytes that some updates add to the resident memory of a process of their own."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(_added, asdict(config)).result()
+
+
+def _added(settings: dict[str, Any]) -> int:
+    load_plugins()
+    config = config_from(settings)  # its classes are made at run time and cannot be sent
+    torch.set_num_threads(config.threads)
+    trial = Trial(config, config.seed)
+    CLEAR.write_text(RESET_PEAK)  # importing torch needed more than many a model does
+    before = _status("VmRSS")
+    for _ in range(STEPS_FOR_MEMORY):
+        trial.update()
+    return max(0, _status("VmHWM") - before)
+
+
+def _status(key: str) -> int:
+    """Return a size from the kernel's account of this process, in bytes."""
+    lines = STATUS.read_text().splitlines()
+    found = next(line for line in lines if line.startswith(f"{key}:"))
+    return int(found.split()[1]) * 1024
+
+
+def _arithmetic(name: str) -> str:
+    return f"{name}, model alone"

@@ -1,0 +1,164 @@
+"""`lrbench bench`: speed and memory, measured here and now."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lrbench.errors import UserError
+
+if TYPE_CHECKING:
+    from lrbench.config import Config
+
+HELP = (
+    "Measure speed and memory on this machine.\n\n"
+    "What is compared takes turns, and medians of rounds are told: ratios mean more than times"
+    " where other programs run as well."
+)
+TRAIN_HELP = (
+    "What one training update of each model costs, as a multiple of the first model's.\n\n"
+    "For example: lrbench bench train --models blockdiag,s4d,lru --tasks sum. KEY=VALUE words apply"
+    " to every model."
+)
+MODES_HELP = (
+    "Each way to evaluate a mixer, forward and backward, against a loop over single steps.\n\n"
+    "For example: lrbench bench modes --models s4d,lru --lengths 40,500,5000"
+)
+
+Words = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", show_default=False)]
+Models = Annotated[str, typer.Option(help="Models, comma-separated; default: all.")]
+Rounds = Annotated[int, typer.Option(help="Rounds, each with a time for everything.")]
+Seconds = Annotated[float, typer.Option(help="How long each is timed in a round.")]
+Output = Annotated[Path | None, typer.Option(help="Write the raw numbers to this file, as JSON.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+    benches = typer.Typer(help=HELP, no_args_is_help=True)
+    benches.command(help=TRAIN_HELP)(train)
+    benches.command(help=MODES_HELP)(modes)
+    app.add_typer(benches, name="bench")
+
+
+def train(
+    words: Words = None,
+    models: Models = "",
+    tasks: Annotated[str, typer.Option(help="Tasks, comma-separated.")] = "sum",
+    rounds: Rounds = 3,
+    seconds: Seconds = 0.5,
+    output: Output = None,
+) -> None:
+    """Measure training updates."""
+    from lrbench.bench.timing import keep
+    from lrbench.bench.updates import UpdateCost, update_costs
+    from lrbench.cli.planning import composed
+    from lrbench.console import results
+    from lrbench.report.display import columns_table, count
+
+    names = _chosen(models)
+    costs: list[UpdateCost] = []
+    for task in _split(tasks):
+        configs = [composed([f"task={task}", f"model={name}", *(words or [])]) for name in names]
+        _use_threads(configs[0])
+        found = update_costs(configs, rounds, seconds, _tell)
+        costs += found
+        columns_table(
+            results(),
+            {
+                task: [cost.model for cost in found],
+                "parameters": [count(cost.parameters) for cost in found],
+                "updates/s": [f"{1 / cost.seconds:.1f}" for cost in found],
+                f"times {names[0]}": [f"{cost.ratio:.2f}" for cost in found],
+                "strings/s": [f"{cost.strings_per_second:,.0f}" for cost in found],
+                "outside model": [f"{cost.outside:.0%}" for cost in found],
+                "peak": [f"+{cost.peak_bytes / 2**20:.0f} MiB" for cost in found],
+            },
+        )
+    if output is not None:
+        options = {"rounds": rounds, "seconds": seconds, "words": words or []}
+        keep(output, "training updates", options, {"costs": [asdict(cost) for cost in costs]})
+
+
+def modes(
+    words: Words = None,
+    models: Models = "",
+    lengths: Annotated[str, typer.Option(help="Lengths, comma-separated.")] = "40,500",
+    batch: Annotated[int, typer.Option(help="Strings side by side at 40, fewer at longer.")] = 128,
+    rounds: Rounds = 3,
+    seconds: Seconds = 0.2,
+    output: Output = None,
+) -> None:
+    """Measure modes against the step loop."""
+    import torch
+
+    from lrbench.bench.modes import ModeCost, mode_costs
+    from lrbench.bench.timing import keep
+    from lrbench.cli.planning import composed
+    from lrbench.console import results
+    from lrbench.registry import MIXERS
+    from lrbench.report.display import columns_table
+
+    costs: list[ModeCost] = []
+    for name in _chosen(models):
+        config = composed([f"model={name}", *(words or [])])
+        _use_threads(config)
+        torch.manual_seed(config.seed)
+        settings = config.model.mixer  # type: ignore[attr-defined]
+        mixer = MIXERS.get(name).cls(settings, config.model.width)
+        for length in _lengths(lengths):
+            strings = max(1, batch * 40 // max(40, length))
+            costs += mode_costs(name, mixer, length, strings, rounds, seconds, _tell)
+        mine = [cost for cost in costs if cost.model == name]
+        columns_table(
+            results(),
+            {
+                name: [cost.mode for cost in mine],
+                "T": [f"{cost.length:,}" for cost in mine],
+                "B": [str(cost.batch) for cost in mine],
+                "ms": [f"{cost.seconds * 1e3:.2f}" for cost in mine],
+                "faster than the loop": [f"{cost.speed_up:.2f}" for cost in mine],
+            },
+        )
+    if output is not None:
+        options = {"rounds": rounds, "seconds": seconds, "words": words or []}
+        keep(output, "modes of mixers", options, {"costs": [asdict(cost) for cost in costs]})
+
+
+def _chosen(models: str) -> list[str]:
+    from lrbench.plugins import load_plugins
+    from lrbench.registry import MIXERS
+
+    load_plugins()
+    names = _split(models) or MIXERS.names()
+    for name in names:
+        MIXERS.get(name)
+    return names
+
+
+def _split(text: str) -> list[str]:
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if len(set(words)) < len(words):
+        raise UserError(f"'{text}' names something twice", exit_code=2)
+    return words
+
+
+def _lengths(text: str) -> list[int]:
+    words = _split(text)
+    if not words or not all(word.isdecimal() and int(word) > 0 for word in words):
+        raise UserError(f"--lengths must be numbers such as 40,500, not '{text}'", exit_code=2)
+    return [int(word) for word in words]
+
+
+def _use_threads(config: Config) -> None:
+    import torch
+
+    torch.set_num_threads(config.threads)
+
+
+def _tell(line: str) -> None:
+    from lrbench.console import messages
+
+    messages().print(line, markup=False, highlight=False)
