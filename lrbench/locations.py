@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.resources import files
 from pathlib import Path
 
@@ -13,3 +14,8 @@ def conf_dir() -> Path:
         if (folder / "config.yaml").is_file():
             return folder
     raise FileNotFoundError("lrbench is installed without its conf/ folder; install it again")
+
+
+def data_dir() -> Path:
+    """Return the folder of downloaded data: LRBENCH_DATA, else data/ of the current folder."""
+    return Path(os.environ.get("LRBENCH_DATA") or "data")

@@ -108,6 +108,7 @@ TASKS = Registry(
         "even_pair": "lrbench.tasks.even_pair",
         "mod_arith": "lrbench.tasks.mod_arith",
         "mackey_glass": "lrbench.tasks.mackey_glass",
+        "psmnist": "lrbench.tasks.psmnist",
     },
 )
 MIXERS = Registry(
@@ -115,10 +116,21 @@ MIXERS = Registry(
     {
         "blockdiag": "lrbench.mixers.blockdiag",
         "blockdiag_release": "lrbench.mixers.blockdiag_release",
+        "lru": "lrbench.mixers.lru",
+        "s5": "lrbench.mixers.s5",
+        "lrnn_diag": "lrbench.mixers.lrnn_diag",
+        "lrnn_vanilla": "lrbench.mixers.lrnn_vanilla",
         "rnn": "lrbench.mixers.cells",
         "gru": "lrbench.mixers.cells",
         "lstm": "lrbench.mixers.cells",
+        "liquid_s4": "lrbench.mixers.liquid_s4",
+        "s4": "lrbench.mixers.s4",
         "s4d": "lrbench.mixers.s4d",
+        "lmu": "lrbench.mixers.lmu",
+        "lmu_parallel": "lrbench.mixers.lmu_parallel",
+        "lmu_gated": "lrbench.mixers.lmu_gated",
+        "rwkv4": "lrbench.mixers.rwkv4",
+        "transformer": "lrbench.mixers.transformer",
     },
 )
 ENCODERS = Registry("encoder", {})

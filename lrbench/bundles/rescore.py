@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lrbench.config import Config, config_from
 from lrbench.errors import UserError
+from lrbench.metrics import ACCURACY, METRICS
 from lrbench.runs.capacity import check_fits
 from lrbench.runs.evaluation import score_run
 from lrbench.runs.validate import resolve_device
 
 LEVEL = 0.01  # the chance that any of a bundle's numbers is doubted though all are right
+ROUNDING = 0.01  # of an error measured twice on the same series, by other hardware
 LONGEST = 100_000  # a length that a stranger's file may make us read
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """An accuracy as told, and the same checkpoint's on fresh strings."""
+    """An accuracy as told, and the same checkpoint's on fresh strings; or an error, on the same.
+
+    An error has no `interval`: a fixed set of series is read again, so it must come out again.
+    """
 
     run: str
     length: int
@@ -26,11 +32,15 @@ class Comparison:
     told_n: int
     now: float
     now_n: int
-    interval: tuple[float, float]
+    interval: tuple[float, float] | None
+    metric: str = ACCURACY.name
 
     @property
     def p(self) -> float:
         """How likely so large a difference is for one true accuracy (Fisher's exact test)."""
+        if not METRICS[self.metric].counts:
+            same = self.now_n == self.told_n
+            return float(not same or math.isclose(self.now, self.told, rel_tol=ROUNDING))
         from scipy.stats import fisher_exact
 
         right = round(self.told * self.told_n), round(self.now * self.now_n)
@@ -64,7 +74,8 @@ def rescore(
             told_n=told[row["length"]]["n"],
             now=row["value"],
             now_n=row["n"],
-            interval=tuple(row["interval"]),
+            interval=row["interval"] and tuple(row["interval"]),
+            metric=row["metric"],
         )
         for row in rows
     ]
@@ -74,7 +85,8 @@ def _told(result: dict[str, Any], rule: str) -> dict[int, dict[str, Any]]:
     return {
         row["length"]: row
         for row in result["evaluations"]
-        if (row["which"], row["kind"], row["metric"]) == (rule, "test", "accuracy")
+        if (row["which"], row["kind"]) == (rule, "test")
+        and row["metric"] in METRICS
         and row["split"] in ("train_length", "test")
         and row["value"] is not None
         and row["length"] <= LONGEST

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from torch import Tensor
+
 from lrbench.config import Config, config_from
 from lrbench.tasks import make_task
-from lrbench.tasks.stream import Stream
 
 ROWS = 16
 
@@ -22,10 +23,16 @@ def string_hashes(result: dict[str, Any]) -> dict[str, str]:
     task = make_task(config.task)
     hashes = {}
     for purpose, key, length, step in wanted:
-        stream = Stream.named(seed, task.name, purpose, *key)
-        batch = task.sample(stream, step, ROWS, length, "cpu")
+        stream = task.stream(seed, purpose, *key)
+        rows = min(ROWS, task.available(stream) or ROWS)
+        batch = task.sample(stream, step, rows, length, "cpu")
         digest = hashlib.sha256()
         for part in (batch.tokens, batch.targets):
-            digest.update(part.to("cpu").numpy().astype("<i8").tobytes())
+            digest.update(part.to("cpu").numpy().astype(_kind(part)).tobytes())
         hashes[f"{purpose} {length}"] = digest.hexdigest()
     return hashes
+
+
+def _kind(part: Tensor) -> str:
+    """Return the type whose little-endian bytes are hashed."""
+    return "<f4" if part.is_floating_point() else "<i8"

@@ -8,6 +8,7 @@ from lrbench.cli import (
     bench,
     bundle,
     check,
+    data,
     doctor,
     evaluate,
     listing,
@@ -37,6 +38,7 @@ show.add_to(app)
 listing.add_to(app)
 check.add_to(app)
 bench.add_to(app)
+data.add_to(app)
 doctor.add_to(app)
 
 

@@ -151,8 +151,8 @@ def strings(task: Task, length: int, request: Request) -> Batch:
 def written(task: Task, batch: Batch) -> Iterator[tuple[list[str], list[str]]]:
     """Yield each string's symbols and the oracle's answers, '' where nothing is asked.
 
-    Of a signal, its numbers and the answers that come with it. Raises UserError where the oracle and
-    the answers that models are trained on disagree.
+    Of a signal, its numbers and the answers that come with it. Raises UserError where the oracle
+    and the answers that models are trained on disagree.
     """
     from lrbench.tasks.base import IGNORE
 

@@ -16,11 +16,12 @@ NAME = "shape, dtype"
 
 
 def keeps_shape_and_dtype(make: Factory, context: Context) -> Finding:
-    """Check that (B, T, D) goes to (B, T, D) and, in a step, (B, D) to (B, D)."""
+    """Check that (B, T, D) goes to (B, T, D), or `out_width` for D, and a step (B, D) likewise."""
     dtypes = make(dtype=torch.float32).dtypes
     for dtype in dtypes:
-        for given, y in _outputs(make(dtype=dtype), context, dtype):
-            if (y.shape, y.dtype) != (given.shape, dtype):
+        mixer = make(dtype=dtype)
+        for given, y in _outputs(mixer, context, dtype):
+            if (y.shape, y.dtype) != ((*given.shape[:-1], mixer.out_width), dtype):
                 return Finding(NAME, False, f"{_kind(given)} becomes {_kind(y)}")
     return Finding(NAME, True, f"(B, T, D) to (B, T, D) in {', '.join(map(shown, dtypes))}")
 

@@ -7,7 +7,7 @@ import math
 import torch
 
 from lrbench.contract.comparison import largest, tensors_of
-from lrbench.contract.finding import Finding
+from lrbench.contract.finding import Finding, not_applicable
 from lrbench.contract.passes import gradients, trainable
 from lrbench.contract.subject import Context, Factory, shown, whole
 
@@ -40,6 +40,8 @@ def state_growth(make: Factory, context: Context) -> Finding:
     """Report the largest number of the state along 1,000 random positions in the first dtype."""
     dtype = make(dtype=torch.float32).dtypes[0]
     mixer = make(dtype=dtype)
+    if mixer.state_size is None:
+        return not_applicable("growth", "its state keeps every position it has read")
     piece = whole(PIECE, mixer)
     state, sizes = mixer.initial_state(context.batch), {}
     for first in range(0, STEPS, piece):

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from lrbench.contract.comparison import tensors_of
-from lrbench.contract.finding import Finding
+from lrbench.contract.finding import Finding, not_applicable
 from lrbench.contract.subject import Context, Factory, finest, ways, whole
 
 LENGTHS = (1, 7, 40)
@@ -19,16 +19,19 @@ def state_size_is_constant(make: Factory, context: Context) -> Finding:
     """Count the real numbers per string at the start and after several lengths, in every mode."""
     dtype = finest(make)
     mixer = make(dtype=dtype)
+    declared = mixer.state_size
+    if declared is None:
+        return not_applicable(NAME, "declares None: it keeps every position it has read")
     states = {"at the start": mixer.initial_state(context.batch)}
     for length in sorted({whole(length, mixer) for length in LENGTHS}):
         for mode in ways(mixer):
             state = mixer(context.inputs(length, dtype), None, mode)[1]
             states[f"after {length} inputs ({mode or 'default mode'})"] = state
     for when, state in states.items():
-        complaint = _complaint(state, context.batch, mixer.state_size)
+        complaint = _complaint(state, context.batch, declared)
         if complaint:
             return Finding(NAME, False, f"{when} {complaint}")
-    return Finding(NAME, True, f"{mixer.state_size} real numbers per string at every length")
+    return Finding(NAME, True, f"{declared} real numbers per string at every length")
 
 
 def _complaint(state: Any, batch: int, declared: int) -> str:

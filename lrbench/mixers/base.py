@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding
 
 from lrbench.scan import ALGORITHMS, Indexed, Transition, scan
+from lrbench.scan.rows import rows
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class Mixer(nn.Module):
 
     @property
     @abstractmethod
-    def state_size(self) -> int:
-        """How many real numbers the state of one string holds."""
+    def state_size(self) -> int | None:
+        """How many real numbers the state of one string holds; None if it grows with the string."""
 
     @abstractmethod
     def initial_state(self, batch: int) -> Any:
@@ -126,5 +126,5 @@ class LinearMixer(Mixer):
         states = scan(transition, inputs, initial, mode or self.default_mode)
         wanted = None
         if self.readout_needs_input:
-            wanted = u if index is None else embedding(index, u)
+            wanted = u if index is None else rows(u, index)
         return self.readout(states, wanted), states[:, -1]

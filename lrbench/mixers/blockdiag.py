@@ -31,7 +31,7 @@ from lrbench.checks import at_least, one_of
 from lrbench.mixers.base import LinearMixer
 from lrbench.mixers.maps import MAPS, apply_map, blocks_of, generated_blocks, input_map
 from lrbench.registry import register_mixer
-from lrbench.scan import GeneratedBlocks
+from lrbench.scan import Transition
 from lrbench.scan.constraints import CONSTRAINTS
 
 
@@ -84,7 +84,7 @@ class BlockDiagonalMixer(LinearMixer):
     def initial_state(self, batch: int) -> Tensor:
         return self.start.expand(batch, *self.shape)
 
-    def coefficients(self, u: Tensor) -> tuple[GeneratedBlocks, Tensor]:
+    def coefficients(self, u: Tensor) -> tuple[Transition, Tensor]:
         how = self.config.constraint, self.config.p
         blocks = generated_blocks(self.transition, u, self.shape, *how)
         return blocks, apply_map(self.value, u).unflatten(2, self.shape)

@@ -27,7 +27,7 @@ from lrbench.checks import at_least
 from lrbench.mixers.base import LinearMixer
 from lrbench.mixers.maps import apply_map, blocks_of, generated_blocks, input_map
 from lrbench.registry import register_mixer
-from lrbench.scan import GeneratedBlocks
+from lrbench.scan import Transition
 
 CONSTRAINT = "max_column_centred"
 
@@ -67,7 +67,7 @@ class BlockDiagonalRelease(LinearMixer):
     def initial_state(self, batch: int) -> Tensor:
         return self.start.expand(batch, *self.shape)
 
-    def coefficients(self, u: Tensor) -> tuple[GeneratedBlocks, Tensor]:
+    def coefficients(self, u: Tensor) -> tuple[Transition, Tensor]:
         how = CONSTRAINT, self.config.p
         blocks = generated_blocks(self.transition, u, self.shape, *how)
         return blocks, apply_map(self.value, u).unflatten(2, self.shape)

@@ -6,8 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from lrbench.mixers.perceptron import perceptron
-from lrbench.scan import GeneratedBlocks
+from lrbench.scan import BlockDiagonal, GeneratedBlocks
 from lrbench.scan.closed_form import ClosedForm, one_by_one
+from lrbench.scan.constraints import constrain_few
+from lrbench.scan.indexed import LARGEST_TABLE
 
 MAPS = ("linear", "mlp")
 
@@ -81,9 +83,15 @@ HIDDEN_LAYER = ClosedForm(_hidden_forward, _hidden_backward, one_by_one)
 
 def generated_blocks(
     layers: nn.Sequential, u: Tensor, shape: tuple[int, int], constraint: str, p: float
-) -> GeneratedBlocks:
-    """Return the transitions layers(u_k) under a constraint, as h = shape[0] blocks b x b."""
+) -> GeneratedBlocks | BlockDiagonal:
+    """Return the transitions layers(u_k) under a constraint, as h = shape[0] blocks b x b.
+
+    Those of a table, u (1, S, D), are made at once.
+    """
     heads, size = shape
+    if len(u) == 1 and u.shape[1] <= LARGEST_TABLE:
+        few = constrain_few(layers(u[0]).view(-1, size, size), constraint, p)
+        return BlockDiagonal(few.view(1, -1, heads, size, size))
     last = layers[-1]
     assert isinstance(last, nn.Linear)
     weight = torch.cat([last.weight, last.bias[:, None]], 1).view(heads, size, size, -1)

@@ -13,7 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from lrbench.scan.closed_form import ClosedForm, one_by_one
+from lrbench.scan.compiled.compiler import DTYPES, array, usable
 from lrbench.scan.constraints import PIECE
+
+WIDE = 16  # the compiled loops take so many hidden units at a time
+MOST_COMPILED_OUTPUTS = 16  # with more, BLAS is better at the second product too
 
 
 def perceptron(layers: nn.Sequential, x: Tensor, start: int = 0) -> Tensor:
@@ -27,7 +31,8 @@ def perceptron(layers: nn.Sequential, x: Tensor, start: int = 0) -> Tensor:
     if x.device.type != "cpu":
         result: Tensor = last(torch.relu(first(x)))
         return result
-    return TWO_LAYERS(first.weight, first.bias, last.weight, last.bias, x)
+    loop = COMPILED_TWO_LAYERS if _compiles(first, last, x) else TWO_LAYERS
+    return loop(first.weight, first.bias, last.weight, last.bias, x)
 
 
 def _forward(w1: Tensor, c1: Tensor, w2: Tensor, c2: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -66,8 +71,60 @@ def _backward(
     return dw1, dc1, dw2, upstream.sum(0), dx.view(x.shape)
 
 
+def _compiles(first: nn.Linear, last: nn.Linear, x: Tensor) -> bool:
+    few = last.out_features <= MOST_COMPILED_OUTPUTS
+    return few and first.out_features % WIDE == 0 and usable(x)
+
+
+def _compiled_forward(
+    w1: Tensor, c1: Tensor, w2: Tensor, c2: Tensor, x: Tensor
+) -> tuple[Tensor, Tensor]:
+    from lrbench.scan.compiled.perceptron import forward_loop
+
+    rows = x.flatten(0, -2)
+    z, logits = rows.new_empty(len(rows), len(w1)), rows.new_empty(len(w2), len(rows))
+    loop = forward_loop(len(w1), len(w2), DTYPES[x.dtype])
+    arrays = [array(tensor) for tensor in (z, c1, w2, c2, logits)]
+    piece, done = _rows_at_a_time(z), 0
+    for xs, zs in zip(rows.split(piece), z.split(piece), strict=True):
+        torch.mm(xs, w1.T, out=zs)
+        loop(*arrays, done, done + len(xs))
+        done += len(xs)
+    return logits.T.unflatten(0, x.shape[:-1]), z
+
+
+def _compiled_backward(
+    w1: Tensor,
+    c1: Tensor,
+    w2: Tensor,
+    c2: Tensor,
+    x: Tensor,
+    result: Tensor,
+    z: Tensor,
+    gradient: Tensor,
+) -> tuple[Tensor, ...]:
+    from lrbench.scan.compiled.perceptron import backward_loop
+
+    rows, upstream = x.flatten(0, -2), gradient.flatten(0, -2).T.contiguous()
+    dx = torch.empty_like(rows, memory_format=torch.contiguous_format)
+    dw1, sums = torch.zeros_like(w1), (torch.zeros_like(w2), torch.zeros_like(c1), torch.zeros_like(c2))
+    piece, done = _rows_at_a_time(z), 0
+    dz = z[:piece].clone()
+    loop = backward_loop(len(w1), len(w2), DTYPES[x.dtype])
+    arrays = [array(tensor) for tensor in (z, w2, upstream, dz, *sums)]
+    for xs, out in zip(rows.split(piece), dx.split(piece), strict=True):
+        loop(*arrays, done, done + len(xs))
+        done += len(xs)
+        before = dz[: len(xs)]
+        dw1.addmm_(before.T, xs)
+        torch.mm(before, w1, out=out)
+    dw2, dc1, dc2 = sums
+    return dw1, dc1, dw2, dc2, dx.view(x.shape)
+
+
 def _rows_at_a_time(z: Tensor) -> int:
     return max(1, PIECE // max(1, z.shape[1]))
 
 
 TWO_LAYERS = ClosedForm(_forward, _backward, one_by_one)
+COMPILED_TWO_LAYERS = ClosedForm(_compiled_forward, _compiled_backward, one_by_one)

@@ -60,9 +60,10 @@ class Backbone(nn.Module):
         return list(self.mixers)  # type: ignore[arg-type]
 
     @property
-    def state_size(self) -> int:
-        """Real numbers kept per string between positions."""
-        return sum(mixer.state_size for mixer in self.stateful)
+    def state_size(self) -> int | None:
+        """Real numbers kept per string between positions; None if they grow with the string."""
+        sizes = [mixer.state_size for mixer in self.stateful]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
 
     @property
     def mode(self) -> str:

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from lrbench.checks import at_least
 from lrbench.mixers.base import Mixer
+from lrbench.mixers.normalisation import LayerNorm
 from lrbench.mixers.perceptron import perceptron
 from lrbench.models.base import Backbone, Carry, MakeMixer, input_layer, make_mixers
 from lrbench.registry import register_backbone
@@ -57,10 +58,10 @@ class LrnnRelease(Backbone):
         super().__init__()
         self.config = config
         self.embedding = input_layer(symbols, features, width)
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(layers))
+        self.norms = nn.ModuleList(LayerNorm(width) for _ in range(layers))
         self.mixers = make_mixers(make_mixer, layers)
         self.head = nn.Sequential(
-            nn.LayerNorm(width), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, classes)
+            LayerNorm(width), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, classes)
         )
 
     def activations(

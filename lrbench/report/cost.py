@@ -20,7 +20,8 @@ def solved_table(view: View) -> Table:
     for entry, head in view.with_runs():
         values = entry.values(rule, "test")
         lost = entry.lost(rule, "test")
-        counted = share(solve_rate(values, lost=lost)) if values or lost else Cell()
+        known = entry.metric.counts and (values or lost)
+        counted = share(solve_rate(values, lost=lost)) if known else Cell()
         rows.append(
             (
                 *head,

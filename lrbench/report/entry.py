@@ -7,13 +7,17 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from lrbench.metrics import ACCURACY, METRICS, Metric
 from lrbench.report.published import Published
 from lrbench.report.reference import Reference
 from lrbench.report.verdict import Evidence, Guesser
 
 
 class Score(NamedTuple):
-    """One accuracy of a run; plain, because a filter of a frame costs a thousand times as much."""
+    """One accuracy (or error) of a run.
+
+    Plain, because a filter of a frame costs a thousand times as much.
+    """
 
     folder: str
     rule: str
@@ -23,6 +27,7 @@ class Score(NamedTuple):
     value: float
     n: int
     chance: float  # nan where it was not measured
+    metric: str = ACCURACY.name
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,8 @@ class Entry:
     """One cell of a table: its runs (all of one fingerprint), their scores, the paper's number.
 
     `rivals` are the fingerprints that compete for it; where there are several it has no runs.
-    `length` is the test length that is shown.
+    `length` is the test length that is shown; `faithful` says that what the paper tells of its task
+    is true of the runs.
     """
 
     task: str
@@ -47,10 +53,18 @@ class Entry:
     length: int | None
     reference: Reference | None
     published: Published | None
+    faithful: bool = True
 
     @property
     def contested(self) -> bool:
         return len(self.rivals) > 1
+
+    @property
+    def metric(self) -> Metric:
+        """What the runs are scored by; without runs, what the paper's are."""
+        if self.scores:
+            return METRICS[self.scores[0].metric]
+        return self.reference.metric if self.reference else ACCURACY
 
     def by_run(self, rule: str, kind: str, split: str = "test") -> dict[str, float]:
         """Return the accuracy of each run (folder), at the shown length or the training length."""
@@ -93,7 +107,7 @@ class Entry:
         """Return who guesses under the same rule; None where the runs do not tell enough."""
         strings = self.strings(rule, kind)
         looks = self.looks() if (rule, kind) == ("best", "look") else 1
-        if chance is None or strings is None or looks is None:
+        if not self.metric.counts or chance is None or strings is None or looks is None:
             return None
         return Guesser(chance, strings, looks)
 
@@ -105,17 +119,24 @@ class Entry:
             guesser=self.guesser(rule, kind, chance),
             diverged=self.lost(rule, kind),
             failed=self.count("failed"),
+            metric=self.metric,
+            chance=chance,
         )
 
     def comparable(self, rule: str) -> bool:
         """Tell whether the paper's number was taken by this rule, under no stricter a protocol.
 
-        More looks, or looks at fewer strings, would flatter ours; fewer looks do not.
+        More looks, or looks at fewer strings, would flatter ours; fewer looks do not. A paper that
+        tells of no looks is compared by rules that choose nothing at the test length.
         """
         paper, looks, strings = self.published, self.looks(), self.strings(rule, "look")
         if self.reference is None or self.reference.rule != rule:
             return False
-        if self.reference.length != self.length or paper is None or not looks or not strings:
+        if self.reference.length != self.length or not self.faithful:
+            return False
+        if paper is None:
+            return rule != "best"
+        if not looks or not strings:
             return False
         trained = self.settings.get("protocol.train_length")
         return trained == paper.train_length and looks <= paper.looks and strings >= paper.strings

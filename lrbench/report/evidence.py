@@ -32,7 +32,8 @@ def _verdict(view: View, entry: Entry) -> tuple[Cell, ...]:
     evidence = entry.evidence(view.rule, "look", view.chance[entry.task])
     verdict = judge(evidence, entry.reference, entry.comparable(view.rule))
     values, digits = evidence.values, view.digits
-    ends = interval(mean_interval(values), digits) if len(values) >= FEWEST else MISSING
+    enough = len(values) >= FEWEST
+    ends = interval(mean_interval(values, evidence.metric), digits) if enough else MISSING
     return (
         Cell(f"{len(values)}"),
         estimate(mean(values), None, digits) if values else Cell(missing(entry)),
@@ -69,10 +70,11 @@ def fresh_table(view: View) -> Table:
                 view.level(entry.task),
             )
         )
+    unseen = "the test series" if view.tested_where_trained else "the test length"
     columns = (*LEFT, *(Column(title) for title in ("length", "strings", *rules, "chance")))
     notes = (
-        "accuracy at the test length on fresh strings of the checkpoint each rule keeps: "
+        f"{view.scored_by} at the test length on fresh strings of the checkpoint each rule keeps: "
         + ", ".join(f"{name} = {RULE_LEGEND[name]}" for name in rules),
-        "chance: the best measured baseline; id, band and last never looked at the test length",
+        f"chance: the best measured baseline; id, band and last never looked at {unseen}",
     )
     return Table("On fresh strings, by every rule", columns, tuple(rows), notes)

@@ -21,7 +21,7 @@ from lrbench.report.printed import PaperRows, paper_rows
 from lrbench.report.published import printed_modulus
 from lrbench.report.reference import is_row, printed
 from lrbench.report.selection import chances, select
-from lrbench.report.verdict import FEWEST, LEARNED, TOLERANCE
+from lrbench.report.verdict import FEWEST, LEARNED, RELATIVE_TOLERANCE, TOLERANCE
 from lrbench.tables import RULES, TableCell, TableSpec
 
 
@@ -131,11 +131,13 @@ def _main(
     ]
     columns = ("model", "number", *(_title(view, task) for task in view.tasks))
     notes = [
-        f"{view.rule} look: our accuracy by the rule {view.rule} ({RULE_LEGEND[view.rule]}), mean ±"
+        f"{view.rule} look: our {view.scored_by} by the rule {view.rule}"
+        f" ({RULE_LEGEND[view.rule]}), mean ±"
         " sample std (n) over n runs; fresh strings: the same checkpoints, on strings that nothing"
         " was chosen by",
         *paper.notes(),
         _verdict_legend(),
+        *_error_legend(view),
         *selection_notes(view, collection, spec.protocol),
     ]
     return Table(
@@ -150,7 +152,21 @@ def _title(view: View, task: str) -> str:
     entries = [entry for entry in view.entries if entry.task == task]
     titles = [str(title) for entry in entries for title in entry.runs["task_title"].dropna()]
     modulus = next((entry.modulus for entry in entries), None)
-    return titles[0] if titles else f"{task} (mod {modulus})" if modulus else task
+    named = titles[0] if titles else f"{task} (mod {modulus})" if modulus else task
+    errors = [entry.metric.title for entry in entries if not entry.metric.counts]
+    return f"{named}, {errors[0]}" if errors else named
+
+
+def _error_legend(view: View) -> list[str]:
+    if all(entry.metric.counts for entry in view.entries):
+        return []
+    return [
+        "NRMSE: root of the summed squared error over the summed squared target, at every position"
+        " of every test series; lower is better, so below the paper's number is better than it;"
+        f" reproduced = within {RELATIVE_TOLERANCE} times that number; at chance = no better than"
+        " the best baseline; look and fresh strings are the same test series; nothing is guessed or"
+        " solved, and nothing is learned to 0.95"
+    ]
 
 
 def _printed(protocol: str, tasks: Iterable[str], references: Path | None) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from lrbench.metrics import METRICS
 from lrbench.report.cells import escape, span
 from lrbench.report.collect import Collection
 
@@ -78,6 +79,8 @@ def _legend(frame: pd.DataFrame) -> list[str]:
     if fresh.empty:
         return []
     strings = span([int(n) for n in fresh["n"]]).text
+    errors = set(fresh["metric"]) & {name for name, one in METRICS.items() if not one.counts}
+    told = "NRMSE: root of squared error over squared target, at every position; lower is better"
     return [
         f"train, test: accuracy at the two lengths on {strings} fresh strings, final position, of"
         " the checkpoint each rule keeps; mean ± sample std (n) over n runs",
@@ -85,6 +88,7 @@ def _legend(frame: pd.DataFrame) -> list[str]:
         " the training length, band = highest accuracy over the band, last = end of training",
         "best look: the number the paper's rule prints; guessing: what it gives a guesser; chance:"
         " the best measured baseline; paper: as printed",
+        *([told] if errors else []),
     ]
 
 

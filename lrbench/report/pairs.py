@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
+from lrbench.metrics import Metric
 from lrbench.report.cells import Cell, Column, Table, estimate
 from lrbench.report.entry import Entry
 from lrbench.report.places import View
@@ -18,28 +19,35 @@ def pairs_table(view: View) -> list[Table]:
 
     Numbers at different lengths are never compared.
     """
+    metrics = dict.fromkeys(entry.metric for entry in view.entries)
+    return [table for metric in metrics for table in _pairs_by(view, metric)]
+
+
+def _pairs_by(view: View, metric: Metric) -> list[Table]:
     rule, rows, cut = view.rule, [], False
     for task in view.tasks:
-        entries = [entry for entry in view.entries if entry.task == task]
+        entries = [entry for entry in view.entries if (entry.task, entry.metric) == (task, metric)]
         there = [entry for entry in entries if entry.values(rule, "test")]
         cut = cut or len(there) > MOST
         for first, second in _pairs(there):
             if first.length == second.length:
-                rows.append(_row(first, second, rule))
+                rows.append(_row(first, second, rule, metric))
     if not rows:
         return []
+    beats, how = (">", "above") if metric.higher_is_better else ("<", "below")
     columns = (
         *(Column(title, right=False) for title in ("task", "A", "B")),
-        *(Column(title) for title in ("runs", "P(A > B)", "mean A - mean B")),
+        *(Column(title) for title in ("runs", f"P(A {beats} B)", "mean A - mean B")),
     )
     notes = [
-        f"{rule}, on fresh strings; P(A > B): how probably a run of A is above a run of B, ties"
-        " counted half (0.5: neither), with a 95 % bootstrap interval from three runs each",
+        f"{rule}, on fresh strings; P(A {beats} B): how probably a run of A is {how} a run of B,"
+        " ties counted half (0.5: neither), with a 95 % bootstrap interval from three runs each",
         "an interval without width says only that no resample of these few runs tells otherwise",
     ]
     if cut:
         notes.append(f"more than {MOST} models: each is compared with the first only")
-    return [Table(f"Pairs of models ({rule})", columns, tuple(rows), tuple(notes))]
+    named = rule if metric.counts else f"{rule}, {metric.title}"
+    return [Table(f"Pairs of models ({named})", columns, tuple(rows), tuple(notes))]
 
 
 def _pairs(there: Sequence[Entry]) -> list[tuple[Entry, Entry]]:
@@ -48,11 +56,12 @@ def _pairs(there: Sequence[Entry]) -> list[tuple[Entry, Entry]]:
     return list(combinations(there, 2))
 
 
-def _row(first: Entry, second: Entry, rule: str) -> tuple[Cell, ...]:
+def _row(first: Entry, second: Entry, rule: str, metric: Metric) -> tuple[Cell, ...]:
     a, b = first.values(rule, "test"), second.values(rule, "test")
+    x, y = ([metric.merit(value) for value in values] for values in (a, b))
     return (
         *(Cell(text) for text in (first.task, first.label, second.label)),
         Cell(f"{len(a)}, {len(b)}"),
-        estimate(*probability_of_improvement(a, b), 2),
+        estimate(*probability_of_improvement(x, y), 2),
         estimate(*difference_of_means(a, b), 3),
     )

@@ -28,6 +28,21 @@ class View:
     chance: dict[str, float | None]
     digits: int = 4
 
+    @property
+    def scored_by(self) -> str:
+        """What the numbers are: accuracy, NRMSE, or both."""
+        return (
+            " or ".join(dict.fromkeys(entry.metric.title for entry in self.entries)) or "accuracy"
+        )
+
+    @property
+    def tested_where_trained(self) -> bool:
+        """Whether every test is at the training length, on other strings."""
+        trained = [entry.settings.get("protocol.train_length") for entry in self.entries]
+        lengths = [entry.length for entry in self.entries]
+        known = [pair for pair in zip(trained, lengths, strict=True) if pair[0] is not None]
+        return bool(known) and all(at == length for at, length in known)
+
     def with_runs(self) -> Iterator[tuple[Entry, tuple[Cell, Cell]]]:
         """Yield the entries that have runs, each with the cells that begin its row."""
         for entry in self.entries:

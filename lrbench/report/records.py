@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lrbench.metrics import METRICS
 from lrbench.report.chance import best_baselines
 from lrbench.report.columns import CELL, EVALUATION_COLUMNS, RUN_COLUMNS
 from lrbench.report.folders import Problems, shown
@@ -158,7 +159,7 @@ def _evaluations(result: dict[str, Any]) -> list[Evaluation]:
     for row in _for_each_rule(result["evaluations"], steps):
         which, length, metric = row["which"], row["length"], row["metric"]
         best, guess = NO_CHANCE, None
-        if metric == "accuracy":
+        if metric in METRICS:
             best, guess = chance.get(length, NO_CHANCE), guessing.get((which, length))
         names = [sys.intern(name) for name in (row["split"], metric, which, row["kind"])]
         split, metric, which, kind = names  # one object for each name: there are 100,000 rows

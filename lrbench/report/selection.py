@@ -11,11 +11,12 @@ from typing import Any
 import pandas as pd
 
 from lrbench.errors import UserError
+from lrbench.metrics import METRICS
 from lrbench.report.collect import Collection
 from lrbench.report.entry import Entry, Score
 from lrbench.report.notes import settings_of
 from lrbench.report.published import measured_chance, printed_modulus, published
-from lrbench.report.reference import Reference, lookup
+from lrbench.report.reference import Reference, faithful, lookup
 from lrbench.statistics import mean
 from lrbench.tables import TableCell, TableSpec
 
@@ -77,14 +78,14 @@ def _chance(entries: Sequence[Entry], references: Path | None) -> float | None:
 
 
 def _scores(collection: Collection) -> dict[str, list[Score]]:
-    """The accuracies of each run (folder) at the test lengths and the training length."""
+    """The scores of each run (folder) at the test lengths and the training length."""
     rows = collection.frame
     rows = rows[
-        (rows["metric"] == "accuracy")
+        rows["metric"].isin(METRICS)
         & rows["split"].isin(["test", "train_length"])
         & rows["value"].notna()
     ]
-    names = ("folder", "which", "kind", "split", "length", "value", "n", "chance")
+    names = ("folder", "which", "kind", "split", "length", "value", "n", "chance", "metric")
     found: dict[str, list[Score]] = {}
     for score in map(Score._make, zip(*(rows[name].tolist() for name in names), strict=True)):
         found.setdefault(score.folder, []).append(score)
@@ -128,6 +129,7 @@ def _entry(
         length=_length(own, reference),
         reference=reference,
         published=published(table.protocol, cell.task, modulus, references),
+        faithful=faithful(cell.task, settings, references),
     )
 
 

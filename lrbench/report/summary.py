@@ -14,6 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
+from lrbench.metrics import METRICS, metric_of
 from lrbench.report.chance import best_baseline, guessing_at
 from lrbench.report.display import (
     columns_table,
@@ -49,21 +50,26 @@ def run_summary(
     if rows:
         console.print()
         _accuracies(result, rows, lookup_run(result, references), console)
-    for label, text in [*_look(result), *_horizons(result), *_further(folder, rows)]:
+    longer = [] if result.get("horizon") == {} else rows  # a corpus has no longer strings
+    for label, text in [*_look(result), *_horizons(result), *_further(folder, longer)]:
         say(console, text, label=f"{label:<13} ")
 
 
 def evaluation_table(rows: Sequence[dict[str, Any]], console: Console) -> None:
     """Print one line a length, for `lrbench evaluate`.
 
-    Each row has `length`, `n` and `value` (accuracy), and where known `chance`, `peak_mib` (peak
+    Each row has `length`, `n`, `metric` and `value`, and where known `chance`, `peak_mib` (peak
     memory) and `seconds`.
     """
+    metric = metric_of({"evaluations": rows})
     columns = {
         "length": [f"{row['length']:,}" for row in rows],
         "strings": [f"{row['n']:,}" for row in rows],
-        "accuracy": [f"{row['value']:.4f}" for row in rows],
-        "95 % interval": [interval(row["value"], row["n"]) for row in rows],
+        metric.title: [f"{row['value']:.4f}" for row in rows],
+    }
+    if metric.counts:
+        columns["95 % interval"] = [interval(row["value"], row["n"]) for row in rows]
+    columns |= {
         "chance": [number(row, "chance", ".3f") for row in rows],
         "memory MiB": [number(row, "peak_mib", ",.0f") for row in rows],
         "seconds": [number(row, "seconds", ",.1f") for row in rows],
@@ -72,7 +78,7 @@ def evaluation_table(rows: Sequence[dict[str, Any]], console: Console) -> None:
 
 
 def _is_fresh(row: dict[str, Any]) -> bool:
-    return row["kind"] == "test" and row["metric"] == "accuracy" and row["value"] is not None
+    return row["kind"] == "test" and row["metric"] in METRICS and row["value"] is not None
 
 
 def _header(result: dict[str, Any]) -> list[str]:
@@ -137,7 +143,7 @@ def _accuracies(
     paper: Reference | None,
     console: Console,
 ) -> None:
-    lengths = sorted({row["length"] for row in rows})
+    lengths, metric = sorted({row["length"] for row in rows}), metric_of(result)
     groups = _groups(result, rows)
     tests = [row["length"] for row in rows if row["split"] == "test"]
     columns = {
@@ -147,16 +153,16 @@ def _accuracies(
     for index, group in enumerate(groups):
         found = [_value(rows, group, length) for length in lengths]
         columns["=".join(group)] = [f"{row['value']:.4f}" if row else "-" for row in found]
-        if index == 0:  # one interval: the first group holds the paper's rule
+        if index == 0 and metric.counts:  # one interval: the first group holds the paper's rule
             columns["95 % interval"] = [
                 interval(row["value"], row["n"]) if row else "-" for row in found
             ]
     columns["chance"] = [
         number(best_baseline(result, length) or {}, "value", ".3f") for length in lengths
     ]
-    columns["guessing"] = [
-        number(guessing_at(result, PAPER_RULE, length) or {}, "value", ".3f") for length in lengths
-    ]
+    guessing = [guessing_at(result, PAPER_RULE, length) or {} for length in lengths]
+    if metric.counts:
+        columns["guessing"] = [number(row, "value", ".3f") for row in guessing]
     columns["paper"] = [paper.at(length) if paper else "-" for length in lengths]
     columns_table(console, columns, lengths.index(tests[0]) if tests else -1)
     for caption in _captions(result, rows, groups):
@@ -177,14 +183,16 @@ def _captions(result: dict[str, Any], rows: list[dict[str, Any]], groups: Groups
     most, *others = sorted(sizes, key=lambda n: -len(sizes[n]))
     told = [f"{n:,} at {' and '.join(f'{length:,}' for length in sizes[n])}" for n in others]
     strings = f"{most:,} fresh strings a length" + (f", {', '.join(told)}" if told else "")
-    yield f"{strings}; accuracy at the final position"
+    metric = metric_of(result)
+    where = "at the final position" if metric.counts else "at every position, lower is better"
+    yield f"{strings}; {metric.title} {where}"
     known = [row for row in result.get("guessing") or [] if row["rule"] == PAPER_RULE]
     for guess in [row for row in known if row.get("looks") and row.get("strings")][:1]:
         looks = f"best of {plural(guess['looks'], 'look')} at {guess['strings']:,} strings"
         yield f"guessing: a guesser under the paper's rule, {looks}"
     steps = result.get("checkpoints") or {}
     taken = [f"{'='.join(g)} {steps[g[0]]:,}" for g in groups if steps.get(g[0]) is not None]
-    if len(groups) > 1:
+    if len(groups) > 1 and metric.counts:
         yield f"95 % interval: of {'='.join(groups[0])}"
     if len(taken) > 1:
         yield f"checkpoints, by update: {', '.join(taken)}"
@@ -193,7 +201,7 @@ def _captions(result: dict[str, Any], rows: list[dict[str, Any]], groups: Groups
 def _look(result: dict[str, Any]) -> Iterable[tuple[str, str]]:
     """The look that the paper's rule reports: a perfect one, or the best there was."""
     looks = [r for r in result["evaluations"] if (r["kind"], r["which"]) == ("look", PAPER_RULE)]
-    look = next((row for row in looks if row["split"] == "test"), None)
+    look = next((r for r in looks if r["split"] == "test" and r["metric"] in METRICS), None)
     strings = f"{look['n']:,} strings at {look['length']:,}" if look else ""
     perfect = result.get("perfect_look")
     if perfect:

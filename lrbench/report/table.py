@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from lrbench.metrics import ACCURACY, METRICS, metric_among
 from lrbench.report.cells import MISSING, Cell, Column, Table, span, spread
 from lrbench.report.collect import Collection
 from lrbench.report.columns import CELL
@@ -18,7 +19,7 @@ from lrbench.report.notes import (
     settings_of,
     table_notes,
 )
-from lrbench.report.reference import Reference, lookup
+from lrbench.report.reference import Reference, faithful, lookup
 from lrbench.statistics import mean
 from lrbench.tables import RULES
 
@@ -93,7 +94,7 @@ def _rows(
 ) -> list[tuple[Cell, ...]]:
     """One row for each test length (most protocols have one)."""
     head = (
-        Cell(_title(runs)),
+        Cell(_title(runs) + _scored_by(scores)),
         Cell(str(runs["model"].iloc[0])),
         configuration,
         Cell(_statuses(runs)),
@@ -126,9 +127,15 @@ def _accuracy_cells(
 
 
 def _accuracies(scores: list[Score], rule: str, kind: str) -> list[float]:
-    wanted = (rule, kind, "accuracy")
-    chosen = [score for score in scores if (score.which, score.kind, score.metric) == wanted]
-    return [float(score.value) for score in chosen if pd.notna(score.value)]
+    chosen = [score for score in scores if (score.which, score.kind) == (rule, kind)]
+    known = [score for score in chosen if score.metric in METRICS]
+    return [float(score.value) for score in known if pd.notna(score.value)]
+
+
+def _scored_by(scores: list[Score]) -> str:
+    """What the numbers of a row are, where they are no accuracies."""
+    metric = metric_among(score.metric for score in scores)
+    return "" if metric == ACCURACY else f", {metric.title}"
 
 
 def _level(scores: list[Score], read: Callable[[Score], Any]) -> Cell:
@@ -161,5 +168,8 @@ def _title(runs: pd.DataFrame) -> str:
 
 def _paper(runs: pd.DataFrame, collection: Collection, references: Path | None) -> Reference | None:
     task, model, protocol = (runs[name].iloc[0] for name in ("task", "model", "protocol"))
-    modulus = settings_of(runs, collection).get("task.modulus")
+    settings = settings_of(runs, collection)
+    modulus = settings.get("task.modulus")
+    if not faithful(str(task), settings, references):
+        return None
     return lookup(task, modulus, model, protocol, references)

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from enum import StrEnum
 
+from lrbench.metrics import ACCURACY, Metric
 from lrbench.report.reference import Reference
-from lrbench.statistics import at_chance, median, runs_at_chance, t_interval
+from lrbench.statistics import at_chance, mean, median, runs_at_chance, t_interval
 
 FEWEST = 3  # runs below which there is no verdict
 LEARNED = 0.95  # "near 1": the median run's accuracy at the training length
 TOLERANCE = Decimal("0.02")
+RELATIVE_TOLERANCE = Decimal("0.1")  # of an error: it has no range that 0.02 would be a share of
 
 
 class Verdict(StrEnum):
@@ -43,7 +45,8 @@ class Evidence:
     """One cell of ours under one rule.
 
     `values` are the runs' accuracies at the test length, `trained` those at the training length;
-    `diverged` and `failed` count the runs without a value.
+    `diverged` and `failed` count the runs without a value. Where `metric` is an error there is no
+    guesser, and `chance` is the error of the best baseline.
     """
 
     values: Sequence[float]
@@ -51,6 +54,8 @@ class Evidence:
     guesser: Guesser | None = None
     diverged: int = 0
     failed: int = 0
+    metric: Metric = ACCURACY
+    chance: float | None = None
 
 
 def judge(
@@ -65,7 +70,7 @@ def judge(
         return _without_values(evidence)
     if len(evidence.values) < FEWEST:
         return None
-    if evidence.trained and median(evidence.trained) < LEARNED:
+    if evidence.metric.counts and evidence.trained and median(evidence.trained) < LEARNED:
         return Verdict.NOT_LEARNED
     if guesses(evidence):
         return Verdict.AT_CHANCE
@@ -73,11 +78,18 @@ def judge(
         return Verdict.MISSING
     if not comparable:
         return Verdict.NOT_COMPARABLE
-    return against(mean_interval(evidence.values), reference.text)
+    metric = evidence.metric
+    return against(mean_interval(evidence.values, metric), reference.text, metric)
 
 
 def guesses(evidence: Evidence) -> bool:
-    """Tell whether guessing under the rule explains every run and their mean."""
+    """Tell whether guessing under the rule explains every run and their mean.
+
+    Of an error: whether the mean is no better than the best baseline's.
+    """
+    if not evidence.metric.counts and evidence.values and evidence.chance is not None:
+        merit = evidence.metric.merit
+        return merit(mean(evidence.values)) <= merit(evidence.chance)
     guesser = evidence.guesser
     if guesser is None or not evidence.values:
         return False
@@ -93,21 +105,23 @@ def printed_at_chance(reference: Reference, guesser: Guesser) -> bool:
     )
 
 
-def mean_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the 95 % t interval of a mean accuracy, cut at 0 and 1; needs two values."""
+def mean_interval(values: Sequence[float], metric: Metric = ACCURACY) -> tuple[float, float]:
+    """Return the 95 % t interval of a mean, cut at 0 and of accuracies at 1; needs two values."""
     low, high = t_interval(values)
-    return max(0.0, low), min(1.0, high)
+    return max(0.0, low), min(1.0, high) if metric.counts else high
 
 
-def against(interval: tuple[float, float], printed: str) -> Verdict:
+def against(interval: tuple[float, float], printed: str, metric: Metric = ACCURACY) -> Verdict:
     """Return what a 95 % interval says about a printed number, both at its printed precision.
 
-    Reproduced: both ends within 0.02 of it. Above, below: the whole interval is on that side.
+    Reproduced: both ends within 0.02 of it, or of an error within a tenth of it. Above, below: the
+    whole interval is on that side, whichever is the better one.
     """
     number = Decimal(printed)
     unit = Decimal(1).scaleb(-digits(printed))
     low, high = (Decimal(repr(float(end))).quantize(unit, ROUND_HALF_UP) for end in interval)
-    if abs(low - number) <= TOLERANCE and abs(high - number) <= TOLERANCE:
+    tolerance = TOLERANCE if metric.counts else RELATIVE_TOLERANCE * number
+    if abs(low - number) <= tolerance and abs(high - number) <= tolerance:
         return Verdict.REPRODUCED
     if low > number:
         return Verdict.ABOVE

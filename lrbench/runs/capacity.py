@@ -50,12 +50,12 @@ def parameters(config: Config, task: Task) -> int:
 
     def count(layers: int) -> int:
         smaller = replace(config, model=replace(config.model, layers=layers))
-        symbols = len(task.vocabulary)
+        sizes = len(task.vocabulary), task.num_classes, 0, task.features
         try:
             with torch.device("meta"):
-                return count_parameters(build_model(smaller, symbols, task.num_classes, 0))
+                return count_parameters(build_model(smaller, *sizes))
         except RuntimeError:  # a plugin that reads its weights while it makes them, or too large
-            return count_parameters(build_model(smaller, symbols, task.num_classes, 0))
+            return count_parameters(build_model(smaller, *sizes))
 
     one = count(1)
     layers = config.model.layers

@@ -96,7 +96,7 @@ def _read(folder: Path, which: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _parse_lengths(text: str, default: Iterable[int]) -> list[int]:
     if not text:
-        return list(default)
+        return list(dict.fromkeys(default))
     lengths = []
     for word in text.replace("_", "").split(","):
         if not re.fullmatch(r"[1-9][0-9]{0,9}", word.strip()):
@@ -125,16 +125,17 @@ def _row(
             length,
             baseline_strings(length),
             trial.device,
-        )
+        ),
+        trial.task.metric,
     )
-    low, high = wilson(result.correct, result.n)
+    interval = list(wilson(result.correct, result.n)) if trial.task.metric.counts else None
     return {
         "length": length,
         "split": "further",
-        "metric": "accuracy",
-        "value": result.accuracy,
+        "metric": trial.task.metric.name,
+        "value": result.value,
         "n": result.n,
-        "interval": [low, high],
+        "interval": interval,
         "which": which,
         "kind": "test",
         "chance": chance["value"],

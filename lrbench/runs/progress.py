@@ -56,12 +56,15 @@ class Display:
 
     def looked(self, trial: Trial, look: dict[str, Any]) -> None:
         """Show a look."""
-        shown = f"{look['test_accuracy']:.3f} at {look['test_length']}"
+        metric = trial.task.metric.name
+        value = f"{look[f'test_{metric}']:.3f}"
+        named = "" if trial.task.metric.counts else f"{trial.task.metric.title} "
+        shown = f"{named}{value} at {look['test_length']}"
         self.look[trial.seed] = f"  {shown}"
         if self.bar is None:
-            shown += f"  {look['validation_accuracy']:.3f} at training length"
+            shown += f"  {look[f'validation_{metric}']:.3f} at training length"
             self._line(
-                trial, f"look: {shown}, {look['band_accuracy']:.3f} in band  {_speed(trial)}"
+                trial, f"look: {shown}, {look[f'band_{metric}']:.3f} in band  {_speed(trial)}"
             )
 
     def _line(self, trial: Trial, text: str) -> None:

@@ -7,10 +7,21 @@ from collections.abc import Callable
 from torch import Tensor
 
 from lrbench.errors import unknown
+from lrbench.scan.automatic import automatic
+from lrbench.scan.chunked import chunked
 from lrbench.scan.pscan import pscan
 from lrbench.scan.reference import reference
 from lrbench.scan.sequential import sequential
-from lrbench.scan.transitions import BlockDiagonal, Diagonal, GeneratedBlocks, Indexed, Transition
+from lrbench.scan.transitions import (
+    BlockDiagonal,
+    ConstantBlocks,
+    ConstantDiagonal,
+    Diagonal,
+    GeneratedBlocks,
+    Indexed,
+    Transition,
+)
+from lrbench.scan.tree import tree
 
 Algorithm = Callable[[Transition, Tensor, Tensor], Tensor]
 
@@ -18,6 +29,9 @@ ALGORITHMS: dict[str, Algorithm] = {
     "reference": reference,
     "sequential": sequential,
     "pscan": pscan,
+    "tree": tree,
+    "chunked": chunked,
+    "auto": automatic,
 }
 
 
@@ -27,7 +41,8 @@ def scan(
     """Return the states x_1..x_T, (B, T, ...), of x_k = A_k x_{k-1} + b_k.
 
     Args:
-        transition: A_1..A_T as `Diagonal`, `BlockDiagonal`, `GeneratedBlocks` or `Indexed`.
+        transition: A_1..A_T as `Diagonal`, `BlockDiagonal`, `GeneratedBlocks`,
+            `ConstantDiagonal`, `ConstantBlocks` or `Indexed`.
         inputs: b_1..b_T, (B, T, ...); for `Indexed` the table (1, S, ...) it comes with.
         initial: x_0, (B, ...).
         algorithm: a name in `ALGORITHMS`; all agree up to rounding, gradients included.
@@ -40,6 +55,8 @@ def scan(
 __all__ = [
     "ALGORITHMS",
     "BlockDiagonal",
+    "ConstantBlocks",
+    "ConstantDiagonal",
     "Diagonal",
     "GeneratedBlocks",
     "Indexed",

@@ -24,16 +24,18 @@ axis, (..., b, b, B), so that sums over rows run along contiguous memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from math import inf
 
 import torch
 from torch import Tensor
 
-from lrbench.scan.closed_form import ClosedForm, fold
+from lrbench.scan.closed_form import ClosedForm, fold, one_by_one
+from lrbench.scan.compiled.compiler import DTYPES, array, usable
 
 CONSTRAINTS = ("column_clip", "column_unit", "max_column_centred", "none")
 
+LARGEST_COMPILED = 32  # block size: a block's loops are unrolled, which takes LLVM long beyond
 PIECE = 1 << 16  # numbers worked on at a time on CPU: 256 KiB in float32, inside a level-2 cache
 
 
@@ -46,6 +48,14 @@ def constrain(blocks: Tensor, constraint: str, p: float) -> Tensor:
     backward = partial(_backward, constraint=constraint, p=p)
     flat = blocks.reshape(-1, *blocks.shape[-3:])
     return ClosedForm(forward, backward, fold)(flat).view(blocks.shape)
+
+
+def constrain_few(blocks: Tensor, constraint: str, p: float) -> Tensor:
+    """Return `blocks` (N, b, b), [row, column], under a column constraint: `constrain` for tables."""
+    compiles = usable(blocks) and blocks.shape[-1] <= LARGEST_COMPILED and p < inf
+    if compiles and constraint != "none":
+        return compiled_few(constraint, p)(blocks)
+    return constrain(blocks.permute(1, 2, 0), constraint, p).permute(2, 0, 1)
 
 
 def centred(blocks: Tensor, constraint: str) -> Tensor:
@@ -158,3 +168,28 @@ def _pieces(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
     first = tensors[0]
     rows = max(1, PIECE // max(1, first[0].numel())) if first.device.type == "cpu" else len(first)
     return zip(*(tensor.split(rows) for tensor in tensors), strict=True)
+
+
+@cache
+def compiled_few(constraint: str, p: float) -> ClosedForm:
+    """Return the function of blocks (N, b, b) to blocks under a constraint."""
+
+    def forward(blocks: Tensor) -> tuple[Tensor, ...]:
+        from lrbench.scan.compiled.blocks import forward_loop
+
+        v = blocks.clone(memory_format=torch.contiguous_format)
+        kept = v, torch.empty_like(v), v.new_empty(v.shape[:2]), v.new_empty(v.shape[:2])
+        loop = forward_loop(v.shape[-1], constraint, DTYPES[v.dtype])
+        loop(*map(array, kept), p, torch.finfo(v.dtype).tiny)
+        v, y, powers, inverse = kept
+        return y, v, powers, inverse
+
+    def backward(_: Tensor, y: Tensor, v: Tensor, *others: Tensor) -> tuple[Tensor]:
+        from lrbench.scan.compiled.blocks import backward_loop
+
+        dv = torch.empty_like(v)
+        loop = backward_loop(v.shape[-1], constraint, DTYPES[v.dtype])
+        loop(*map(array, (v, y, *others, dv)), p, torch.finfo(v.dtype).tiny)
+        return (dv,)
+
+    return ClosedForm(forward, backward, one_by_one)

@@ -20,12 +20,15 @@ the states; without gradients v is one position long. The batch is the last axis
 from __future__ import annotations
 
 from functools import partial
+from math import inf
 
 import torch
 from torch import Tensor
 
 from lrbench.scan.closed_form import ClosedForm, one_by_one
+from lrbench.scan.compiled.compiler import DTYPES, array, usable
 from lrbench.scan.constraints import (
+    LARGEST_COMPILED,
     centred,
     column_norms,
     inverse_divisors,
@@ -33,11 +36,13 @@ from lrbench.scan.constraints import (
     pull_factor,
     slopes,
 )
+from lrbench.scan.indexed import strings_first, strings_last
 from lrbench.scan.transitions import GeneratedBlocks
 
 # Positions whose blocks' gradients wait for the products: W, dW and a position's operands together
 # are more than a level-2 cache, so that going from one to the other at each position is slower
 AT_ONCE = 8
+WIDE = 16  # strings that a compiled loop takes at a time
 
 
 def generated_scan(blocks: GeneratedBlocks, inputs: Tensor, initial: Tensor) -> Tensor:
@@ -46,10 +51,20 @@ def generated_scan(blocks: GeneratedBlocks, inputs: Tensor, initial: Tensor) -> 
     if blocks.constraint == "max_column_centred":
         weight = weight[:-1]
     constraint, p, keep = blocks.constraint, blocks.p, torch.is_grad_enabled()
-    forward = partial(_forward, keep=keep, constraint=constraint, p=p)
-    backward = partial(_backward, constraint=constraint, p=p)
+    compiled = compiles(blocks, initial)
+    forward = partial(
+        _compiled_forward if compiled else _forward, keep=keep, constraint=constraint, p=p
+    )
+    backward = partial(_compiled_backward if compiled else _backward, constraint=constraint, p=p)
     loop = ClosedForm(forward, backward, one_by_one)
     return loop(weight, blocks.features, inputs, initial)
+
+
+def compiles(blocks: GeneratedBlocks, initial: Tensor) -> bool:
+    """Tell whether there is a compiled loop for blocks that act on states (B, h, b)."""
+    batch, _, size = initial.shape
+    fits = batch > 0 and batch % WIDE == 0 and size <= LARGEST_COMPILED and blocks.p < inf
+    return fits and blocks.constraint != "none" and usable(initial)
 
 
 def _forward(
@@ -127,5 +142,73 @@ def _backward(
         dmatrix.view(weight.shape),
         dz.permute(2, 0, 1),
         adjoint.permute(3, 0, 1, 2),
+        carried.permute(2, 0, 1),
+    )
+
+
+def _compiled_forward(
+    weight: Tensor,
+    features: Tensor,
+    inputs: Tensor,
+    initial: Tensor,
+    *,
+    keep: bool,
+    constraint: str,
+    p: float,
+) -> tuple[Tensor, ...]:
+    from lrbench.scan.compiled.generated import forward_loop
+
+    batch, length, heads, size = inputs.shape
+    matrix, computed = weight.flatten(0, 2), len(weight)
+    z = features.permute(1, 2, 0).contiguous()
+    states = strings_last(inputs)
+    v = inputs.new_empty(length if keep else 1, size, heads, size, batch)
+    powers, scales = torch.empty_like(states), torch.empty_like(states)
+    loop = forward_loop(size, constraint, DTYPES[v.dtype])
+    arrays = list(map(array, (v, states, initial.permute(1, 2, 0), powers, scales)))
+    for k in range(length):
+        slot = k % len(v)
+        torch.mm(matrix, z[k], out=v[slot, :computed].view(-1, batch))
+        loop(*arrays, k, slot, p, torch.finfo(v.dtype).tiny)
+    return strings_first(states), states, v, powers, scales
+
+
+def _compiled_backward(
+    weight: Tensor,
+    features: Tensor,
+    inputs: Tensor,
+    initial: Tensor,
+    result: Tensor,
+    states: Tensor,
+    v: Tensor,
+    powers: Tensor,
+    scales: Tensor,
+    gradient: Tensor,
+    *,
+    constraint: str,
+    p: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    from lrbench.scan.compiled.generated import backward_loop
+
+    matrix, computed, size = weight.flatten(0, 2), len(weight), inputs.shape[-1]
+    z = features.permute(1, 2, 0).contiguous()
+    adjoints, carried = strings_last(gradient), torch.zeros_like(states[0])
+    dmatrix, dz, transposed = torch.zeros_like(matrix), torch.empty_like(z), matrix.T.contiguous()
+    dv = v.new_empty(min(AT_ONCE, len(v)), *v.shape[1:])
+    loop = backward_loop(size, constraint, DTYPES[v.dtype])
+    first = initial.permute(1, 2, 0)
+    arrays = list(map(array, (v, states, first, powers, scales, adjoints, carried, dv)))
+    for stop in range(len(v), 0, -AT_ONCE):
+        start = max(0, stop - AT_ONCE)
+        loop(*arrays, start, stop, p, torch.finfo(v.dtype).tiny)
+        rows = [each[:computed].view(-1, each.shape[-1]) for each in dv[: stop - start]]
+        for k, row in enumerate(rows, start):
+            dmatrix.addmm_(row, z[k].T)
+        for k, row in enumerate(rows, start):
+            torch.mm(transposed, row, out=dz[k])
+    return (
+        dmatrix.view(weight.shape),
+        dz.permute(2, 0, 1),
+        strings_first(adjoints),
         carried.permute(2, 0, 1),
     )

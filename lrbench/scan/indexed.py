@@ -19,9 +19,11 @@ import torch
 from torch import Tensor
 
 from lrbench.scan.closed_form import ClosedForm, one_by_one
+from lrbench.scan.compiled.compiler import DTYPES, array, usable
 
 # A step costs S times the products of one symbol; from about 24 on, looking blocks up is faster
 LARGEST_TABLE = 24
+LARGEST_COMPILED = 32  # block size: a block's loops are unrolled, which takes LLVM long beyond
 
 
 def table_scan(table: Tensor, inputs: Tensor, index: Tensor, initial: Tensor) -> Tensor:
@@ -29,7 +31,14 @@ def table_scan(table: Tensor, inputs: Tensor, index: Tensor, initial: Tensor) ->
 
     `index` (B, T) holds the symbol at each position, `initial` (B, h, b) the state before it.
     """
+    if compiles(table):
+        return COMPILED_TABLE_LOOP(table, inputs, index, initial)
     return TABLE_LOOP(table, inputs, index, initial)
+
+
+def compiles(table: Tensor) -> bool:
+    """Tell whether there is a compiled loop for the blocks of `table` (S, h, b, b)."""
+    return usable(table) and table.shape[-1] <= LARGEST_COMPILED
 
 
 def _forward(
@@ -94,4 +103,27 @@ def strings_last(states: Tensor) -> Tensor:
     return flat.clone(memory_format=torch.contiguous_format).view(*states.shape[1:], -1)
 
 
+def _compiled_forward(
+    table: Tensor, inputs: Tensor, index: Tensor, initial: Tensor
+) -> tuple[Tensor]:
+    from lrbench.scan.compiled.table import forward_loop
+
+    states = table.new_empty(*index.shape, *inputs.shape[1:])
+    loop = forward_loop(inputs.shape[-1], DTYPES[table.dtype])
+    loop(*map(array, (table, inputs, index, initial, states)))
+    return (states,)
+
+
+def _compiled_backward(
+    table: Tensor, inputs: Tensor, index: Tensor, initial: Tensor, states: Tensor, gradient: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    from lrbench.scan.compiled.table import backward_loop
+
+    gradients = table.new_zeros(table.shape), table.new_zeros(inputs.shape), initial.new_zeros(initial.shape)
+    loop = backward_loop(inputs.shape[-1], DTYPES[table.dtype])
+    loop(*map(array, (table, index, initial, states, gradient, *gradients)))
+    return gradients
+
+
 TABLE_LOOP = ClosedForm(_forward, _backward, one_by_one)
+COMPILED_TABLE_LOOP = ClosedForm(_compiled_forward, _compiled_backward, one_by_one)

@@ -18,8 +18,11 @@ import torch
 from torch import Tensor
 
 from lrbench.scan.closed_form import ClosedForm, fold
+from lrbench.scan.constant import constant_loop, is_constant
 from lrbench.scan.generated import generated_scan
 from lrbench.scan.indexed import LARGEST_TABLE, table_scan
+from lrbench.scan.indexed_diagonal import indexed_diagonal
+from lrbench.scan.rows import LARGEST_PRODUCT
 from lrbench.scan.transitions import (
     BlockDiagonal,
     Diagonal,
@@ -39,6 +42,12 @@ def sequential(transition: Transition, inputs: Tensor, initial: Tensor) -> Tenso
             table = transition.table.written()
             if isinstance(table, BlockDiagonal):
                 return table_scan(table.blocks[0], inputs[0], transition.index, initial)
+    if is_constant(transition):
+        return constant_loop(transition, inputs, initial)
+    if isinstance(transition, Indexed) and isinstance(transition.table, Diagonal):
+        if inputs.shape[1] <= LARGEST_PRODUCT:
+            values = transition.table.values[0]
+            return indexed_diagonal(values, inputs[0], transition.index, initial)
     dense, inputs = written_out(transition, inputs)
     if isinstance(dense, Diagonal):
         return DIAGONAL_LOOP(dense.values, inputs, initial)

@@ -9,6 +9,9 @@ written out for every position, which is what keeps a first layer cheap.
 `GeneratedBlocks` says what the blocks of each position are made from, a few numbers each, so that
 a scan can make them as it goes and sum their gradient into the weights at once: at b = 8 the blocks
 are eight times the size of everything else in a layer.
+
+`ConstantDiagonal` and `ConstantBlocks` are the same at every position of every string: linear
+time-invariant systems.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import torch
 from torch import Tensor
 
 from lrbench.scan.constraints import constrain
+from lrbench.scan.rows import rows
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class Diagonal:
 
     def take(self, index: Tensor) -> Diagonal:
         """Return the transitions (B, T, N) picked from a table (1, S, N) by `index` (B, T)."""
-        return Diagonal(self.values[0][index])
+        return Diagonal(rows(self.values[0], index))
 
     def written(self) -> Diagonal:
         return self
@@ -44,7 +48,7 @@ class BlockDiagonal:
 
     def take(self, index: Tensor) -> BlockDiagonal:
         """Return the blocks (B, T, h, b, b) picked from a table (1, S, h, b, b) by `index`."""
-        return BlockDiagonal(self.blocks[0][index])
+        return BlockDiagonal(rows(self.blocks[0], index))
 
     def written(self) -> BlockDiagonal:
         return self
@@ -73,26 +77,74 @@ class GeneratedBlocks:
 
 
 @dataclass(frozen=True)
-class Indexed:
-    """A table of S transitions, (1, S, ...), and the symbol at each position: `index` (B, T)."""
+class ConstantDiagonal:
+    """One elementwise transition for all positions: `values` (N), real or complex."""
 
-    table: Diagonal | BlockDiagonal | GeneratedBlocks
+    values: Tensor
+
+    def take(self, index: Tensor) -> ConstantDiagonal:
+        """Return itself: no symbol changes it."""
+        return self
+
+    def written(self) -> ConstantDiagonal:
+        return self
+
+    def everywhere(self, batch: int, length: int) -> Diagonal:
+        """Return the transitions of every position, (B, T, N), in no memory of their own."""
+        return Diagonal(self.values.expand(batch, length, -1))
+
+
+@dataclass(frozen=True)
+class ConstantBlocks:
+    """One set of blocks for all positions: `blocks` (h, b, b), [row, column]; h = 1 is dense."""
+
+    blocks: Tensor
+
+    def take(self, index: Tensor) -> ConstantBlocks:
+        """Return itself: no symbol changes it."""
+        return self
+
+    def written(self) -> ConstantBlocks:
+        return self
+
+    def everywhere(self, batch: int, length: int) -> BlockDiagonal:
+        """Return the blocks of every position, (B, T, h, b, b), in no memory of their own."""
+        return BlockDiagonal(self.blocks.expand(batch, length, -1, -1, -1))
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """A table of S transitions, (1, S, ...), and the symbol at each position: `index` (B, T).
+
+    Over a constant transition only the inputs are looked up.
+    """
+
+    table: Diagonal | BlockDiagonal | GeneratedBlocks | Constant
     index: Tensor
 
 
 Dense: TypeAlias = Diagonal | BlockDiagonal
-Transition: TypeAlias = Diagonal | BlockDiagonal | GeneratedBlocks | Indexed
+Constant: TypeAlias = ConstantDiagonal | ConstantBlocks
+Transition: TypeAlias = Diagonal | BlockDiagonal | GeneratedBlocks | Constant | Indexed
 
 
-def written_out(transition: Transition, inputs: Tensor) -> tuple[Dense, Tensor]:
-    """Return (transition, inputs) with one entry for each position.
+def looked_up(transition: Transition, inputs: Tensor) -> tuple[Dense | Constant, Tensor]:
+    """Return (transition, inputs) with inputs (B, T, ...) and, unless constant, transitions too.
 
     For an `Indexed` transition `inputs` is the table (1, S, ...) that goes with it.
     """
     if isinstance(transition, Indexed):
         table = transition.table.written()
-        return table.take(transition.index), inputs[0][transition.index]
+        return table.take(transition.index), rows(inputs[0], transition.index)
     return transition.written(), inputs
+
+
+def written_out(transition: Transition, inputs: Tensor) -> tuple[Dense, Tensor]:
+    """Return (transition, inputs) with one entry for each position; see `looked_up`."""
+    found, inputs = looked_up(transition, inputs)
+    if isinstance(found, ConstantDiagonal | ConstantBlocks):
+        return found.everywhere(*inputs.shape[:2]), inputs
+    return found, inputs
 
 
 def apply(transition: Dense, position: int, state: Tensor) -> Tensor:

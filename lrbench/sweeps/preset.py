@@ -64,14 +64,14 @@ def preset_text(
     for key, value in values.items():
         _put(content, key.split("."), value)
     content["tuning_runs"] = len(study.runs)
-    length = study.config().protocol.train_length
+    length, metric = study.config().protocol.train_length, points[best].metric
     lines = [
         "@package _global_",
         f"Chosen by `lrbench tune` on validation strings of the training length ({length}); the"
         " test length had no say.",
         *([f"Tuned with: {' '.join(typed)}"] if typed else []),
         f"Budget: {study.budget()}.",
-        "Tried (mean validation accuracy and loss, runs, how they ended; * is the choice):",
+        f"Tried (mean validation {metric.title} and loss, runs, how they ended; * is the choice):",
         *_tried(points, best),
         f"Below: {origin}",
     ]
@@ -80,7 +80,8 @@ def preset_text(
 
 
 def _tried(points: Sequence[Point], best: int) -> Iterator[str]:
-    for index, row in enumerate(map(row_of, points)):
+    rows = [row_of(point, points[best].metric) for point in points]
+    for index, row in enumerate(rows):
         mark = "*" if index == best else " "
         yield f"{mark} {row.settings}: {row.accuracy}, {row.loss}, {row.runs}, {row.status}"
 

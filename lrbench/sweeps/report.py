@@ -11,6 +11,7 @@ from rich.console import Console
 
 from lrbench.checks import shown
 from lrbench.console import interactive, messages, results
+from lrbench.metrics import METRICS
 from lrbench.report.display import columns_table, duration, say
 from lrbench.sweeps.estimate import Estimate
 from lrbench.sweeps.ledger import End
@@ -40,10 +41,13 @@ def line_of(end: End, score: Callable[[dict[str, Any]], str]) -> str:
 
 
 def accuracy(result: dict[str, Any], rule: str) -> str:
-    """Return '0.998 at 500' on fresh strings of the first test length, by this rule."""
+    """Return '0.998 at 500' on fresh strings of the first test length, by this rule.
+
+    Of a task that is scored by an error, that error.
+    """
     lengths = (result["config"].get("protocol") or {}).get("test_lengths") or []
     for row in result["evaluations"]:
-        fresh = row["kind"] == "test" and row["metric"] == "accuracy" and row["which"] == rule
+        fresh = row["kind"] == "test" and row["metric"] in METRICS and row["which"] == rule
         if fresh and row["value"] is not None and row["length"] in lengths[:1]:
             return f"{row['value']:.3f} at {row['length']}"
     return ""

@@ -1,7 +1,8 @@
 """Which of the settings that were tried is best, by validation strings at the training length.
 
 Every number here is of the look that the rule `id` believes: strings that were neither trained on
-nor are as long as the test. A run that diverged or failed counts as accuracy 0, and loses ties.
+nor are as long as the test. A run that diverged or failed counts as accuracy 0, and loses ties;
+where a task is scored by an error, as an infinite one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lrbench.metrics import ACCURACY, Metric, metric_of
 from lrbench.statistics import mean
 
 RULE, SPLIT = "id", "train_length"
@@ -18,11 +20,15 @@ RULE, SPLIT = "id", "train_length"
 
 @dataclass(frozen=True)
 class Score:
-    """What one run came to: validation accuracy and loss, and the update of that look."""
+    """What one run came to: validation accuracy and loss, and the update of that look.
+
+    `accuracy` is the value of `metric`, whatever that is.
+    """
 
     accuracy: float
     loss: float
     step: int
+    metric: Metric = ACCURACY
 
 
 @dataclass(frozen=True)
@@ -47,8 +53,15 @@ class Point:
         return [attempt.score for attempt in self.attempts if attempt.score is not None]
 
     @property
+    def metric(self) -> Metric:
+        """What the runs are scored by."""
+        return self.scores[0].metric if self.scores else ACCURACY
+
+    @property
     def accuracy(self) -> float:
-        """Mean validation accuracy over all runs; one without a score counts as 0."""
+        """Mean validation accuracy (or error) over all runs; one without a score is the worst."""
+        if not self.metric.counts:
+            return self._over_all([score.accuracy for score in self.scores])
         return math.fsum(score.accuracy for score in self.scores) / max(1, len(self.attempts))
 
     @property
@@ -84,19 +97,23 @@ def score_of(result: dict[str, Any]) -> Score | None:
         for row in result["evaluations"]
         if (row["kind"], row["split"], row["which"]) == ("look", SPLIT, RULE)
     }
-    step = (result.get("checkpoints") or {}).get(RULE)
-    if values.get("accuracy") is None or values.get("loss") is None or step is None:
+    step, metric = (result.get("checkpoints") or {}).get(RULE), metric_of(result)
+    if values.get(metric.name) is None or values.get("loss") is None or step is None:
         return None
-    return Score(float(values["accuracy"]), float(values["loss"]), step)
+    return Score(float(values[metric.name]), float(values["loss"]), step, metric)
 
 
 def winner(points: Sequence[Point]) -> int | None:
     """Return which point is best; None if no run of any ended well.
 
-    The highest mean accuracy; ties by the lower mean loss, then by fewer updates until the look,
-    then by the order of the grid.
+    The highest mean accuracy, or lowest error; ties by the lower mean loss, then by fewer updates
+    until the look, then by the order of the grid.
     """
     candidates = [index for index, point in enumerate(points) if point.scores]
     if not candidates:
         return None
-    return min(candidates, key=lambda i: (-points[i].accuracy, points[i].loss, points[i].step, i))
+    return min(candidates, key=lambda i: _order(points[i], i))
+
+
+def _order(point: Point, index: int) -> tuple[float, float, float, int]:
+    return (-point.metric.merit(point.accuracy), point.loss, point.step, index)

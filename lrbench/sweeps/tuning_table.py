@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
+from lrbench.metrics import ACCURACY, Metric
 from lrbench.report.display import columns_table, say
 from lrbench.sweeps.study import Study
 from lrbench.sweeps.tuning import Point, score_of
@@ -21,6 +22,10 @@ NOTE = (
     " a run that diverged or failed counts as 0; chosen: highest accuracy, then lowest"
     " loss, then fewest updates. Nothing was chosen by the test length, and its numbers are not"
     " shown here."
+)
+ERROR_NOTE = (
+    "NRMSE: an error, lower is better; there the lowest is chosen, and a run that diverged or"
+    " failed counts as infinite."
 )
 
 
@@ -41,13 +46,14 @@ class Row:
         return " ".join(f"{key}={value}" for key, value in self.values)
 
 
-def row_of(point: Point) -> Row:
+def row_of(point: Point, metric: Metric = ACCURACY) -> Row:
     """Return a point in words and digits. The loss is that of the runs that have one."""
+    value = point.accuracy if point.scores else metric.worst
     scores, every = point.scores, len(point.attempts)
     ended = Counter(attempt.status for attempt in point.attempts)
     return Row(
         values=tuple((key, typed(value)) for key, value in point.values),
-        accuracy=f"{point.accuracy:.4f}",
+        accuracy=f"{value:.4f}",
         loss=f"{math.fsum(score.loss for score in scores) / len(scores):.4g}" if scores else "-",
         step=f"{math.fsum(s.step for s in scores) / len(scores):,.0f}" if scores else "-",
         runs=f"{len(scores)} of {every}" if len(scores) < every else str(every),
@@ -66,7 +72,8 @@ def typed(value: Any) -> str:
 
 def study_table(console: Console, study: Study, points: Sequence[Point], best: int | None) -> None:
     """Print the points of one protocol, task and model, the winner marked, and its budget."""
-    rows = [row_of(point) for point in points]
+    metric = next((point.metric for point in points if point.scores), ACCURACY)
+    rows = [row_of(point, metric) for point in points]
     say(console, f"{study.task} · {study.model} · {study.protocol}", style="bold")
     marks = ["chosen" if index == best else "" for index in range(len(rows))]
     columns = {
@@ -74,7 +81,7 @@ def study_table(console: Console, study: Study, points: Sequence[Point], best: i
             key: [dict(row.values)[key] for row in rows]
             for key in dict.fromkeys(key for row in rows for key, _ in row.values)
         },
-        "accuracy": [row.accuracy for row in rows],
+        metric.title: [row.accuracy for row in rows],
         "loss": [row.loss for row in rows],
         "at update": [row.step for row in rows],
         "runs": [row.runs for row in rows],
@@ -83,9 +90,14 @@ def study_table(console: Console, study: Study, points: Sequence[Point], best: i
     }
     columns_table(console, columns, bold_row=-1 if best is None else best)
     say(console, f"budget: {study.budget()}")
+    if not metric.counts:
+        say(console, ERROR_NOTE)
 
 
 def validation(result: dict[str, Any]) -> str:
     """Return 'validation 0.998' for the line of a run that ended."""
     score = score_of(result)
-    return "" if score is None else f"validation {score.accuracy:.3f}"
+    if score is None:
+        return ""
+    named = "" if score.metric.counts else f"{score.metric.title} "
+    return f"validation {named}{score.accuracy:.3f}"

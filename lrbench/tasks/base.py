@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from lrbench.errors import UserError
+from lrbench.metrics import ACCURACY, Metric
 from lrbench.tasks.stream import Stream
 
 IGNORE = -100  # the target where nothing is asked; torch's cross_entropy skips it by default
@@ -24,20 +25,13 @@ class Batch:
     """Strings with their answers.
 
     tokens and targets are (B, T) int64, with targets `IGNORE` where nothing is asked; lengths is
-    (B,) int64.
+    (B,) int64. Of a signal, tokens are (B, T, F) float32; where a number is asked for, so are
+    targets (B, T).
     """
 
     tokens: Tensor
     targets: Tensor
     lengths: Tensor
-
-
-@dataclass(frozen=True)
-class Metric:
-    """How answers are scored, and whether more is better."""
-
-    name: str = "accuracy"
-    higher_is_better: bool = True
 
 
 class Task(ABC):
@@ -46,13 +40,17 @@ class Task(ABC):
     A task states `vocabulary` and `class_names` in its `__init__`, and its `_tokens`, `_answer` and
     `oracle`. Raise `version` whenever the strings or answers of a configuration change.
     `draws_ahead` says that `_tokens` also takes a range of steps, as `integers` does, and returns
-    the rows of all of them.
+    the rows of all of them. `features` > 0 says that inputs are that many numbers a position, not
+    symbols (lrbench/tasks/signal.py); `corpus` that there are only so many strings, in splits, and
+    that a model is tested at the length it was trained at.
     """
 
     version: ClassVar[int] = 1
-    metric: ClassVar[Metric] = Metric()
+    metric: ClassVar[Metric] = ACCURACY
     length_rule: ClassVar[str] = "lengths >= 1"
     draws_ahead: ClassVar[bool] = False
+    features: ClassVar[int] = 0
+    corpus: ClassVar[bool] = False
 
     name: str
     vocabulary: tuple[str, ...]  # printable symbols; index = token id
@@ -64,8 +62,16 @@ class Task(ABC):
 
     @property
     def num_classes(self) -> int:
-        """How many classes an answer may be."""
+        """How many classes an answer may be; 1 where it is a number."""
         return len(self.class_names)
+
+    def stream(self, data_seed: int, *purpose: str | int) -> Stream:
+        """Return the stream of a data seed and a purpose, such as "train" or ("test", 500)."""
+        return Stream.named(data_seed, self.name, *purpose)
+
+    def available(self, stream: Stream) -> int | None:
+        """Return how many rows a stream has, None where it never ends."""
+        return None
 
     @abstractmethod
     def oracle(self, tokens: Sequence[int]) -> list[int]:

@@ -8,7 +8,9 @@ from typing import Any
 
 import torch
 
+from lrbench.metrics import ACCURACY, Metric
 from lrbench.tasks.base import IGNORE, Device, Task
+from lrbench.tasks.signal import SignalTask
 from lrbench.tasks.stream import Stream, integers
 
 _ROWS, _SEGMENT = 1_000, 512  # strings and positions held at once: memory does not grow with either
@@ -24,8 +26,15 @@ def measure_baselines(
     Each is fitted on `n` strings and scored on `n` others. Returns one {"baseline", "length",
     "value", "n"} each for `uniform` (a random class), `majority` (the commonest answer over all
     positions), `position` (the commonest at the final position) and `last_token` (the commonest
-    there given the token there). Raises UserError for a length the task does not have.
+    there given the token there). Signal tasks have their own, measured once on the test split.
+    Raises UserError for a length the task does not have.
     """
+    if isinstance(task, SignalTask):
+        values, n = task.baselines(length), task.count("test")
+        return [
+            {"baseline": name, "length": length, "value": value, "n": n}
+            for name, value in values.items()
+        ]
     counts = torch.zeros(task.num_classes, dtype=torch.int64, device=device)
     fit = list(_ends(task, stream, length, n, device, counts))
     fresh = list(_ends(task, stream.from_row(n), length, n, device, None))
@@ -43,9 +52,9 @@ def measure_baselines(
     ]
 
 
-def best_baseline(baselines: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the most accurate of them, the first listed where several are."""
-    return max(baselines, key=lambda baseline: baseline["value"])
+def best_baseline(baselines: list[dict[str, Any]], metric: Metric = ACCURACY) -> dict[str, Any]:
+    """Return the best of them, the first listed where several are."""
+    return max(baselines, key=lambda baseline: metric.merit(baseline["value"]))
 
 
 def _ends(

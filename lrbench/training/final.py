@@ -19,7 +19,7 @@ def test_plan(task: Task, protocol: Any) -> list[tuple[int, str, int]]:
     """Return (length, split, strings) of the final tests, each length once, shortest first.
 
     `test_size` strings at the training and the test lengths; a tenth at the further lengths, each
-    the nearest valid one below.
+    the nearest valid one below. A corpus is tested at the length it is trained at: that is a test.
     """
     fewer = max(1, protocol.test_size // 10)
     plan: dict[int, tuple[str, int]] = {}
@@ -27,7 +27,8 @@ def test_plan(task: Task, protocol: Any) -> list[tuple[int, str, int]]:
         plan[task.nearest_length(length)] = ("further", fewer)
     for length in protocol.test_lengths:
         plan[length] = ("test", protocol.test_size)
-    plan[protocol.train_length] = ("train_length", protocol.test_size)
+    if not (task.corpus and protocol.train_length in protocol.test_lengths):
+        plan[protocol.train_length] = ("train_length", protocol.test_size)
     return [(length, *plan[length]) for length in sorted(plan)]
 
 
@@ -41,26 +42,30 @@ def final_tests(
     """
     rows: list[dict[str, Any]] = []
     horizons: dict[str, Any] = {}
-    examined: dict[int, tuple[list[dict[str, Any]], dict[str, Any]]] = {}
+    examined: dict[int, tuple[list[dict[str, Any]], dict[str, Any] | None]] = {}
     for rule, step in trial.rules.steps().items():
         if step not in examined:
             trial.model.load_state_dict(load(rule))
             examined[step] = _examine(trial, check)
-        tests, horizons[rule] = examined[step]
+        tests, found = examined[step]
+        horizons |= {} if found is None else {rule: found}
         rows += _looks_of(trial, trial.rules.kept[rule], rule)
         rows += [{**row, "which": rule} for row in tests]
     return rows, horizons
 
 
-def _examine(trial: Trial, check: Check) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def _examine(trial: Trial, check: Check) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """Return the rows of the tests, and the horizon; None for a corpus: it has no long strings."""
     rows: list[dict[str, Any]] = []
     scores: list[Score] = []
     for length, split, n in test_plan(trial.task, trial.config.protocol):
         stream = trial.stream("test", length)
         result = score(trial.model, trial.task, stream, length, n, trial.device, check=check)
         scores.append(result)
-        row = _row(length, split, "accuracy", result.accuracy, n, "test")
+        row = _row(length, split, trial.task.metric.name, result.value, result.n, "test")
         rows.append({**row, "seconds": round(result.seconds, 3)})
+    if trial.task.corpus or not trial.task.metric.counts:
+        return rows, None
     found = horizon(scores)
     again = None
     if found["upper"] is not None:
@@ -79,7 +84,7 @@ def _looks_of(trial: Trial, look: dict[str, Any], rule: str) -> list[dict[str, A
     ]
     rows = []
     for key, split, length in parts:
-        for metric in ("accuracy", "loss"):
+        for metric in (trial.task.metric.name, "loss"):
             if f"{key}_{metric}" in look:
                 value, n = look[f"{key}_{metric}"], look[f"{key}_n"]
                 rows.append({**_row(length, split, metric, value, n, "look"), "which": rule})
@@ -103,7 +108,10 @@ def baseline_strings(length: int) -> int:
 
 
 def chance_levels(trial: Trial, check: Check) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Measure the baselines at every tested length, and what guessing under `best` would give."""
+    """Measure the baselines at every tested length, and what guessing under `best` would give.
+
+    Nobody guesses numbers: a task that asks for them has baselines only.
+    """
     protocol = trial.config.protocol
     baselines: list[dict[str, Any]] = []
     guessing: list[dict[str, Any]] = []
@@ -112,17 +120,19 @@ def chance_levels(trial: Trial, check: Check) -> tuple[list[dict[str, Any]], lis
         stream, n = trial.stream("baseline", length), baseline_strings(length)
         measured = measure_baselines(trial.task, stream, length, n, trial.device)
         baselines += measured
-        if split == "test":
+        if split == "test" and trial.task.metric.counts:
             looks = -(-protocol.max_steps // protocol.look_every)
             chance = best_baseline(measured)["value"]
-            value = guessing_best_of(chance, protocol.look_size, looks)
+            there = trial.task.available(trial.stream("look", length))
+            strings = min(protocol.look_size, there or protocol.look_size)
+            value = guessing_best_of(chance, strings, looks)
             guessing.append(
                 {
                     "rule": "best",
                     "length": length,
                     "value": value,
                     "looks": looks,
-                    "strings": protocol.look_size,
+                    "strings": strings,
                 }
             )
     return baselines, guessing

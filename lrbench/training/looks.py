@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lrbench.training.scoring import Score, score
+from lrbench.training.scoring import Score, pooled, score
 from lrbench.training.trial import Trial
 
 BAND_LENGTHS = 16  # how many lengths stand for the band
@@ -19,24 +19,29 @@ Check = Callable[[], None]
 
 
 def take_look(trial: Trial, check: Check) -> dict[str, Any]:
-    """Examine a trial as it is now; return step, accuracies and losses as plain numbers."""
-    protocol = trial.config.protocol
+    """Examine a trial as it is now; return step, accuracies and losses as plain numbers.
+
+    What a task is scored by has its name: test_accuracy, or test_nrmse.
+    """
+    protocol, metric = trial.config.protocol, trial.task.metric.name
     length = protocol.test_lengths[0]
     stream = trial.stream("look", length, trial.step)
     test = score(
         trial.model, trial.task, stream, length, protocol.look_size, trial.device, check=check
     )
     validation = _score_set(trial, [protocol.train_length], protocol.validation_size, check)
-    band = _score_set(trial, band_lengths(trial), protocol.validation_size, check)
+    beyond = band_lengths(trial)
+    again = beyond == [protocol.train_length]  # the same strings: a corpus has no longer ones
+    band = validation if again else _score_set(trial, beyond, protocol.validation_size, check)
     return {
         "step": trial.step,
         "test_length": length,
-        "test_accuracy": test.accuracy,
+        f"test_{metric}": test.value,
         "test_n": test.n,
-        "validation_accuracy": _accuracy(validation),
+        f"validation_{metric}": pooled(validation),
         "validation_loss": _loss(validation),
         "validation_n": sum(s.n for s in validation),
-        "band_accuracy": _accuracy(band),
+        f"band_{metric}": pooled(band),
         "band_loss": _loss(band),
         "band_n": sum(s.n for s in band),
         "seconds": trial.seconds,
@@ -70,10 +75,6 @@ def _score_set(trial: Trial, lengths: list[int], n: int, check: Check) -> list[S
         for length, share in zip(lengths, shares, strict=True)
         if share
     ]
-
-
-def _accuracy(scores: list[Score]) -> float:
-    return sum(s.correct for s in scores) / sum(s.n for s in scores)
 
 
 def _loss(scores: list[Score]) -> float:

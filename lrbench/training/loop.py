@@ -67,9 +67,11 @@ def _look(trial: Trial, watch: Watcher, final: bool) -> None:
         trial.stopped = "diverged"
         return
     believed = trial.rules.consider(look)
-    if look["test_accuracy"] == 1.0 and trial.perfect_look is None:
+    metric = trial.task.metric
+    perfect = metric.perfect(look[f"test_{metric.name}"])
+    if perfect and trial.perfect_look is None:
         trial.perfect_look = {"step": trial.step, "seconds": trial.seconds}
-    if trial.config.protocol.stop == "perfect" and look["test_accuracy"] == 1.0:
+    if trial.config.protocol.stop == "perfect" and perfect:
         trial.stopped = "perfect"
     elif final:
         trial.stopped = "budget"

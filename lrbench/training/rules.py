@@ -1,9 +1,10 @@
 """How one number is taken from a run: which of its looks is believed.
 
-    best   the highest accuracy of a look at the test length, ties by validation loss: the paper's
-           rule, which selects on the test distribution and is optimistic
+    best   the best accuracy (or whatever the task is scored by) of a look at the test length, ties
+           by validation loss: the paper's rule, which selects on the test distribution and is
+           optimistic
     id     the lowest validation loss at the training length
-    band   the highest accuracy over lengths a little beyond it, ties by loss
+    band   the best accuracy over lengths a little beyond it, ties by loss
     last   the last look
 
 Each rule keeps the checkpoint of its look; on equal scores the earlier look stays.
@@ -13,35 +14,39 @@ from __future__ import annotations
 
 from typing import Any
 
+from lrbench.metrics import ACCURACY, Metric
+
 RULES = ("best", "id", "band", "last")
 
 
-def merit(rule: str, look: dict[str, Any]) -> tuple[float, ...]:
+def merit(rule: str, look: dict[str, Any], metric: Metric = ACCURACY) -> tuple[float, ...]:
     """Return what a rule wants more of, compared as a tuple."""
     if rule == "best":
-        return (look["test_accuracy"], -look["validation_loss"])
+        return (metric.merit(look[f"test_{metric.name}"]), -look["validation_loss"])
     if rule == "id":
         return (-look["validation_loss"],)
     if rule == "band":
-        return (look["band_accuracy"], -look["band_loss"])
+        return (metric.merit(look[f"band_{metric.name}"]), -look["band_loss"])
     return (look["step"],)
 
 
 class Rules:
     """The look each rule believes so far: a dict {rule: look}."""
 
-    def __init__(self, kept: dict[str, dict[str, Any]] | None = None) -> None:
+    def __init__(
+        self, kept: dict[str, dict[str, Any]] | None = None, metric: Metric = ACCURACY
+    ) -> None:
         self.kept: dict[str, dict[str, Any]] = dict(kept or {})
+        self.metric = metric
 
     def consider(self, look: dict[str, Any]) -> list[str]:
         """Weigh a new look; return the rules that now believe it."""
-        believed = [
-            rule
-            for rule in RULES
-            if rule not in self.kept or merit(rule, look) > merit(rule, self.kept[rule])
-        ]
+        believed = [rule for rule in RULES if rule not in self.kept or self._prefers(rule, look)]
         self.kept.update(dict.fromkeys(believed, look))
         return believed
+
+    def _prefers(self, rule: str, look: dict[str, Any]) -> bool:
+        return merit(rule, look, self.metric) > merit(rule, self.kept[rule], self.metric)
 
     def steps(self) -> dict[str, int]:
         """Return the update at which each rule's look was taken."""

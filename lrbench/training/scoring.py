@@ -1,15 +1,18 @@
-"""Accuracy at any length in constant memory.
+"""Accuracy at any length in constant memory, or the error of foretold numbers.
 
 Strings are read piece by piece, the model carrying its state and the task its own, so nothing of
 size (B, T, ...) exists: 100,000 symbols cost the memory of one piece. Answers are scored at the
-final position; where a loss is asked for, at every supervised position.
+final position; where a loss is asked for, at every supervised position. Numbers are scored at every
+position, their squares summed in float64.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,17 +27,53 @@ SYMBOLS = 8192  # symbols in a piece, rows x positions: what keeps (rows, positi
 
 @dataclass(frozen=True)
 class Score:
-    """What n strings of one length gave: right final answers and, if asked for, the mean loss."""
+    """What n strings of one length gave: right final answers and, if asked for, the mean loss.
+
+    Where numbers were foretold, `squares` are the sums of the squared error and of the squared
+    target.
+    """
 
     length: int
     n: int
     correct: int
     loss: float | None
     seconds: float
+    squares: tuple[float, float] | None = None
 
     @property
     def accuracy(self) -> float:
         return self.correct / self.n
+
+    @property
+    def value(self) -> float:
+        """The value of the task's metric."""
+        return pooled([self])
+
+
+class _Sums(NamedTuple):
+    right: int = 0
+    loss: float = 0.0
+    asked: int = 0  # supervised positions
+    error: float = 0.0
+    power: float = 0.0  # of the targets
+
+    def and_also(self, other: _Sums) -> _Sums:
+        return _Sums(
+            self.right + other.right,
+            self.loss + other.loss,
+            self.asked + other.asked,
+            self.error + other.error,
+            self.power + other.power,
+        )
+
+
+def pooled(scores: Sequence[Score]) -> float:
+    """Return the metric over the strings of all `scores`, infinite for an error that is nan."""
+    squares = [score.squares for score in scores if score.squares is not None]
+    if not squares:
+        return sum(s.correct for s in scores) / sum(s.n for s in scores)
+    error, power = map(sum, zip(*squares, strict=True))
+    return math.sqrt(error / power) if power > 0 and math.isfinite(error) else math.inf
 
 
 def score(
@@ -49,23 +88,27 @@ def score(
     rows: int = ROWS,
     check: Callable[[], None] = lambda: None,
 ) -> Score:
-    """Score `model` on n strings of `length` from `stream`.
+    """Score `model` on n strings of `length` from `stream`, or on as many as it has.
 
     Args:
-        with_loss: also return the mean cross-entropy over supervised positions.
+        with_loss: also return the mean cross-entropy over supervised positions (of numbers, the
+            mean squared error).
         rows: strings read side by side; changes speed and memory, never which strings are read.
         check: called between pieces; may raise to stop (a signal, a lost lease).
     """
     began = time.perf_counter()
-    correct, total, asked = 0, 0.0, 0
+    available = task.available(stream)
+    n = n if available is None else min(n, available)
+    sums = _Sums()
     for first in range(0, n, rows):
         batch = min(rows, n - first)
-        right, loss, count = _score_rows(
-            model, task, stream.from_row(first), length, batch, device, with_loss, check
+        part = stream.from_row(first)
+        sums = sums.and_also(
+            _score_rows(model, task, part, length, batch, device, with_loss, check)
         )
-        correct, total, asked = correct + right, total + loss, asked + count
-    loss_mean = total / asked if with_loss else None
-    return Score(length, n, correct, loss_mean, time.perf_counter() - began)
+    loss = sums.loss / sums.asked if with_loss else None
+    squares = None if task.metric.counts else (sums.error, sums.power)
+    return Score(length, n, sums.right, loss, time.perf_counter() - began, squares)
 
 
 @torch.no_grad()
@@ -78,8 +121,10 @@ def _score_rows(
     device: torch.device | str,
     with_loss: bool,
     check: Callable[[], None],
-) -> tuple[int, float, int]:
-    """Return (right final answers, summed loss, supervised positions) of `batch` strings."""
+) -> _Sums:
+    """Return what `batch` strings add up to."""
+    if not task.metric.counts:
+        return _score_numbers(model, task, stream, length, batch, device, check)
     segment = max(1, SYMBOLS // batch)
     state, total, asked, read = None, 0.0, 0, 0
     right = torch.zeros((), dtype=torch.int64)
@@ -97,7 +142,28 @@ def _score_rows(
             # a state that overflowed answers nothing, whatever argmax makes of its NaN
             answered = logits.isfinite().all(-1)
             right = (answered & (logits.argmax(-1) == piece.targets[:, -1])).sum()
-    return int(right), total, asked
+    return _Sums(int(right), total, asked)
+
+
+def _score_numbers(
+    model: nn.Module,
+    task: Task,
+    stream: Stream,
+    length: int,
+    batch: int,
+    device: torch.device | str,
+    check: Callable[[], None],
+) -> _Sums:
+    """Return what `batch` strings of numbers add up to; their loss is the squared error."""
+    state, sums = None, _Sums()
+    for piece in task.segments(stream, batch, length, max(1, SYMBOLS // batch), device):
+        check()
+        outputs, state = model(piece.tokens, state, read="all")
+        targets = piece.targets.double()
+        error = float((outputs[..., 0].double() - targets).square().sum())
+        power = float(targets.square().sum())
+        sums = sums.and_also(_Sums(0, error, targets.numel(), error, power))
+    return sums
 
 
 def _loss_sum(logits: Tensor, targets: Tensor) -> float:

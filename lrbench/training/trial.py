@@ -6,13 +6,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import mse_loss
 
 from lrbench.config import Config
 from lrbench.models.build import build_model, count_parameters
 from lrbench.tasks import make_task
-from lrbench.tasks.base import IGNORE, Batch
+from lrbench.tasks.base import Batch
 from lrbench.tasks.stream import Stream
+from lrbench.training.cross_entropy import mean_cross_entropy
 from lrbench.training.optim import learning_rate, make_optimiser, set_learning_rate
 from lrbench.training.rules import Rules
 
@@ -29,7 +30,7 @@ class Trial:
         self.device = torch.device(device)
         self.task = make_task(config.task)
         symbols = len(self.task.vocabulary)
-        model = build_model(config, symbols, self.task.num_classes, seed)
+        model = build_model(config, symbols, self.task.num_classes, seed, self.task.features)
         self.model: nn.Module = model.to(self.device)
         self.optimiser = make_optimiser(config.optim, self.model)
         self.ahead: dict[int, Batch] = {}  # batches drawn for coming updates
@@ -39,7 +40,7 @@ class Trial:
         self.seconds = 0.0  # spent in updates only
         self.loss_sum = torch.zeros((), device=self.device)
         self.loss_count = 0
-        self.rules = Rules()
+        self.rules = Rules(metric=self.task.metric)
         self.perfect_look: dict[str, Any] | None = None
 
     @property
@@ -54,7 +55,7 @@ class Trial:
 
     def stream(self, *purpose: str | int) -> Stream:
         """Return this run's random stream for a purpose, such as "train" or ("test", 500)."""
-        return Stream.named(self.data_seed, self.task.name, *purpose)
+        return self.task.stream(self.data_seed, *purpose)
 
     def batch(self, step: int) -> Batch:
         """Return the training strings of update `step`; draws those of some updates at once."""
@@ -71,7 +72,10 @@ class Trial:
         self.step += 1
         set_learning_rate(self.optimiser, self.rate)
         batch = self.batch(self.step)
-        logits, _ = self.model(batch.tokens, generator=self.generator)
+        # every answer of a whole batch of long series is not made for one that is asked for
+        only_last = self.task.features and self.config.protocol.supervision == "last"
+        read = "last" if only_last else "all"
+        logits, _ = self.model(batch.tokens, read=read, generator=self.generator)
         loss = self.loss(logits, batch.targets)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
@@ -94,17 +98,19 @@ class Trial:
         return learning_rate(self.config.optim, self.step, self.config.protocol.max_steps)
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Return the mean cross-entropy over the supervised positions of a batch."""
+        """Return the mean cross-entropy over the supervised positions of a batch.
+
+        Where a number is asked for, the mean squared error. `logits` (B, C) are those of the last
+        position alone.
+        """
+        logits = logits[:, None] if logits.dim() == 2 else logits
         if self.config.protocol.supervision == "last":
             logits, targets = logits[:, -1:], targets[:, -1:]
-        # Classes before positions in memory: sums over five contiguous numbers are not vectorised
+        if not self.task.metric.counts:
+            return mse_loss(logits[..., 0], targets.to(logits.dtype))
         by_class = logits.flatten(0, 1).T.contiguous()
-        return cross_entropy(
-            by_class[None],
-            targets.flatten()[None],
-            ignore_index=IGNORE,
-            label_smoothing=self.config.optim.label_smoothing,
-        )
+        smoothing = self.config.optim.label_smoothing
+        return mean_cross_entropy(by_class, targets.flatten(), smoothing)
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps of this trial."""
@@ -131,5 +137,5 @@ class Trial:
         self.seconds = state["seconds"]
         self.loss_sum = state["loss_sum"].to(self.device)
         self.loss_count = state["loss_count"]
-        self.rules = Rules(state["rules"])
+        self.rules = Rules(state["rules"], self.task.metric)
         self.perfect_look = state["perfect_look"]

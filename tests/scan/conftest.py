@@ -9,10 +9,26 @@ import pytest
 import torch
 from torch import Tensor
 
-from lrbench.scan import BlockDiagonal, Diagonal, Indexed, Transition, scan
+from lrbench.scan import (
+    BlockDiagonal,
+    ConstantBlocks,
+    ConstantDiagonal,
+    Diagonal,
+    Indexed,
+    Transition,
+    scan,
+)
 
 BATCH, HEADS, SIZE, SYMBOLS = 3, 2, 4, 5
-KINDS = ("blocks", "diagonal", "complex", "indexed blocks", "indexed diagonal", "indexed complex")
+VARYING = ("blocks", "diagonal", "complex")
+CONSTANT = ("constant blocks", "constant diagonal", "constant complex", "constant complex blocks")
+KINDS = (*VARYING, *CONSTANT, *(f"indexed {kind}" for kind in (*VARYING, *CONSTANT[:3])))
+FORMS = {
+    ("blocks", False): BlockDiagonal,
+    ("blocks", True): ConstantBlocks,
+    ("diagonal", False): Diagonal,
+    ("diagonal", True): ConstantDiagonal,
+}
 
 
 @dataclass
@@ -33,6 +49,11 @@ class Recurrence:
         return torch.autograd.grad((states * weight).sum().real, self.leaves)
 
 
+def form_of(kind: str) -> type:
+    """Return what wraps the transitions of a kind."""
+    return FORMS["blocks" if "blocks" in kind else "diagonal", "constant" in kind]
+
+
 @pytest.fixture
 def recurrence() -> Callable[..., Recurrence]:
     return make_recurrence
@@ -48,15 +69,16 @@ def make_recurrence(
     def draw(*shape: int) -> Tensor:
         return torch.randn(shape, generator=generator, dtype=dtype)
 
-    indexed = kind.startswith("indexed")
+    indexed, constant = "indexed" in kind, "constant" in kind
     rows = (1, symbols) if indexed else (batch, length)
+    form = form_of(kind)
     if "blocks" in kind:
-        a = torch.linalg.qr(draw(*rows, HEADS, SIZE, SIZE))[0]
-        b, x, form = draw(*rows, HEADS, SIZE), draw(batch, HEADS, SIZE), BlockDiagonal
+        a = torch.linalg.qr(draw(*(() if constant else rows), HEADS, SIZE, SIZE))[0]
+        b, x = draw(*rows, HEADS, SIZE), draw(batch, HEADS, SIZE)
     else:
-        a = draw(*rows, SIZE)
+        a = draw(*(() if constant else rows), SIZE)
         a = a / a.abs()
-        b, x, form = draw(*rows, SIZE), draw(batch, SIZE), Diagonal
+        b, x = draw(*rows, SIZE), draw(batch, SIZE)
     index = torch.randint(symbols, (batch, length), generator=generator)
 
     def wrap(values: Tensor) -> Transition:

@@ -57,6 +57,8 @@ def test_state_carries_across_any_split(
     def piece(part: slice) -> tuple[Any, Any]:
         if isinstance(transition, Indexed):
             return Indexed(transition.table, transition.index[:, part]), b
+        if "constant" in kind:
+            return transition, b[:, part]
         values = case.leaves[0][:, part]
         return type(transition)(values), b[:, part]
 

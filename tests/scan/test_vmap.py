@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
-from lrbench.scan import BlockDiagonal, Diagonal, Indexed, scan
+from lrbench.scan import ALGORITHMS, Indexed, scan
 
-from .conftest import KINDS
+from .conftest import KINDS, form_of
 
 GROUP, LENGTH = 3, 6
+FAST = sorted(set(ALGORITHMS) - {"reference"})
 Make = Callable[..., Any]
 
 
@@ -24,7 +25,7 @@ def group_of(recurrence: Make, kind: str) -> tuple[list[Tensor], Tensor, type]:
     leaves = [torch.stack([c.leaves[i].detach() for c in cases]) for i in range(3)]
     indexed = kind.startswith("indexed")
     index = [c.wrap(c.leaves[0]).index if indexed else torch.zeros(1) for c in cases]
-    return leaves, torch.stack(index), BlockDiagonal if "blocks" in kind else Diagonal
+    return leaves, torch.stack(index), form_of(kind)
 
 
 def runner(kind: str, form: type, algorithm: str) -> Callable[..., Tensor]:
@@ -43,7 +44,7 @@ def close(ours: Any, theirs: Any) -> None:
     torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("algorithm", ["sequential", "pscan"])
+@pytest.mark.parametrize("algorithm", FAST)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shared_start", [False, True])
 def test_forward(recurrence: Make, algorithm: str, kind: str, shared_start: bool) -> None:
@@ -55,7 +56,7 @@ def test_forward(recurrence: Make, algorithm: str, kind: str, shared_start: bool
     close(together, torch.stack(apart))
 
 
-@pytest.mark.parametrize("algorithm", ["sequential", "pscan"])
+@pytest.mark.parametrize("algorithm", FAST)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if "complex" not in kind])
 @pytest.mark.parametrize("shared_start", [False, True])
 def test_gradients(recurrence: Make, algorithm: str, kind: str, shared_start: bool) -> None:

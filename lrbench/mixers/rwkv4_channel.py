@@ -1,0 +1,145 @@
+"""The channel mix of RWKV-4, the sublayer that stands where other stacks have a perceptron.
+
+    z'_x = mu_x z_t + (1 - mu_x) z_{t-1}   for x in k, r; z_0 = 0
+    y_t = sigmoid(W_r z'_r) (W_v relu(W_k z'_k)^2),    W_k (4 D, D), W_v (D, 4 D)
+
+Peng et al. 2023, arXiv:2305.13048; W_v and W_r start at zero, W_k is orthogonal with a gain of the
+root of its sides' ratio, as in the authors' public code. The state is the last z.
+
+As in `perceptron`, some strings go through all of it before the next ones do: reading and writing
+up to 4 D numbers per position for a dozen operations, and their gradients, stays in the cache.
+Kept for the backward: relu(W_k z'_k), the gate and y.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lrbench.mixers.base import Mixer, ParameterRule
+from lrbench.scan.closed_form import ClosedForm, one_by_one
+
+ROWS = 512  # positions that go through together
+
+
+class RwkvChannelMixer(Mixer):
+    """Channel mixing of RWKV-4 (Peng et al. 2023)."""
+
+    def __init__(self, config: Any, width: int) -> None:
+        super().__init__(config, width)
+        inner = config.expansion * width
+        self.shares = nn.Parameter(torch.empty(2, width))
+        self.key = nn.Linear(width, inner, bias=False)
+        self.value = nn.Linear(inner, width, bias=False)
+        self.receptance = nn.Linear(width, width, bias=False)
+        nn.init.orthogonal_(self.key.weight, gain=config.expansion**0.5)
+        nn.init.zeros_(self.value.weight)
+        nn.init.zeros_(self.receptance.weight)
+        self.place(0, 1)
+
+    @torch.no_grad()
+    def place(self, layer: int, layers: int) -> None:
+        """Set the shares: deeper layers look back less."""
+        channel = torch.arange(self.width, dtype=self.shares.dtype, device=self.shares.device)
+        self.shares.copy_((channel / self.width) ** (1 - layer / layers))
+
+    def parameter_rules(self) -> dict[str, ParameterRule]:
+        return {"shares": ParameterRule(decay=False)}
+
+    @property
+    def state_size(self) -> int:
+        return self.width
+
+    def initial_state(self, batch: int) -> Tensor:
+        return self.shares.new_zeros(batch, self.width)
+
+    def forward(
+        self, u: Tensor, state: Tensor | None = None, mode: str | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Map u (B, T, D) to y (B, T, D); nothing recurs, so every mode is the same."""
+        first = self.initial_state(len(u)) if state is None else state
+        weights = self.key.weight, self.value.weight, self.receptance.weight
+        return CHANNEL_MIX(*weights, self.shares, u, first), u[:, -1]
+
+
+def shifted(z: Tensor, first: Tensor) -> Tensor:
+    """Return the position before each of z (B, T, D), `first` (B, D) before the first."""
+    return torch.cat([first[:, None], z[:, :-1]], dim=1)
+
+
+def _forward(
+    key: Tensor, value: Tensor, receptance: Tensor, shares: Tensor, z: Tensor, first: Tensor
+) -> tuple[Tensor, ...]:
+    """Return y (B, T, D); kept: relu(W_k z'_k) (B, T, 4 D) and the gate (B, T, D)."""
+    keys = z.new_empty(*z.shape[:2], len(key))
+    y, gate = (torch.empty_like(z, memory_format=torch.contiguous_format) for _ in range(2))
+    strings = (t.split(_at_once(z)) for t in (z, first, keys, gate, y))
+    for zs, starts, ks, gates, ys in zip(*strings, strict=True):
+        before = shifted(zs, starts)
+        change = zs - before
+        for_key, for_gate = (torch.addcmul(before, change, mu).flatten(0, 1) for mu in shares)
+        torch.mm(for_key, key.T, out=ks.flatten(0, 1)).relu_()
+        torch.mm(ks.flatten(0, 1).square(), value.T, out=ys.flatten(0, 1))
+        torch.mm(for_gate, receptance.T, out=gates.flatten(0, 1)).sigmoid_()
+        ys.mul_(gates)
+    return y, keys, gate
+
+
+def _backward(
+    key: Tensor,
+    value: Tensor,
+    receptance: Tensor,
+    shares: Tensor,
+    z: Tensor,
+    first: Tensor,
+    y: Tensor,
+    keys: Tensor,
+    gate: Tensor,
+    gradient: Tensor,
+) -> tuple[Tensor, ...]:
+    weights = [torch.zeros_like(w) for w in (key, value, receptance, shares)]
+    dkey, dvalue, dreceptance, dshares = weights
+    dz = torch.empty_like(z, memory_format=torch.contiguous_format)
+    dfirst = torch.empty_like(first, memory_format=torch.contiguous_format)
+    strings = (t.split(_at_once(z)) for t in (z, first, keys, gate, y, gradient, dz, dfirst))
+    for zs, starts, k, gates, ys, g, out, out_first in zip(*strings, strict=True):
+        before = shifted(zs, starts)
+        change = zs - before
+        for_key, for_gate = (torch.addcmul(before, change, mu).flatten(0, 1) for mu in shares)
+        ks, dgated = k.flatten(0, 1), (g * gates).flatten(0, 1)
+        dvalue.addmm_(dgated.T, ks.square())
+        dk = (dgated @ value).mul_(ks).mul_(2)
+        dkey.addmm_(dk.T, for_key)
+        dgate = (g * ys).mul_(1 - gates).flatten(0, 1)  # gate' = gate (1 - gate)
+        dreceptance.addmm_(dgate.T, for_gate)
+        slopes = [(d @ w).view_as(zs) for d, w in ((dk, key), (dgate, receptance))]
+        _back_through_shift(shares, change, slopes, out, out_first, dshares)
+    return *weights, dz, dfirst
+
+
+def _back_through_shift(
+    shares: Tensor,
+    change: Tensor,
+    slopes: list[Tensor],
+    dz: Tensor,
+    dfirst: Tensor,
+    dshares: Tensor,
+) -> None:
+    """Write to dz, dfirst and add to dshares what the gradients of z'_k and z'_r amount to."""
+    torch.mul(slopes[0], shares[0], out=dz).addcmul_(slopes[1], shares[1])
+    before = slopes[0] + slopes[1]
+    before.sub_(dz)
+    dz[:, :-1] += before[:, 1:]
+    dfirst.copy_(before[:, 0])
+    for row, slope in zip(dshares, slopes, strict=True):
+        row += (slope * change).sum((0, 1))
+
+
+def _at_once(z: Tensor) -> int:
+    """Return how many strings go through together: all of them on a GPU."""
+    return max(1, ROWS // z.shape[1]) if z.device.type == "cpu" else max(1, len(z))
+
+
+CHANNEL_MIX = ClosedForm(_forward, _backward, one_by_one)

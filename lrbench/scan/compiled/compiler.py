@@ -1,0 +1,85 @@
+"""numba at arm's length: whether to use it, and how a function becomes a compiled one.
+
+Compiled code is kept on disk, in `__pycache__` beside the source or, where that cannot be written,
+in the user's cache. numba notices when the file of a function changes, but neither when a file that
+it takes functions from does, nor that two processes are adding to one cache file at a time. So each
+function gets a cache file of its own for each set of constants and number type and each state of
+this folder: processes can then only ever write the same thing over each other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+SWITCH = "LRBENCH_COMPILED"
+DTYPES = {torch.float32: "float32", torch.float64: "float64"}
+
+Loop = Callable[..., Any]
+
+
+def usable(tensor: Tensor) -> bool:
+    """Tell whether compiled loops are to be used for numbers such as those of `tensor`."""
+    return tensor.device.type == "cpu" and tensor.dtype in DTYPES and wanted() and installed()
+
+
+def wanted() -> bool:
+    """Tell whether the environment leaves compiled loops on: LRBENCH_COMPILED is not 0."""
+    return os.environ.get(SWITCH, "1") != "0"
+
+
+@cache
+def installed() -> bool:
+    """Tell whether there is a numba to import."""
+    return find_spec("numba") is not None
+
+
+def compiled(*constants: int | str) -> Callable[[Loop], Loop]:
+    """Return a decorator that compiles a function at its first call, or finds it on disk.
+
+    constants: whatever tells this function from others made by the same lines, such as a block
+        size and the name of the number type. A function must be called with one set of types.
+    """
+    from numba import njit
+
+    def decorate(function: Loop) -> Loop:
+        words = [function.__name__, *map(str, constants), state_of_sources()]
+        function.__qualname__ = "-".join(words)  # names the cache file
+        try:
+            return njit(function, cache=True, error_model="numpy")  # type: ignore[no-any-return]
+        except RuntimeError:  # nowhere to keep a cache: compile in each process
+            return njit(function, error_model="numpy")  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def part(function: Loop) -> Loop:
+    """Compile a function as a part of compiled loops, into which it is copied."""
+    from numba import njit
+
+    return njit(function, error_model="numpy", forceinline=True)  # type: ignore[no-any-return]
+
+
+@cache
+def state_of_sources() -> str:
+    """Return a digest of this folder's files and of the processor they are compiled for."""
+    from llvmlite import binding
+
+    features = binding.get_host_cpu_features().flatten()
+    digest = sha256(f"{binding.get_host_cpu_name()} {features}".encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def array(tensor: Tensor) -> Any:
+    """Return a contiguous tensor's numbers as a numpy array, shared where they are contiguous."""
+    return tensor.detach().contiguous().numpy()

@@ -1,0 +1,56 @@
+"""Reading IDX files of bytes, the format of MNIST: a magic number, sizes, then the numbers.
+
+Format: LeCun, Cortes & Burges, "The MNIST database of handwritten digits". Two zero bytes, the type
+(8: unsigned bytes), the number of dimensions, then each size as four bytes, the highest first.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lrbench.errors import UserError
+
+UNSIGNED_BYTES = 8
+
+
+def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
+    """Return the array in an IDX file of unsigned bytes, which may be compressed (.gz).
+
+    Raises UserError for a file that is damaged, cut short, too long or of other dimensions.
+    """
+    data = _content(path)
+    head = 4 + 4 * dimensions
+    if len(data) < head:
+        raise _damaged(path, f"it ends after {len(data)} bytes, before its sizes do")
+    magic = struct.unpack(">HBB", data[:4])
+    if magic != (0, UNSIGNED_BYTES, dimensions):
+        wanted = bytes((0, 0, UNSIGNED_BYTES, dimensions)).hex()
+        raise _damaged(path, f"it begins with {data[:4].hex()}, not {wanted}")
+    sizes = struct.unpack(f">{dimensions}I", data[4:head])
+    there, told = len(data) - head, math.prod(sizes)
+    if there != told:
+        raise _damaged(path, f"its sizes {sizes} ask for {told:,} bytes, it has {there:,}")
+    return np.frombuffer(data, np.uint8, offset=head).reshape(sizes)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        data = path.read_bytes()
+        return gzip.decompress(data) if path.suffix == ".gz" else data
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise _damaged(path, f"it cannot be unpacked: {error}") from error
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _damaged(path: Path, why: str) -> UserError:
+    return UserError(
+        f"{path} is no IDX file as it should be: {why}\nremove it and get it again, or another copy"
+    )
