@@ -57,7 +57,7 @@ $(VENV)/.created:
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.created $(requirements)
-	$(pip_install) -e .
+	$(pip_install) -e '.[fast]'
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.created $(requirements)

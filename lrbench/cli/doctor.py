@@ -36,6 +36,7 @@ EXTRAS = {
     "plot": "matplotlib",
     "parallel": "hydra-joblib-launcher",
     "slurm": "hydra-submitit-launcher",
+    "fast": "numba",
 }
 COMPILERS = ("g++", "clang++", "c++")
 TRIAL_BYTES = 1 << 20
@@ -86,6 +87,7 @@ def findings(runs: Path) -> Iterator[Finding]:
     yield from devices()
     yield threads()
     yield compiler()
+    yield compiled_loops()
     yield writable(runs)
     yield from extras()
     yield from plugins()
@@ -143,6 +145,19 @@ def compiler() -> Finding:
     names = filter(None, (os.environ.get("CXX"), *COMPILERS))
     found = next((name for name in names if shutil.which(name)), None)
     return Finding("C++ compiler", found or "none; only torch.compile needs one")
+
+
+def compiled_loops() -> Finding:
+    """Return whether numba compiles the loops of models on the CPU."""
+    from lrbench.scan.compiled.compiler import SWITCH, installed, wanted
+
+    if not installed():
+        return Finding("compiled loops", "none: torch's take their place (extra fast)")
+    if not wanted():
+        return Finding("compiled loops", f"off: {SWITCH}=0")
+    wrong = _attempt(lambda: import_module("numba"))
+    fix = f"install numba again, or do without: {SWITCH}=0"
+    return Finding("compiled loops", f"by numba {_version('numba')}{wrong}", wrong and fix)
 
 
 def writable(runs: Path) -> Finding:

@@ -2,7 +2,7 @@
 
 Gu, Dao, Ermon, Rudra & Ré, "HiPPO: Recurrent Memory with Optimal Polynomial Projections",
 arXiv:2008.07669; Gu, Goel & Ré, "Efficiently Modeling Long Sequences with Structured State
-Spaces", arXiv:2111.00396, Theorem 1 and Appendix C:
+Spaces", arXiv:2111.00396:
 
     A_nk = -sqrt(2n+1) sqrt(2k+1) (n > k),  -(n+1) (n = k),  0 (n < k);   B_n = sqrt(2n+1)
     A + P P^T = -1/2 I + skew,    P_n = sqrt(n + 1/2)

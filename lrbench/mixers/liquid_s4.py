@@ -36,7 +36,6 @@ from lrbench.mixers.s4d import DiagonalStateSpace, S4DConfig, diagonal_response
 from lrbench.mixers.ssm import System, paired
 from lrbench.registry import register_mixer
 from lrbench.scan.modulated import modulated_scan, modulated_states
-from lrbench.scan.tree import tree
 
 MODES = {
     "exact": ("sequential", "loop", "scan"),
@@ -102,7 +101,7 @@ class LiquidS4Mixer(DiagonalStateSpace):
         if mode == "loop":
             parts = system.a, system.b, system.c, system.skip
             return modulated_scan(*parts, u, factors, x)
-        states = modulated_states(system.a, system.b, u, factors, x, tree)
+        states = modulated_states(system.a, system.b, u, factors, x)
         return system.read(states, u), states[:, -1]
 
     def loop(self, u: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:

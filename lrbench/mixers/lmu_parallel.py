@@ -15,9 +15,9 @@ Glossary
     W_m, W_x, b_o     memory, skip, bias
 
 Modes `lti` (Eq. 19), `matmul` (24), `fft` (26) and `chunk` (ours) compute the same for every
-position: lrbench/mixers/delay_modes.py. On CPU `chunk` is the quickest at the sizes of tables and of
-Mackey-Glass, `fft` for d of several hundred. Where one answer a string is wanted, `last` computes
-m_n = H [u_n .. u_1]^T alone: mode `final`, Eq. 25.
+position: lrbench/mixers/delay_modes.py. On CPU `chunk` is the quickest at the sizes of tables and
+of Mackey-Glass, `fft` for d of several hundred. Where one answer a string is wanted, `last`
+computes m_n = H [u_n .. u_1]^T alone: mode `final`, Eq. 25.
 
 Left open by the paper: f1, f2 (here: identity, ReLU), initial values (here Keras's, with which the
 paper was written: Glorot uniform, biases zero), and a carried state (here: exact in every mode).

@@ -34,17 +34,18 @@ def compiled_norm(epsilon: float) -> ClosedForm:
         y = torch.empty_like(x, memory_format=torch.contiguous_format)
         mean, scale = x.new_empty(x.shape[:-1]), x.new_empty(x.shape[:-1])
         loop = forward_loop(x.shape[-1], DTYPES[x.dtype])
-        loop(*map(array, (rows(x), weight, bias, rows(y), mean.flatten(), scale.flatten())), epsilon)
+        loop(
+            *map(array, (rows(x), weight, bias, rows(y), mean.flatten(), scale.flatten())), epsilon
+        )
         return y, mean, scale
 
-    return ClosedForm(forward, _backward, one_by_one)
+    return ClosedForm(forward, _backward, one_by_one, needs_result=False)
 
 
 def _backward(
     weight: Tensor,
     bias: Tensor,
     x: Tensor,
-    y: Tensor,
     mean: Tensor,
     scale: Tensor,
     gradient: Tensor,

@@ -107,7 +107,10 @@ def _compiled_backward(
 
     rows, upstream = x.flatten(0, -2), gradient.flatten(0, -2).T.contiguous()
     dx = torch.empty_like(rows, memory_format=torch.contiguous_format)
-    dw1, sums = torch.zeros_like(w1), (torch.zeros_like(w2), torch.zeros_like(c1), torch.zeros_like(c2))
+    dw1, sums = (
+        torch.zeros_like(w1),
+        (torch.zeros_like(w2), torch.zeros_like(c1), torch.zeros_like(c2)),
+    )
     piece, done = _rows_at_a_time(z), 0
     dz = z[:piece].clone()
     loop = backward_loop(len(w1), len(w2), DTYPES[x.dtype])

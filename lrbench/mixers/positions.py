@@ -118,10 +118,15 @@ def sorted_draw(seed: Tensor, count: Tensor, span: int, length: int) -> Tensor:
 
 
 def scrambled(x: Tensor) -> Tensor:
-    """Return int64 numbers that look unrelated for related x (SplitMix's finaliser, signed)."""
-    x = (x ^ (x >> 30)) * FIRST
-    x = (x ^ (x >> 27)) * SECOND
-    return x ^ (x >> 31)
+    """Return int64 numbers that look unrelated for related x: SplitMix64's finaliser."""
+    x = (x ^ _shifted(x, 30)) * FIRST
+    x = (x ^ _shifted(x, 27)) * SECOND
+    return x ^ _shifted(x, 31)
+
+
+def _shifted(x: Tensor, bits: int) -> Tensor:
+    """Shift right and fill with zeros, where >> fills with the sign."""
+    return (x >> bits) & ((1 << (64 - bits)) - 1)
 
 
 def _too_long(end: int, most: int, drawing: bool, span: int) -> str:

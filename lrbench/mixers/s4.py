@@ -1,7 +1,7 @@
 """S4: diagonal-plus-low-rank state space models initialised to HiPPO-LegS, one per channel.
 
 Gu, Goel & Ré, "Efficiently Modeling Long Sequences with Structured State Spaces", ICLR 2022
-(arXiv:2111.00396), Theorem 1 and Appendix C; A = Lambda - P P^* as in Goel et al. 2022:
+(arXiv:2111.00396); A = Lambda - P P^* as in Goel et al. 2022:
 
     A = Lambda - P P^*
     Abar = (I - Delta/2 A)^-1 (I + Delta/2 A),    Bbar = (I - Delta/2 A)^-1 Delta B

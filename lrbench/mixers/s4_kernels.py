@@ -3,7 +3,7 @@
 The discrete transition is Abar x = a x - q s(x), s(x) = 2 Re(r x), in the names of `s4.py`.
 
 krylov  powers of Abar written out as real N x N matrices: Bbar, Abar Bbar, .. by repeated squaring
-cauchy  the kernel as in Gu, Goel & Ré 2022 (arXiv:2111.00396, Appendix C.3): the inverse transform
+cauchy  the kernel as in Gu, Goel & Ré 2022 (arXiv:2111.00396): the inverse transform
         of its generating function at the roots of unity, a sum of fractions
 series  (ours, the fastest here) from powers of a alone. The numbers s_n = s(Abar^n v) satisfy
 

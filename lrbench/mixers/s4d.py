@@ -1,7 +1,7 @@
 """S4D: diagonal state space models, one per channel.
 
 Gu, Gupta, Goel & Ré, "On the Parameterization and Initialization of Diagonal State Space Models",
-arXiv:2206.11893, Eq. 2-3, 6, 9 and Table 1 (initialisation):
+arXiv:2206.11893:
 
     x_k = Abar x_{k-1} + Bbar u_k,    y_k = 2 Re(C x_k) + D u_k,    A = diag(A_0 .. A_{N/2-1})
     K_n = 2 Re sum_j C_j Abar_j^n Bbar_j,    y = K * u + D u
@@ -45,7 +45,7 @@ from lrbench.mixers.ssm import (
     with_skip,
 )
 from lrbench.registry import register_mixer
-from lrbench.scan import Diagonal, scan
+from lrbench.scan import ConstantDiagonal, scan
 from lrbench.scan.powers import powers
 
 INITS = ("lin", "inv", "legs", "real")
@@ -108,8 +108,8 @@ class S4DMixer(DiagonalStateSpace):
         """Evaluate the recurrence by a scan of trees over (B, T, D M) states."""
         system = self.system()
         inputs = (system.b * u[..., None]).flatten(2)
-        values = system.a.flatten().expand_as(inputs)
-        states = scan(Diagonal(values), inputs, x.flatten(1), "pscan").unflatten(2, x.shape[1:])
+        states = scan(ConstantDiagonal(system.a.flatten()), inputs, x.flatten(1), "tree")
+        states = states.unflatten(2, x.shape[1:])
         return system.read(states, u), states[:, -1]
 
 

@@ -31,7 +31,6 @@ from lrbench.checks import at_least
 from lrbench.mixers.base import Mixer, ParameterRule
 from lrbench.scan.convolution import causal_convolution, channels_first, channels_last
 
-DISCRETISATIONS = ("zoh", "bilinear")
 DYNAMICS = ("log_decay", "frequency", "low_rank", "input", "log_step")
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from lrbench.mixers.base import Mixer
+from lrbench.scan.rows import rows
 
 MakeMixer = Callable[..., Mixer]
 
@@ -125,6 +126,14 @@ def make_mixers(make: MakeMixer, layers: int) -> nn.ModuleList:
 def input_layer(symbols: int, features: int, width: int) -> nn.Module:
     """Return the map of a symbol to a learnt vector, or of a signal's F features to D."""
     return nn.Linear(features, width) if features else nn.Embedding(symbols, width)
+
+
+def first_activation(embedding: nn.Module, norm: nn.Module, tokens: Tensor) -> Tensor:
+    """Return norm(embedding(tokens)), (B, T, D); of symbols, the table is normalised, not each."""
+    if isinstance(embedding, nn.Embedding):
+        return rows(norm(embedding.weight), tokens)
+    activation: Tensor = norm(embedding(tokens))
+    return activation
 
 
 def dropout(x: Tensor, share: float, generator: torch.Generator | None) -> Tensor:

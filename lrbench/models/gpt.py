@@ -16,7 +16,16 @@ from torch import Tensor, nn
 
 from lrbench.checks import at_least
 from lrbench.mixers.base import Mixer
-from lrbench.models.base import Backbone, Carry, MakeMixer, dropout, input_layer, make_mixers
+from lrbench.mixers.normalisation import LayerNorm
+from lrbench.models.base import (
+    Backbone,
+    Carry,
+    MakeMixer,
+    dropout,
+    first_activation,
+    input_layer,
+    make_mixers,
+)
 from lrbench.registry import register_backbone
 
 TINY = 1e-4  # gain of the orthogonal embedding that is normalised, over the root of its longer side
@@ -54,19 +63,19 @@ class Gpt(Backbone):
         super().__init__()
         self.config = config
         self.embedding = input_layer(symbols, features, width)
-        self.first_norm = nn.LayerNorm(width) if config.embedding_norm else nn.Identity()
+        self.first_norm = LayerNorm(width) if config.embedding_norm else nn.Identity()
         if config.embedding_norm and isinstance(self.embedding, nn.Embedding):
             nn.init.orthogonal_(self.embedding.weight, TINY * max(symbols, width) ** 0.5)
         self.mixers = make_mixers(make_mixer, layers)
         self.channels = nn.ModuleList(
             self._channel(mixer, layer, layers) for layer, mixer in enumerate(self.mixers)
         )
-        self.mixer_norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(layers))
+        self.mixer_norms = nn.ModuleList(LayerNorm(width) for _ in range(layers))
         self.channel_norms = nn.ModuleList(
-            nn.Identity() if isinstance(channel, nn.Identity) else nn.LayerNorm(width)
+            nn.Identity() if isinstance(channel, nn.Identity) else LayerNorm(width)
             for channel in self.channels
         )
-        self.norm = nn.LayerNorm(width)
+        self.norm = LayerNorm(width)
         self.head = nn.Linear(width, classes)
 
     def _channel(self, mixer: nn.Module, layer: int, layers: int) -> nn.Module:
@@ -90,7 +99,7 @@ class Gpt(Backbone):
     def activations(
         self, tokens: Tensor, carry: Carry, last: bool, generator: torch.Generator | None
     ) -> Tensor:
-        a = self.first_norm(self.embedding(tokens))
+        a = first_activation(self.embedding, self.first_norm, tokens)
         for layer, mixer in enumerate(self.mixers):
             mixed = self._mix(layer, mixer, a, tokens, carry)
             a = a + dropout(mixed, self.config.dropout, generator)

@@ -23,7 +23,16 @@ from torch import Tensor, nn
 from torch.nn.functional import batch_norm, gelu, glu
 
 from lrbench.checks import one_of
-from lrbench.models.base import Backbone, Carry, MakeMixer, dropout, input_layer, make_mixers
+from lrbench.mixers.normalisation import LayerNorm
+from lrbench.models.base import (
+    Backbone,
+    Carry,
+    MakeMixer,
+    dropout,
+    first_activation,
+    input_layer,
+    make_mixers,
+)
 from lrbench.registry import register_backbone
 
 NORMS = ("layer", "batch", "none")
@@ -71,7 +80,7 @@ class S4Stack(Backbone):
         self, tokens: Tensor, carry: Carry, last: bool, generator: torch.Generator | None
     ) -> Tensor:
         training, prenorm = generator is not None, self.config.prenorm
-        a = self.embedding(tokens)
+        a = first_activation(self.embedding, nn.Identity(), tokens)
         for layer, (mixer, gate) in enumerate(zip(self.mixers, self.gates, strict=True)):
             mixed = self._mix(layer, mixer, a, tokens, carry, training)
             if last and layer + 1 == len(self.mixers):
@@ -111,7 +120,7 @@ def make_norm(kind: str, width: int) -> nn.Module:
     """Return a normalisation over D: of each position (layer), or over all positions (batch)."""
     if kind == "none":
         return nn.Identity()
-    return nn.BatchNorm1d(width) if kind == "batch" else nn.LayerNorm(width)
+    return nn.BatchNorm1d(width) if kind == "batch" else LayerNorm(width)
 
 
 def normalise(norm: nn.Module, a: Tensor, training: bool) -> Tensor:

@@ -21,6 +21,7 @@ PACKAGES = {
     "hydra": "hydra-core",
     "omegaconf": "omegaconf",
     "pandas": "pandas",
+    "numba": "numba",
 }
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = re.compile(r"(?<![\w.])~?(?:/[^/,\s\[\]{}'\"]*)*/")
@@ -37,6 +38,7 @@ def environment() -> dict[str, Any]:
         "cpu": _processor(),
         "cores": os.cpu_count(),
         **_devices(),
+        "compiled": _compiled(),
         "command": command(sys.argv),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -96,6 +98,13 @@ def _processor() -> str:
         text = ""
     match = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
     return match[1].strip() if match else platform.processor() or platform.machine()
+
+
+def _compiled() -> bool:
+    """Whether numba's loops take the place of torch's: they round differently."""
+    from lrbench.scan.compiled.compiler import installed, wanted
+
+    return wanted() and installed()
 
 
 def _devices() -> dict[str, Any]:

@@ -50,8 +50,9 @@ def _form(solve: Solve, kind: str) -> ClosedForm:
     """Return the scan of transitions of a kind, with its backward."""
     constant = kind.startswith("constant")
     action = Blocks(constant) if "blocks" in kind else Elementwise(constant)
-    passes = (partial(run, solve=solve, action=action) for run in (_forward, _backward))
-    return ClosedForm(*passes, one_by_one if kind == "constant blocks" else fold)
+    forward = partial(_forward, solve=solve, action=action)
+    backward = partial(_backward, solve=solve, action=action)
+    return ClosedForm(forward, backward, one_by_one if kind == "constant blocks" else fold)
 
 
 def _forward(

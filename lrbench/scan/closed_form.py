@@ -27,11 +27,18 @@ class ClosedForm:
     forward: inputs -> (result, *kept), where kept is what only the backward needs.
     backward: (*inputs, result, *kept, gradient of result) -> gradients of the floating inputs.
     mapped: how K calls are made at once, `fold` or `one_by_one`.
+    needs_result: False where backward is to be called without the result, which whoever gets it
+        may then change in place.
     """
 
     forward: Callable[..., Tensors]
     backward: Callable[..., Tensors]
     mapped: Mapped
+    needs_result: bool = True
+
+    def saved(self, inputs: Tensors, results: Tensors) -> Tensors:
+        """Return what of the inputs and of (result, *kept) the backward is called with."""
+        return inputs + (results if self.needs_result else results[1:])
 
     def __call__(self, *inputs: Tensor) -> Tensor:
         if torch._C._are_functorch_transforms_active():
@@ -76,11 +83,11 @@ class _Plain(Function):
 
     @staticmethod
     def forward(ctx: Any, form: ClosedForm, *inputs: Tensor) -> Tensor:
-        result, *kept = form.forward(*inputs)
+        results = form.forward(*inputs)
         ctx.form, ctx.inputs = form, len(inputs)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*inputs, result, *kept)
-        return result
+        ctx.save_for_backward(*form.saved(inputs, results))
+        return results[0]
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor | None) -> Any:
@@ -104,7 +111,7 @@ class _Forward(Function):
         ctx.form, ctx.inputs = inputs[0], len(inputs) - 1
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(*output[1:])
-        ctx.save_for_backward(*inputs[1:], *output)
+        ctx.save_for_backward(*inputs[0].saved(inputs[1:], output))
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor | None, *_: Any) -> Any:

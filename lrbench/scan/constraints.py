@@ -51,7 +51,7 @@ def constrain(blocks: Tensor, constraint: str, p: float) -> Tensor:
 
 
 def constrain_few(blocks: Tensor, constraint: str, p: float) -> Tensor:
-    """Return `blocks` (N, b, b), [row, column], under a column constraint: `constrain` for tables."""
+    """Return `blocks` (N, b, b), [row, column], under a column constraint: a table's."""
     compiles = usable(blocks) and blocks.shape[-1] <= LARGEST_COMPILED and p < inf
     if compiles and constraint != "none":
         return compiled_few(constraint, p)(blocks)

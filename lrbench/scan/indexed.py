@@ -119,7 +119,11 @@ def _compiled_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     from lrbench.scan.compiled.table import backward_loop
 
-    gradients = table.new_zeros(table.shape), table.new_zeros(inputs.shape), initial.new_zeros(initial.shape)
+    gradients = (
+        table.new_zeros(table.shape),
+        table.new_zeros(inputs.shape),
+        initial.new_zeros(initial.shape),
+    )
     loop = backward_loop(inputs.shape[-1], DTYPES[table.dtype])
     loop(*map(array, (table, index, initial, states, gradient, *gradients)))
     return gradients

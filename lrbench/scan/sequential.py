@@ -45,8 +45,8 @@ def sequential(transition: Transition, inputs: Tensor, initial: Tensor) -> Tenso
     if is_constant(transition):
         return constant_loop(transition, inputs, initial)
     if isinstance(transition, Indexed) and isinstance(transition.table, Diagonal):
-        if inputs.shape[1] <= LARGEST_PRODUCT:
-            values = transition.table.values[0]
+        values = transition.table.values[0]
+        if len(values) <= LARGEST_PRODUCT:
             return indexed_diagonal(values, inputs[0], transition.index, initial)
     dense, inputs = written_out(transition, inputs)
     if isinstance(dense, Diagonal):

@@ -45,7 +45,7 @@ class MackeyGlassConfig:
 @register_task(
     "mackey_glass",
     MackeyGlassConfig,
-    "a chaotic series, 15 steps ahead (Chilkuri & Eliasmith 2021; Voelker et al. 2019)",
+    "a chaotic series, 15 steps ahead (Chilkuri & Eliasmith 2021)",
 )
 class MackeyGlass(SignalTask):
     """Mackey-Glass series x' = 0.2 x(t-17) / (1 + x(t-17)^10) - 0.1 x: from x(..t), x(t+15).

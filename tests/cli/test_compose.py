@@ -21,6 +21,7 @@ from lrbench.locations import conf_dir
 from lrbench.registry import MIXERS, TASKS
 from lrbench.runs.cell import Cell
 from lrbench.runs.validate import validated
+from tests import made_up_mnist
 
 Run = Callable[..., Any]
 
@@ -52,7 +53,10 @@ def hydra_gives(*words: str) -> Config:
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda path: path.stem)
-def test_every_preset_is_used_and_passes_the_checks(preset: Path) -> None:
+def test_every_preset_is_used_and_passes_the_checks(
+    preset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LRBENCH_DATA", str(made_up_mnist.write(tmp_path)))
     task, model = parts(preset)
     assert task in TASKS and model in MIXERS
     config = composed([f"task={task}", f"model={model}"])

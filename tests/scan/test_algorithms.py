@@ -45,7 +45,7 @@ def test_gradients_are_derivatives(
 
 @pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(length=st.integers(2, 20), cut=st.integers(1, 19), seed=st.integers(0, 99))
 def test_state_carries_across_any_split(
     algorithm: str, kind: str, length: int, cut: int, seed: int

@@ -153,7 +153,7 @@ def test_baselines_are_the_mean_and_that_nothing_changes() -> None:
     "settings", [{"horizon": 0}, {"horizon": 1001}, {"tau": 0}, {"series": 3}], ids=str
 )
 def test_settings_out_of_range_are_refused(settings: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="task."):
+    with pytest.raises(ValueError, match=r"task\."):
         task(**settings)
 
 

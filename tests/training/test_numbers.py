@@ -1,4 +1,4 @@
-"""Training and examining a task that asks for numbers: the error, its direction, what is left out."""
+"""Training and examining a task that asks for numbers: the error and its direction."""
 
 from __future__ import annotations
 

@@ -1,0 +1,53 @@
+"""A tiny run of every built-in model as a user would do it: train, evaluate, report."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from lrbench.cli import main
+from lrbench.registry import MIXERS
+
+SMALL = [
+    "task=mod_arith",
+    "model.layers=2",
+    "model.width=16",
+    "protocol.train_length=9",
+    "protocol.test_lengths=[29]",
+    "protocol.further_lengths=[19]",
+    "protocol.band=[11,15]",
+    "protocol.max_steps=4",
+    "protocol.look_every=2",
+    "protocol.look_size=8",
+    "protocol.validation_size=16",
+    "protocol.test_size=20",
+    "protocol.batch_size=4",
+    "output_dir=runs",
+]
+
+
+def lrbench(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["lrbench", *words])
+    try:
+        main()
+    except SystemExit as left:
+        return int(str(left.code or 0))
+    return 0
+
+
+@pytest.mark.parametrize("model", [name for name in MIXERS.names() if MIXERS.get(name).builtin])
+def test_trained_evaluated_reported(
+    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lrbench(monkeypatch, "train", f"model={model}", *SMALL) == 0
+    (file,) = Path("runs").glob(f"mod_arith/{model}/fan2024/*/s0/result.json")
+    result = json.loads(file.read_text())
+    assert (result["status"], result["steps"]) == ("finished", 4)
+    before = {row["value"] for row in result["evaluations"] if row["metric"] == "loss"}
+    assert len(before) > 1, "training changed nothing"
+    assert lrbench(monkeypatch, "evaluate", str(file.parent), "--lengths", "101") == 0
+    assert lrbench(monkeypatch, "report", "--runs", "runs") == 0
+    assert model in capsys.readouterr().out
