@@ -1,8 +1,10 @@
 """Which of the settings that were tried is best, by validation strings at the training length.
 
 Every number here is of the look that the rule `id` believes: strings that were neither trained on
-nor are as long as the test. A run that diverged or failed counts as accuracy 0, and loses ties;
-where a task is scored by an error, as an infinite one.
+nor are as long as the test. The loss decides, as it does for that rule: it is over every supervised
+position, where an accuracy is over final ones, and of models that are all at chance there the best
+accuracy of a thousand strings is a matter of luck. A run that diverged or failed counts against its
+setting before any loss does.
 """
 
 from __future__ import annotations
@@ -65,11 +67,6 @@ class Point:
         return math.fsum(score.accuracy for score in self.scores) / max(1, len(self.attempts))
 
     @property
-    def loss(self) -> float:
-        """Mean validation loss; infinite if a run has none."""
-        return self._over_all([score.loss for score in self.scores])
-
-    @property
     def step(self) -> float:
         """Mean update of the looks; infinite if a run has none."""
         return self._over_all([float(score.step) for score in self.scores])
@@ -106,8 +103,8 @@ def score_of(result: dict[str, Any]) -> Score | None:
 def winner(points: Sequence[Point]) -> int | None:
     """Return which point is best; None if no run of any ended well.
 
-    The highest mean accuracy, or lowest error; ties by the lower mean loss, then by fewer updates
-    until the look, then by the order of the grid.
+    The fewest runs that diverged or failed, then the lowest mean loss of the others; ties by the
+    better mean accuracy (or error), by fewer updates until the look, then by the order of the grid.
     """
     candidates = [index for index, point in enumerate(points) if point.scores]
     if not candidates:
@@ -115,5 +112,7 @@ def winner(points: Sequence[Point]) -> int | None:
     return min(candidates, key=lambda i: _order(points[i], i))
 
 
-def _order(point: Point, index: int) -> tuple[float, float, float, int]:
-    return (-point.metric.merit(point.accuracy), point.loss, point.step, index)
+def _order(point: Point, index: int) -> tuple[float, float, float, float, int]:
+    lost = len(point.attempts) - len(point.scores)
+    loss = mean([score.loss for score in point.scores])
+    return (lost, loss, -point.metric.merit(point.accuracy), point.step, index)

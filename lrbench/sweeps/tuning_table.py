@@ -18,15 +18,11 @@ from lrbench.sweeps.tuning import Point, score_of
 
 NOTE = (
     "accuracy and loss: mean over runs, on validation strings of the training length, at the look"
-    " of lowest loss;"
-    " a run that diverged or failed counts as 0; chosen: highest accuracy, then lowest"
-    " loss, then fewest updates. Nothing was chosen by the test length, and its numbers are not"
-    " shown here."
+    " of lowest loss; a run that diverged or failed counts as accuracy 0; chosen: fewest of those,"
+    " then lowest loss, then highest accuracy, then fewest updates. Nothing was chosen by the test"
+    " length, and its numbers are not shown here."
 )
-ERROR_NOTE = (
-    "NRMSE: an error, lower is better; there the lowest is chosen, and a run that diverged or"
-    " failed counts as infinite."
-)
+ERROR_NOTE = "NRMSE: an error, lower is better; a run that diverged or failed counts as infinite."
 
 
 @dataclass(frozen=True)
