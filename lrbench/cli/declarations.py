@@ -1,7 +1,8 @@
 """What a module registers, read from its source: shell completion must not import torch.
 
 Only what is written out plainly is seen: `@register_mixer("mine", MineConfig)` on a class, and the
-annotated fields of a configuration in the same file. Nothing is imported or executed.
+annotated fields of a configuration in the same file or, for a base of it, in one that it names in
+`from MODULE import BASE`. Nothing is imported or executed.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ KINDS = {
     "register_encoder": "model",
     "register_backbone": "backbone",
 }
+DEEPEST = 8  # bases of bases, and files they are in: a file may import itself
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,7 @@ class Declaration:
 
 def declarations(module: str) -> list[Declaration]:
     """Return what `module` registers; nothing if its source is not found or is no Python."""
-    path = _source_file(module)
-    try:
-        tree = ast.parse(path.read_bytes()) if path else None
-    except (OSError, ValueError, SyntaxError):
-        tree = None  # `lrbench train` will say what is wrong; a prompt is no place for it
+    tree = _tree(module)
     return list(_registered(tree)) if tree else []
 
 
@@ -50,6 +48,14 @@ def typed(value: Any) -> str:
     return str(value)
 
 
+def _tree(module: str) -> ast.Module | None:
+    path = _source_file(module)
+    try:
+        return ast.parse(path.read_bytes()) if path else None
+    except (OSError, ValueError, SyntaxError):
+        return None  # `lrbench train` will say what is wrong; a prompt is no place for it
+
+
 def _source_file(module: str) -> Path | None:
     """Find a module as `import` would, the current folder first, without importing its parents."""
     inside = Path(*module.split("."))
@@ -59,31 +65,44 @@ def _source_file(module: str) -> Path | None:
 
 
 def _registered(tree: ast.Module) -> Iterator[Declaration]:
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    for node in classes.values():
-        for call in node.decorator_list:
+    for node in tree.body:
+        for call in node.decorator_list if isinstance(node, ast.ClassDef) else ():
             if not isinstance(call, ast.Call) or _name(call.func) not in KINDS:
                 continue
             given = dict(zip(("name", "config"), call.args, strict=False))
             given |= {word.arg: word.value for word in call.keywords if word.arg}
             name, config = given.get("name"), given.get("config")
             if isinstance(name, ast.Constant) and isinstance(name.value, str) and config:
-                settings = _settings(classes, _name(config))
+                settings = _settings(tree, _name(config))
                 yield Declaration(KINDS[_name(call.func)], name.value, settings)
 
 
-def _settings(classes: dict[str, ast.ClassDef], name: str) -> dict[str, str]:
-    """Return the fields of a dataclass, those of its bases in the same file first."""
-    if name not in classes:
+def _settings(tree: ast.Module | None, name: str, depth: int = 0) -> dict[str, str]:
+    """Return the fields of a dataclass, those of its bases first; none if it is not found."""
+    if tree is None or depth > DEEPEST:
         return {}
-    node = classes[name]
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    if name not in classes:
+        module = _imported(tree).get(name)
+        return _settings(_tree(module), name, depth + 1) if module else {}
     settings: dict[str, str] = {}
-    for base in node.bases:
-        settings |= _settings(classes, _name(base))
-    for line in node.body:
+    for base in classes[name].bases:
+        settings |= _settings(tree, _name(base), depth + 1)
+    for line in classes[name].body:
         if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
             settings[line.target.id] = _default(line.value)
     return settings
+
+
+def _imported(tree: ast.Module) -> dict[str, str]:
+    """Return {name: module} of `from module import name`, absolute and under its own name."""
+    return {
+        alias.name: node.module
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level
+        for alias in node.names
+        if alias.asname is None
+    }
 
 
 def _default(value: ast.expr | None) -> str:

@@ -56,7 +56,7 @@ class LMUConfig:
 @register_mixer(
     "lmu",
     LMUConfig,
-    "Legendre memory unit (Voelker et al. 2019; Chilkuri & Eliasmith 2021, Eq. 15-17)",
+    "Legendre memory unit (Voelker et al. 2019)",
     backbone="bare",
 )
 class LMU(Mixer):

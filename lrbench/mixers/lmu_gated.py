@@ -48,7 +48,7 @@ class LMUGatedConfig:
 @register_mixer(
     "lmu_gated",
     LMUGatedConfig,
-    "parallel Legendre memory unit with a gated input (Chilkuri & Eliasmith 2021, 3.3)",
+    "parallel LMU, gated input (Chilkuri & Eliasmith 2021, 3.3)",
     backbone="bare",
 )
 class LMUGated(DelayMixer):

@@ -134,7 +134,7 @@ class DelayMixer(Mixer):
 @register_mixer(
     "lmu_parallel",
     LMUParallelConfig,
-    "parallel Legendre memory unit (Chilkuri & Eliasmith 2021, Eq. 18-26)",
+    "parallel LMU (Chilkuri & Eliasmith 2021, Eq. 18-26)",
     backbone="bare",
 )
 class LMUParallel(DelayMixer):

@@ -62,7 +62,7 @@ class LRUConfig:
 
 
 @register_mixer(
-    "lru", LRUConfig, "linear recurrent unit, ring initialisation (Orvieto et al. 2023)", "s4"
+    "lru", LRUConfig, "linear recurrent unit (Orvieto et al. 2023)", "s4"
 )
 class LRU(TimeInvariantMixer):
     """Complex diagonal recurrence shared by all features (Orvieto et al. 2023)."""

@@ -33,7 +33,7 @@ import torch
 from torch import Tensor, nn
 
 from lrbench.checks import at_least
-from lrbench.mixers.hippo import CLIP, clipped, legs_modes
+from lrbench.mixers.hippo import clipped, legs_modes
 from lrbench.mixers.s4_kernels import (
     LowRankSystem,
     cauchy_kernel,
@@ -66,7 +66,7 @@ class S4Config(StateSpaceConfig):
     """
 
     n_ssm: int | None = None
-    clip: float = CLIP
+    clip: float = 2.0
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def test_a_dry_run_tells_what_there_is_to_do_and_writes_nothing(lrbench) -> None
     ended = lrbench("sweep", "--table", "fan2024_table2", "--dry-run", "trials=2")
     assert ended.code == 0, ended.err
     assert "mod_arith · blockdiag_release" in ended.out
-    assert "12 runs: 0 finished, 12 to do" in ended.out
+    assert "30 runs: 0 finished, 30 to do" in ended.out
     assert not list(Path().iterdir())
 
 
@@ -58,7 +59,8 @@ def test_what_is_missing_is_done_and_a_dry_run_knows_its_price(lrbench) -> None:
     assert ended.code == 0, ended.err
     assert "[2/2] sum · blockdiag · optim.lr=0.0001 · seed 0" in ended.err
     ended = lrbench(*grid, "seed=0,1", "--dry-run")
-    assert "4 runs: 2 finished, 2 to do; one after the other at most 0." in ended.out
+    price = r"4 runs: 2 finished, 2 to do; one after the other at most \d"
+    assert re.search(price, ended.out)
     ended = lrbench(*grid, "seed=0,1")
     assert "skipped: 2 of 4 runs are finished" in ended.err
     assert "[2/2]" in ended.err
