@@ -21,8 +21,10 @@ from torch.nn.functional import cross_entropy
 from lrbench.tasks.base import IGNORE, Task
 from lrbench.tasks.stream import Stream
 
-ROWS = 1024  # strings read side by side
-SYMBOLS = 8192  # symbols in a piece, rows x positions: what keeps (rows, positions, h, b, b) small
+ROWS = 256  # strings read side by side
+# Symbols in a piece, rows x positions. What keeps (rows, positions, h, b, b) small, and pieces long
+# enough for models whose state is thousands of numbers a string (S4's) to pay for carrying it on.
+SYMBOLS = 16384
 
 
 @dataclass(frozen=True)
