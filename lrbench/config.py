@@ -89,7 +89,11 @@ class ProtocolConfig:
 
 @dataclass
 class OptimConfig:
-    """The optimiser: adam has L2 weight decay, adamw decoupled; `warmup` and `decay` in updates."""
+    """The optimiser: adam has L2 weight decay, adamw decoupled; `warmup` in updates.
+
+    Weight decay is for all parameters, norms and biases included, as in the released code, but for
+    those a mixer exempts (`Mixer.parameter_rules`: transitions, steps).
+    """
 
     name: str = "adam"
     lr: float = 1e-4

@@ -17,9 +17,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-CLIP = (
-    2.0  # of Im b in the released code: half of b is within it, but the fastest mode is 41 (N = 64)
-)
+# Of Im b in the released code: at N = 64 two thirds of b are within it, but the fastest is at 41
+CLIP = 2.0
 
 
 def legs(size: int) -> tuple[Tensor, Tensor, Tensor]:

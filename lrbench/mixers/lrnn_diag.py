@@ -17,7 +17,8 @@ with z and phi from g(u_k), linear or Linear-ReLU-Linear (`f`). phi = 2 pi sigma
 
 Glossary: transition = g, value = B (complex ranges: its two parts in turn); states x (B, T, N),
 N = `state_size`, model.width by default; start = x_0, zero unless `learn_x0`. The output is the
-state itself, or a linear map of it where N differs from D or the state is complex.
+state itself, as real numbers, or a linear map of it where those are not D. Unlike the paper's, B
+has a bias.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from lrbench.mixers.perceptron import perceptron
 from lrbench.scan import BlockDiagonal, GeneratedBlocks
-from lrbench.scan.closed_form import ClosedForm, one_by_one
 from lrbench.scan.constraints import constrain_few
 from lrbench.scan.indexed import LARGEST_TABLE
+from lrbench.scan.transitions import PerceptronBlocks
 
 MAPS = ("linear", "mlp")
 
@@ -32,58 +32,15 @@ def apply_map(layers: nn.Sequential, u: Tensor) -> Tensor:
 def features(layers: nn.Sequential, u: Tensor) -> Tensor:
     """Return what the last of `layers` is applied to, and a 1 for its bias: (B, T, n + 1).
 
-    u is (B, T, D). In memory the result of a hidden layer lies as (T, n + 1, B), the layout of a
-    block scan.
+    u is (B, T, D).
     """
-    first = layers[0]
-    assert isinstance(first, nn.Linear)
-    if len(layers) > 1 and len(u) > 1:
-        return HIDDEN_LAYER(first.weight, first.bias, u)
-    few = layers[:-1](u)  # the table of a first layer
+    few = layers[:-1](u)
     return torch.cat([few, few.new_ones(*few.shape[:-1], 1)], -1)
-
-
-def _hidden_forward(weight: Tensor, bias: Tensor, u: Tensor) -> tuple[Tensor]:
-    """Map u (B, T, D) to (relu(W u + c), 1), (B, T, n + 1), position by position."""
-    columns, matrix = _with_ones(u), torch.cat([weight, bias[:, None]], 1)
-    z = u.new_empty(len(columns), len(weight) + 1, len(u))
-    z[:, -1] = 1
-    for at, out in zip(columns, z[:, :-1], strict=True):
-        torch.mm(matrix, at, out=out).relu_()
-    return (z.permute(2, 0, 1),)
-
-
-def _hidden_backward(
-    weight: Tensor, bias: Tensor, u: Tensor, result: Tensor, gradient: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    columns, transposed = _with_ones(u), weight.T.contiguous()
-    du = torch.empty_like(columns[:, :-1], memory_format=torch.contiguous_format)
-    dmatrix = weight.new_zeros(len(weight), columns.shape[1])
-    upstream = gradient.permute(1, 2, 0).contiguous()[:, :-1]
-    z = result.permute(1, 2, 0)[:, :-1]
-    before = torch.empty_like(z[0])
-    for at, kept, g, out in zip(columns, z, upstream, du, strict=True):
-        torch.ops.aten.threshold_backward(g, kept, 0, grad_input=before)
-        dmatrix.addmm_(before, at.T)
-        torch.mm(transposed, before, out=out)
-    return dmatrix[:, :-1], dmatrix[:, -1], du.permute(2, 0, 1)
-
-
-def _with_ones(u: Tensor) -> Tensor:
-    """Return u (B, T, D) as (T, D + 1, B), with a 1 for the bias at the end."""
-    columns = u.new_empty(u.shape[1], u.shape[2] + 1, len(u))
-    columns[:, :-1] = u.permute(1, 2, 0)
-    columns[:, -1] = 1
-    return columns
-
-
-# A loop: autograd of one batched product would make a gradient of the weights for every position
-HIDDEN_LAYER = ClosedForm(_hidden_forward, _hidden_backward, one_by_one)
 
 
 def generated_blocks(
     layers: nn.Sequential, u: Tensor, shape: tuple[int, int], constraint: str, p: float
-) -> GeneratedBlocks | BlockDiagonal:
+) -> GeneratedBlocks | PerceptronBlocks | BlockDiagonal:
     """Return the transitions layers(u_k) under a constraint, as h = shape[0] blocks b x b.
 
     Those of a table, u (1, S, D), are made at once.
@@ -95,6 +52,10 @@ def generated_blocks(
     last = layers[-1]
     assert isinstance(last, nn.Linear)
     weight = torch.cat([last.weight, last.bias[:, None]], 1).view(heads, size, size, -1)
+    first = layers[0]
+    if len(layers) > 1 and len(u) > 1:
+        assert isinstance(first, nn.Linear)
+        return PerceptronBlocks(weight, first.weight, first.bias, u, constraint, p)
     return GeneratedBlocks(weight, features(layers, u), constraint, p)
 
 

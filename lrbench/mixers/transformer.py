@@ -76,7 +76,7 @@ class TransformerMixer(Mixer):
         super().__init__(config, width)
         if width % config.heads:
             raise ValueError(
-                f"model.mixer.heads={config.heads} does not divide model.width={width}"
+                f"model.mixer.heads={config.heads} does not divide a mixer's width of {width}"
             )
         self.project = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)

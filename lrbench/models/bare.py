@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from lrbench.checks import at_least, one_of
+from lrbench.mixers.base import Mixer
 from lrbench.models.base import Backbone, Carry, MakeMixer, input_layer
 from lrbench.registry import register_backbone
 
@@ -64,7 +65,7 @@ class Bare(Backbone):
         )
         self.mixers = nn.ModuleList()
         for layer in range(layers):
-            mixer = make_mixer(first)
+            mixer = _made(make_mixer, first, layer, config.embed)
             mixer.place(layer, layers)
             self.mixers.append(mixer)
             first = mixer.out_width
@@ -107,6 +108,19 @@ class Bare(Backbone):
             return self.embedding.weight
         weight = next(self.parameters())
         return torch.eye(self.symbols, dtype=weight.dtype, device=weight.device)
+
+
+def _made(make_mixer: MakeMixer, width: int, layer: int, embed: str) -> Mixer:
+    """Return a mixer of this width; a ValueError says where a width that does not fit is from."""
+    try:
+        return make_mixer(width)
+    except ValueError as error:
+        if layer == 0 and embed == "embedding":
+            raise
+        source = "the layer before it" if layer else f"the task, with model.backbone.embed={embed}"
+        raise ValueError(
+            f"{error}\nmixer {layer + 1} is {width} wide because of {source}"
+        ) from error
 
 
 def _first_width(embed: str, symbols: int, features: int, width: int) -> int:

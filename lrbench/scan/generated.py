@@ -37,7 +37,7 @@ from lrbench.scan.constraints import (
     slopes,
 )
 from lrbench.scan.indexed import strings_first, strings_last
-from lrbench.scan.transitions import GeneratedBlocks
+from lrbench.scan.transitions import GeneratedBlocks, PerceptronBlocks
 
 # Positions whose blocks' gradients wait for the products: W, dW and a position's operands together
 # are more than a level-2 cache, so that going from one to the other at each position is slower
@@ -60,7 +60,7 @@ def generated_scan(blocks: GeneratedBlocks, inputs: Tensor, initial: Tensor) -> 
     return loop(weight, blocks.features, inputs, initial)
 
 
-def compiles(blocks: GeneratedBlocks, initial: Tensor) -> bool:
+def compiles(blocks: GeneratedBlocks | PerceptronBlocks, initial: Tensor) -> bool:
     """Tell whether there is a compiled loop for blocks that act on states (B, h, b)."""
     batch, _, size = initial.shape
     fits = batch > 0 and batch % WIDE == 0 and size <= LARGEST_COMPILED and blocks.p < inf

@@ -22,12 +22,14 @@ from lrbench.scan.constant import constant_loop, is_constant
 from lrbench.scan.generated import generated_scan
 from lrbench.scan.indexed import LARGEST_TABLE, table_scan
 from lrbench.scan.indexed_diagonal import indexed_diagonal
+from lrbench.scan.perceptron_blocks import perceptron_scan
 from lrbench.scan.rows import LARGEST_PRODUCT
 from lrbench.scan.transitions import (
     BlockDiagonal,
     Diagonal,
     GeneratedBlocks,
     Indexed,
+    PerceptronBlocks,
     Transition,
     written_out,
 )
@@ -36,6 +38,8 @@ from lrbench.scan.transitions import (
 def sequential(transition: Transition, inputs: Tensor, initial: Tensor) -> Tensor:
     """Return the states x_1..x_T, (B, T, ...); arguments as for `reference`."""
     if inputs.device.type == "cpu":  # loops that keep one position in the cache
+        if isinstance(transition, PerceptronBlocks):
+            return perceptron_scan(transition, inputs, initial)
         if isinstance(transition, GeneratedBlocks):
             return generated_scan(transition, inputs, initial)
         if isinstance(transition, Indexed) and inputs.shape[1] <= LARGEST_TABLE:

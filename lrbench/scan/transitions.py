@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from lrbench.scan.constraints import constrain
+from lrbench.scan.hidden import hidden_layer
 from lrbench.scan.rows import rows
 
 
@@ -77,6 +78,31 @@ class GeneratedBlocks:
 
 
 @dataclass(frozen=True)
+class PerceptronBlocks:
+    """Blocks W z_k under a constraint, whose features are a hidden layer's: z = relu(W_1 u + c_1).
+
+    A scan may make z as it goes, too. Shapes: weight (h, b, b, n + 1), whose last column is a bias;
+    first_weight (n, D), first_bias (n), u (B, T, D).
+    """
+
+    weight: Tensor
+    first_weight: Tensor
+    first_bias: Tensor
+    u: Tensor
+    constraint: str
+    p: float
+
+    def generated(self) -> GeneratedBlocks:
+        """Return the same with the features made."""
+        z = hidden_layer(self.first_weight, self.first_bias, self.u)
+        return GeneratedBlocks(self.weight, z, self.constraint, self.p)
+
+    def written(self) -> BlockDiagonal:
+        """Return the blocks themselves."""
+        return self.generated().written()
+
+
+@dataclass(frozen=True)
 class ConstantDiagonal:
     """One elementwise transition for all positions: `values` (N), real or complex."""
 
@@ -119,13 +145,15 @@ class Indexed:
     Over a constant transition only the inputs are looked up.
     """
 
-    table: Diagonal | BlockDiagonal | GeneratedBlocks | Constant
+    table: Diagonal | BlockDiagonal | GeneratedBlocks | PerceptronBlocks | Constant
     index: Tensor
 
 
 Dense: TypeAlias = Diagonal | BlockDiagonal
 Constant: TypeAlias = ConstantDiagonal | ConstantBlocks
-Transition: TypeAlias = Diagonal | BlockDiagonal | GeneratedBlocks | Constant | Indexed
+Transition: TypeAlias = (
+    Diagonal | BlockDiagonal | GeneratedBlocks | PerceptronBlocks | Constant | Indexed
+)
 
 
 def looked_up(transition: Transition, inputs: Tensor) -> tuple[Dense | Constant, Tensor]:

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 LENGTH = 5_000  # values of a series that are read
 SUB_STEPS = 10  # Euler steps in a unit of time
-DROPPED = 100  # values before a series has forgotten its history
+DROPPED = 100  # values at the start, as in the experiments the task is from
 START = 1.2
 WORDS = 1 << 30  # so many values a random number may have
 GENERATION_SEED = 0  # the data are the same for every run
@@ -58,6 +58,10 @@ class MackeyGlass(SignalTask):
     far as it is known, with series, history and start of our own. The target lies in the future;
     some copies of that generator have input and target the other way round. The papers name no
     validation series: they are taken from the training half, so that the test half stays theirs.
+
+    All series begin with nearly the same history and run in step for some hundred values: the mean
+    training series, which sees nothing but the position, has an NRMSE of 0.10 over the first 50
+    positions, 0.42 over 500 and 0.94 over all 5,000. Short lengths tell little here.
     """
 
     features = 1

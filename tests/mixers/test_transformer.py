@@ -173,7 +173,7 @@ def test_wrong_settings_are_refused(wrong: dict[str, Any], words: str) -> None:
 
 
 def test_heads_must_divide_the_width() -> None:
-    with pytest.raises(ValueError, match=r"heads=5 does not divide model\.width=12"):
+    with pytest.raises(ValueError, match=r"heads=5 does not divide a mixer's width of 12"):
         make("nope", heads=5)
 
 

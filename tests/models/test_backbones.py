@@ -162,3 +162,8 @@ def test_a_mixer_that_widens_needs_the_bare_backbone(
     monkeypatch.setattr(BlockDiagonalMixer, "out_width", property(lambda self: self.width + 1))
     with pytest.raises(ValueError, match=r"model\.backbone\.name=bare"):
         build("blockdiag", "s4")
+
+
+def test_a_width_that_does_not_fit_says_where_it_is_from(build: Build) -> None:
+    with pytest.raises(ValueError, match=r"is 7 wide because of the task.*one_hot"):
+        build("blockdiag", "bare", symbols=7, stack={"embed": "one_hot"})

@@ -4,15 +4,17 @@ Compiled code is kept on disk, in `__pycache__` beside the source or, where that
 in the user's cache. numba notices when the file of a function changes, but neither when a file that
 it takes functions from does, nor that two processes are adding to one cache file at a time. So each
 function gets a cache file of its own for each set of constants and number type and each state of
-this folder: processes can then only ever write the same thing over each other.
+the files it is made from: processes can then only ever write the same thing over each other.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ import torch
 from torch import Tensor
 
 SWITCH = "LRBENCH_COMPILED"
+IMPORTED = re.compile(r"^from lrbench\.scan\.compiled\.(\w+) import", re.MULTILINE)
 DTYPES = {torch.float32: "float32", torch.float64: "float64"}
 
 Loop = Callable[..., Any]
@@ -51,7 +54,7 @@ def compiled(*constants: int | str) -> Callable[[Loop], Loop]:
     from numba import njit
 
     def decorate(function: Loop) -> Loop:
-        words = [function.__name__, *map(str, constants), state_of_sources()]
+        words = [function.__name__, *map(str, constants), state_of(function.__module__)]
         function.__qualname__ = "-".join(words)  # names the cache file
         try:
             return njit(function, cache=True, error_model="numpy")  # type: ignore[no-any-return]
@@ -69,15 +72,27 @@ def part(function: Loop) -> Loop:
 
 
 @cache
-def state_of_sources() -> str:
-    """Return a digest of this folder's files and of the processor they are compiled for."""
+def state_of(module: str) -> str:
+    """Return a digest of a module, of what it takes from here, and of the processor."""
     from llvmlite import binding
 
     features = binding.get_host_cpu_features().flatten()
     digest = sha256(f"{binding.get_host_cpu_name()} {features}".encode())
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sources(Path(str(import_module(module).__file__))):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
+
+
+def sources(path: Path) -> list[Path]:
+    """Return a file and those beside this one that it imports, and that those import."""
+    found, left = {path}, [path]
+    while left:
+        for name in IMPORTED.findall(left.pop().read_text()):
+            other = Path(__file__).with_name(f"{name}.py")
+            if other not in found:
+                found.add(other)
+                left.append(other)
+    return sorted(found)
 
 
 def array(tensor: Tensor) -> Any:

@@ -1,4 +1,4 @@
-"""One position of the scan that makes its blocks as it goes: what `lrbench.scan.generated` computes.
+"""Positions of the scan that makes its blocks as it goes: what `lrbench.scan.generated` computes.
 
 WIDE strings lie side by side in lanes. For one block of theirs, all that is done between the
 products with W is done at once, so that v is read from the cache and a step's other numbers stay
@@ -43,7 +43,10 @@ WIDE = 16
 
 @cache
 def forward_loop(b: int, constraint: str, dtype: str) -> Loop:
-    """Return the loop (v at slot, states with b_k at k, initial, P, 1 / m to fill, k, slot, p, tiny)."""
+    """Return the loop over one position k, whose W z lies in v at `slot` and b_k in states.
+
+    It fills states, P and 1 / m at k, and the last row of v where columns are centred.
+    """
     rule = RULES[constraint]
     computed = b - 1 if rule == MAX else b
 

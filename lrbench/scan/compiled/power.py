@@ -29,7 +29,7 @@ LOW = math.sqrt(0.5)  # what m is at least
 @intrinsic
 def log2(_: Any, x: Any) -> Any:
     """Return the logarithm of x >= 0 to base 2; zero and what is not normal give about -bias."""
-    fraction, bias, terms, _exp = FORMATS[x.dtype]
+    fraction, _bias, terms, _exp = FORMATS[x.dtype]
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         whole = _integers(x)

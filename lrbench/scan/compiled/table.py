@@ -66,10 +66,7 @@ def backward_loop(b: int, dtype: str) -> Loop:
                 for i in range(heads):
                     here = ((string * index.shape[1] + k) * heads + i) * b
                     start, entry = (string * heads + i) * b, (s * heads + i) * b
-                    if k > 0:
-                        x = load(states, here - heads * b, b)
-                    else:
-                        x = load(initial, start, b)
+                    x = load(states, here - heads * b, b) if k > 0 else load(initial, start, b)
                     adjoint = add(load(dinitial, start, b), load(gradient, here, b))
                     store(dinputs, entry, add(load(dinputs, entry, b), adjoint))
                     carried = zero(adjoint)

@@ -32,7 +32,7 @@ def case(
 
 @settings(max_examples=25)
 @given(
-    size=st.sampled_from([1, 2, 3, 5, 8, 9]),
+    size=st.sampled_from([1, 3, 8]),
     heads=st.integers(1, 4),
     symbols=st.integers(1, 7),
     length=st.integers(1, 9),
