@@ -61,9 +61,7 @@ class LRUConfig:
             )
 
 
-@register_mixer(
-    "lru", LRUConfig, "linear recurrent unit (Orvieto et al. 2023)", "s4"
-)
+@register_mixer("lru", LRUConfig, "linear recurrent unit (Orvieto et al. 2023)", "s4")
 class LRU(TimeInvariantMixer):
     """Complex diagonal recurrence shared by all features (Orvieto et al. 2023)."""
 

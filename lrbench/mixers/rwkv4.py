@@ -36,12 +36,14 @@ from torch.nn.functional import embedding, linear
 
 from lrbench.checks import at_least
 from lrbench.mixers.base import Mixer, ParameterRule
+from lrbench.mixers.rwkv4_averages import compiles, gated_averages
 from lrbench.mixers.rwkv4_channel import RwkvChannelMixer, shifted
 from lrbench.registry import register_mixer
 from lrbench.scan.rows import rows
 from lrbench.scan.triples import EMPTY, weighted_averages
 
 State = tuple[Tensor, Tensor, Tensor]
+Tables = tuple[list[Tensor], Tensor]
 STACK = {"name": "gpt", "embedding_norm": True}
 
 
@@ -112,15 +114,30 @@ class Rwkv4Mixer(Mixer):
             u, index = embedding(index, u), None  # pairs of symbols would cost more than they save
         batch = len(u) if index is None else len(index)
         before, m, s = state if state is not None else self.initial_state(batch)
+        last = u[:, -1] if index is None else embedding(index[:, -1], u)
+        fast = (mode or self.default_mode) == "sequential" and compiles(u)
+        if fast and (index is None or state is None):
+            (k, v, r), numbers = self._tables(u, before, index)
+            y, (m, s) = gated_averages(k, v, r, numbers, self.decay.exp(), self.bonus, m, s)
+            return self.out(y), (last, m, s)
         if index is None:
             k, v, r = self._project(u, shifted(u, before))
-            last = u[:, -1]
         else:
             k, v, r = self._look_up(u, index, None if state is None else before)
-            last = embedding(index[:, -1], u)
         rates = self.decay.exp(), self.bonus
         wkv, (m, s) = weighted_averages(k, v, *rates, (m, s), mode or self.default_mode)
         return self.out(torch.sigmoid(r) * wkv), (last, m, s)
+
+    def _tables(self, u: Tensor, before: Tensor, index: Tensor | None) -> Tables:
+        """Return tables k, v, r (N, D) and which of their rows each position reads, (B, T).
+
+        Positions u (B, T, D) after `before` have a row each; symbols `index` of a table u (S, D),
+        from the start of strings, one for each pair.
+        """
+        if index is not None:
+            return self._pairs(u), pair_numbers(index, len(u))
+        numbers = torch.arange(u.shape[0] * u.shape[1], device=u.device).view(u.shape[:2])
+        return [x.flatten(0, 1) for x in self._project(u, shifted(u, before))], numbers
 
     def _project(self, z: Tensor, before: Tensor) -> list[Tensor]:
         """Return k, v, r (..., D) from positions z (..., D) and those before them."""
@@ -135,15 +152,24 @@ class Rwkv4Mixer(Mixer):
 
         Symbol S stands for the start of a string, unless `before` (B, D) came before it.
         """
-        symbols = len(table)
-        earlier = torch.cat([table, torch.zeros_like(table[:1])])
-        pairs = self._project(
-            table.repeat(symbols + 1, 1), earlier.repeat_interleave(symbols, dim=0)
-        )
-        previous = torch.cat([torch.full_like(index[:, :1], symbols), index[:, :-1]], dim=1)
-        picked = [rows(pair, previous * symbols + index) for pair in pairs]
+        numbers = pair_numbers(index, len(table))
+        picked = [rows(pair, numbers) for pair in self._pairs(table)]
         if before is None:
             return picked
         first = self._project(embedding(index[:, 0], table), before)
         joined = zip(first, picked, strict=True)
         return [torch.cat([x[:, None], p[:, 1:]], dim=1) for x, p in joined]
+
+    def _pairs(self, table: Tensor) -> list[Tensor]:
+        """Return k, v, r ((S + 1) S, D) of each symbol after each, and after none."""
+        symbols = len(table)
+        earlier = torch.cat([table, torch.zeros_like(table[:1])])
+        return self._project(
+            table.repeat(symbols + 1, 1), earlier.repeat_interleave(symbols, dim=0)
+        )
+
+
+def pair_numbers(index: Tensor, symbols: int) -> Tensor:
+    """Return the number of the pair that ends at each of `index` (B, T); S before the first."""
+    previous = torch.cat([torch.full_like(index[:, :1], symbols), index[:, :-1]], dim=1)
+    return previous * symbols + index

@@ -8,7 +8,8 @@ root of its sides' ratio, as in the authors' public code. The state is the last 
 
 As in `perceptron`, some strings go through all of it before the next ones do: reading and writing
 up to 4 D numbers per position for a dozen operations, and their gradients, stays in the cache.
-Kept for the backward: relu(W_k z'_k), the gate and y.
+What stands between the products is compiled where it can be. Kept for the backward: relu(W_k z'_k),
+the gate and y.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from torch import Tensor, nn
 
 from lrbench.mixers.base import Mixer, ParameterRule
 from lrbench.scan.closed_form import ClosedForm, one_by_one
+from lrbench.scan.compiled.compiler import DTYPES, array, usable
 
 ROWS = 512  # positions that go through together
+WIDE = 16  # the compiled loops take so many numbers at a time
 
 
 class RwkvChannelMixer(Mixer):
@@ -61,7 +64,9 @@ class RwkvChannelMixer(Mixer):
         """Map u (B, T, D) to y (B, T, D); nothing recurs, so every mode is the same."""
         first = self.initial_state(len(u)) if state is None else state
         weights = self.key.weight, self.value.weight, self.receptance.weight
-        return CHANNEL_MIX(*weights, self.shares, u, first), u[:, -1]
+        fits = u.shape[-1] % WIDE == 0 and u.numel() > 0 and usable(u)
+        mix = COMPILED_CHANNEL_MIX if fits else CHANNEL_MIX
+        return mix(*weights, self.shares, u, first), u[:, -1]
 
 
 def shifted(z: Tensor, first: Tensor) -> Tensor:
@@ -142,4 +147,72 @@ def _at_once(z: Tensor) -> int:
     return max(1, ROWS // z.shape[1]) if z.device.type == "cpu" else max(1, len(z))
 
 
+def _compiled_forward(
+    key: Tensor, value: Tensor, receptance: Tensor, shares: Tensor, z: Tensor, first: Tensor
+) -> tuple[Tensor, ...]:
+    from lrbench.scan.compiled.channel_mix import gate_loop, shift_loop
+
+    length, width, many = z.shape[1], z.shape[2], _at_once(z)
+    keys = z.new_empty(len(z) * length, len(key))
+    y, gate = z.new_empty(2, len(keys), width)
+    for_key, for_gate = z.new_empty(2, many * length, width)
+    squares = z.new_empty(len(for_key), len(key))
+    shift, multiply = shift_loop(DTYPES[z.dtype]), gate_loop(DTYPES[z.dtype])
+    inputs = [array(t) for t in (z, first, shares, for_key, for_gate)]
+    outputs = array(gate), array(y)
+    for start in range(0, len(z), many):
+        stop = min(start + many, len(z))
+        piece, here = slice(start * length, stop * length), slice(0, (stop - start) * length)
+        shift(*inputs, start, stop)
+        torch.mm(for_key[here], key.T, out=keys[piece]).relu_()
+        torch.mul(keys[piece], keys[piece], out=squares[here])
+        torch.mm(squares[here], value.T, out=y[piece])
+        torch.mm(for_gate[here], receptance.T, out=gate[piece])
+        multiply(*outputs, piece.start * width, piece.stop * width)
+    return y.view(z.shape), keys, gate
+
+
+def _compiled_backward(
+    key: Tensor,
+    value: Tensor,
+    receptance: Tensor,
+    shares: Tensor,
+    z: Tensor,
+    first: Tensor,
+    y: Tensor,
+    keys: Tensor,
+    gate: Tensor,
+    gradient: Tensor,
+) -> tuple[Tensor, ...]:
+    from lrbench.scan.compiled.channel_mix import gate_slope_loop, shift_loop, shift_slope_loop
+
+    length, width, many = z.shape[1], z.shape[2], _at_once(z)
+    weights = [torch.zeros_like(w) for w in (key, value, receptance, shares)]
+    dkey, dvalue, dreceptance, dshares = weights
+    dz, dfirst = z.new_empty(z.shape), first.new_empty(first.shape)
+    for_key, for_gate, dgated, dgate = z.new_empty(4, many * length, width)
+    squares, dk = z.new_empty(2, len(for_key), len(key))
+    shift, back = (loop(DTYPES[z.dtype]) for loop in (shift_loop, shift_slope_loop))
+    split, twice = gate_slope_loop(DTYPES[z.dtype]), 2 * value
+    inputs = [array(t) for t in (z, first, shares)]
+    pieces = [array(t) for t in (for_key, for_gate)]
+    gates = [array(t) for t in (gradient, gate, y, dgated, dgate)]
+    sums = [array(t) for t in (dz, dfirst, dshares)]
+    for start in range(0, len(z), many):
+        stop = min(start + many, len(z))
+        piece, here = slice(start * length, stop * length), slice(0, (stop - start) * length)
+        shift(*inputs, *pieces, start, stop)
+        split(*gates, piece.start * width, piece.stop * width)
+        torch.mul(keys[piece], keys[piece], out=squares[here])
+        dvalue.addmm_(dgated[here].T, squares[here])
+        torch.mm(dgated[here], twice, out=dk[here]).mul_(keys[piece])
+        dkey.addmm_(dk[here].T, for_key[here])
+        dreceptance.addmm_(dgate[here].T, for_gate[here])
+        torch.mm(dk[here], key, out=for_key[here])
+        torch.mm(dgate[here], receptance, out=for_gate[here])
+        back(*inputs, *pieces, *sums, start, stop)
+    return *weights, dz, dfirst
+
+
 CHANNEL_MIX = ClosedForm(_forward, _backward, one_by_one)
+COMPILED_CHANNEL_MIX = ClosedForm(_compiled_forward, _compiled_backward, one_by_one)

@@ -90,7 +90,7 @@ class S4Mixer(StateSpaceMixer):
         systems = config.n_ssm or width
         if width % systems:
             raise ValueError(
-                f"model.width {width} is not a multiple of model.mixer.n_ssm {systems}"
+                f"a mixer of width {width} is not a multiple of model.mixer.n_ssm {systems}"
             )
         omega, p, b = legs_modes(config.state_size)
         b = clipped(b, config.clip) if config.clip else b

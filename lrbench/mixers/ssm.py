@@ -29,7 +29,7 @@ from torch.nn.functional import pad
 
 from lrbench.checks import at_least
 from lrbench.mixers.base import Mixer, ParameterRule
-from lrbench.scan.convolution import causal_convolution, channels_first, channels_last
+from lrbench.scan.convolution import channels_first, channels_last, convolve
 
 DYNAMICS = ("log_decay", "frequency", "low_rank", "input", "log_step")
 
@@ -94,13 +94,12 @@ class Response:
 
     def __call__(self, u: Tensor, x: Tensor | None) -> tuple[Tensor, Tensor]:
         """Map u (B, T, D) and complex states x (B, D, M) or None to (y, the states after)."""
-        inputs = channels_first(u)
-        y, last = causal_convolution(inputs, self.kernel), inputs @ self.columns
+        y, last = convolve(u, self.kernel), channels_first(u) @ self.columns
         if self.rows is not None and self.through is not None and x is not None:
             before = as_rows(x.transpose(0, 1))
-            y = torch.baddbmm(y, before, self.rows.mT)
+            y = y + channels_last(before @ self.rows.mT)
             last = torch.baddbmm(last, before, self.through)
-        return channels_last(y), as_complex(last).transpose(0, 1)
+        return y, as_complex(last).transpose(0, 1)
 
 
 class StateSpaceMixer(Mixer):

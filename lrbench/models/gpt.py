@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from lrbench.checks import at_least
 from lrbench.mixers.base import Mixer
 from lrbench.mixers.normalisation import LayerNorm
+from lrbench.mixers.normed_head import normed_head
 from lrbench.models.base import (
     Backbone,
     Carry,
@@ -108,12 +109,10 @@ class Gpt(Backbone):
                 continue
             between = carry(channel, norm(a)) if isinstance(channel, Mixer) else channel(norm(a))
             a = a + dropout(between, self.config.dropout, generator)
-        normal: Tensor = self.norm(a[:, -1] if last else a)
-        return normal
+        return a[:, -1] if last else a
 
     def logits(self, activation: Tensor, generator: torch.Generator | None) -> Tensor:
-        logits: Tensor = self.head(activation)
-        return logits
+        return normed_head(self.norm, self.head, activation)
 
     def _mix(self, layer: int, mixer: nn.Module, a: Tensor, tokens: Tensor, carry: Carry) -> Tensor:
         norm = self.mixer_norms[layer]

@@ -10,8 +10,9 @@ Liquid-S4, LRU and S5 are all published in this block; what differs between them
 the form of the gate, `glu` here for all). Dropout is off by default: the tasks here have no noise
 and as many strings as are asked for.
 
-The first norm sees a symbol's embedding alone, so a first mixer that takes a table of symbols is
-given one (not with batch normalisation, whose statistics are those of the strings).
+The first norm sees a symbol's embedding alone, so the table of symbols is normalised and not each
+position, and a first mixer that takes a table is given it (not with batch normalisation, whose
+statistics are those of the strings). GELU, gate and residual are in `gate.py`.
 """
 
 from __future__ import annotations
@@ -24,16 +25,11 @@ from torch.nn.functional import batch_norm, gelu, glu
 
 from lrbench.checks import one_of
 from lrbench.mixers.normalisation import LayerNorm
-from lrbench.models.base import (
-    Backbone,
-    Carry,
-    MakeMixer,
-    dropout,
-    first_activation,
-    input_layer,
-    make_mixers,
-)
+from lrbench.mixers.normed_head import normed_head
+from lrbench.models.base import Backbone, Carry, MakeMixer, dropout, input_layer, make_mixers
+from lrbench.models.gate import gated
 from lrbench.registry import register_backbone
+from lrbench.scan.rows import rows
 
 NORMS = ("layer", "batch", "none")
 
@@ -79,41 +75,50 @@ class S4Stack(Backbone):
     def activations(
         self, tokens: Tensor, carry: Carry, last: bool, generator: torch.Generator | None
     ) -> Tensor:
-        training, prenorm = generator is not None, self.config.prenorm
-        a = first_activation(self.embedding, nn.Identity(), tokens)
+        training, share = generator is not None, self.config.dropout
+        by_symbol = isinstance(self.embedding, nn.Embedding)
+        a: Tensor = self.embedding.weight if by_symbol else self.embedding(tokens)  # type: ignore
         for layer, (mixer, gate) in enumerate(zip(self.mixers, self.gates, strict=True)):
-            mixed = self._mix(layer, mixer, a, tokens, carry, training)
+            assert isinstance(gate, nn.Linear)
+            index = tokens if by_symbol and layer == 0 else None
+            mixed = self._mix(layer, mixer, a, index, carry, training)
             if last and layer + 1 == len(self.mixers):
-                a, mixed = a[:, -1], mixed[:, -1]
-            z = dropout(gelu(mixed), self.config.dropout, generator)
-            a = a + dropout(glu(gate(z), -1), self.config.dropout, generator)
-            if not prenorm:
+                mixed = mixed[:, -1]
+                a, index = (a[:, -1], None) if index is None else (a, index[:, -1])
+            if training and share > 0:
+                beside = a if index is None else rows(a, index)
+                z = dropout(gelu(mixed), share, generator)
+                a = beside + dropout(glu(gate(z), -1), share, generator)
+            else:
+                a = gated(gate, mixed, a, index)
+            if not self.config.prenorm:
                 a = normalise(self.norms[layer], a, training)
-        return normalise(self.norms[-1], a, training) if prenorm else a
+        return a
 
     def logits(self, activation: Tensor, generator: torch.Generator | None) -> Tensor:
-        logits: Tensor = self.head(activation)
-        return logits
+        norm = self.norms[-1] if self.config.prenorm else nn.Identity()
+        if isinstance(norm, nn.BatchNorm1d):
+            activation, norm = normalise(norm, activation, generator is not None), nn.Identity()
+        return normed_head(norm, self.head, activation)
 
     def _mix(
         self,
         layer: int,
         mixer: nn.Module,
         a: Tensor,
-        tokens: Tensor,
+        index: Tensor | None,
         carry: Carry,
         training: bool,
     ) -> Tensor:
-        by_symbol = (
-            layer == 0
-            and mixer.takes_symbols
-            and isinstance(self.embedding, nn.Embedding)
-            and self.config.norm != "batch"
-        )
+        """Return what the mixer makes of a (B, T, D), or of a table a (S, D) and `index`."""
         norm = self.norms[layer] if self.config.prenorm else nn.Identity()
-        if by_symbol:
-            return carry(mixer, norm(self.embedding.weight), tokens)
-        return carry(mixer, normalise(norm, a, training))
+        if index is None:
+            return carry(mixer, normalise(norm, a, training))
+        if isinstance(norm, nn.BatchNorm1d):
+            return carry(mixer, normalise(norm, rows(a, index), training))
+        if mixer.takes_symbols:
+            return carry(mixer, norm(a), index)
+        return carry(mixer, rows(norm(a), index))
 
 
 def make_norm(kind: str, width: int) -> nn.Module:

@@ -3,7 +3,8 @@
 Up to about a hundred positions the T x T triangular Toeplitz matrix of a channel is small: one
 batched matrix product for all strings beats the transforms. From then on, FFTs.
 
-Layout: channels first, (D, B, T), which is what a batched product over channels wants.
+Layout: channels first, (D, B, T), which is what a batched product over channels wants. With numba,
+short strings are convolved as the sum is written, in the layout they come in, with neither.
 """
 
 from __future__ import annotations
@@ -13,10 +14,20 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from lrbench.scan.closed_form import ClosedForm, one_by_one
+from lrbench.scan.compiled.compiler import DTYPES, array, usable
 
 LONGEST_TOEPLITZ = (
     128  # measured on one CPU core, forward and backward: equal at 128, FFT 4x at 256
 )
+WIDE = 16  # the compiled loops take so many channels at a time
+
+
+def convolve(u: Tensor, kernel: Tensor) -> Tensor:
+    """Return y (B, T, D) for inputs u (B, T, D) and kernels (D, T)."""
+    fits = 0 < u.shape[1] <= LONGEST_TOEPLITZ and u.shape[2] % WIDE == 0 and u.numel() > 0
+    if fits and u.dtype == kernel.dtype and usable(u):
+        return DIRECT(u, kernel)
+    return channels_last(causal_convolution(channels_first(u), kernel))
 
 
 def causal_convolution(u: Tensor, kernel: Tensor) -> Tensor:
@@ -83,3 +94,29 @@ def _last(y: Tensor) -> Tensor:
 # views matrix by matrix
 TO_CHANNELS = ClosedForm(lambda u: (_first(u),), lambda u, y, g: (_last(g),), one_by_one)
 FROM_CHANNELS = ClosedForm(lambda y: (_last(y),), lambda y, u, g: (_first(g),), one_by_one)
+
+
+def _direct(u: Tensor, kernel: Tensor) -> tuple[Tensor]:
+    return (_run(u, kernel, 0, 1),)
+
+
+def _direct_backward(u: Tensor, kernel: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    from lrbench.scan.compiled.convolution import slope_loop
+
+    length, width = u.shape[1:]
+    dkernel = u.new_zeros(length, width)
+    slope_loop(DTYPES[u.dtype])(array(u), array(gradient), array(dkernel))
+    return _run(gradient, kernel, length - 1, -1), dkernel.T
+
+
+def _run(u: Tensor, kernel: Tensor, first: int, step: int) -> Tensor:
+    from lrbench.scan.compiled.convolution import MARGIN, convolution_loop
+
+    y = torch.empty_like(u, memory_format=torch.contiguous_format)
+    padded = pad(kernel.T, (0, 0, MARGIN, MARGIN))
+    loop = convolution_loop(DTYPES[u.dtype])
+    loop(array(u), array(padded), array(y), first, step)
+    return y
+
+
+DIRECT = ClosedForm(_direct, _direct_backward, one_by_one, needs_result=False)

@@ -6,7 +6,8 @@ A system that starts from zero and reads one of S symbols a position answers wit
 
 a product of one-hot marks (B, t S) with kernels (t S, D) for each t. Neither states nor inputs of
 all positions exist, and the backward is one product as well. Worth it while T S is no more than a
-few times the size of a state.
+few times the size of a state. With numba, rows of the kernels are added up instead
+(`lrbench.scan.compiled.responses`).
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ import torch
 from torch import Tensor
 
 from lrbench.scan.closed_form import ClosedForm, one_by_one
+from lrbench.scan.compiled.compiler import DTYPES, array, usable
+
+LANES = (64, 32, 16)  # how many features the compiled loops take at a time: the most that fit
 
 
 def superpose(kernel: Tensor, index: Tensor) -> Tensor:
     """Return y (B, T, D) for responses `kernel` (S, T, D) and symbols `index` (B, T)."""
-    return SUPERPOSE(kernel, index)
+    compiles = kernel.shape[2] % LANES[-1] == 0 and kernel.numel() > 0 and usable(kernel)
+    return (COMPILED if compiles else SUPERPOSE)(kernel, index)
 
 
 def superpose_last(kernel: Tensor, index: Tensor) -> Tensor:
@@ -57,4 +62,26 @@ def _backward(
     return (dstacked.view(length, symbols, width).flip(0).transpose(0, 1),)
 
 
+def _compiled_forward(kernel: Tensor, index: Tensor) -> tuple[Tensor]:
+    from lrbench.scan.compiled.responses import forward_loop
+
+    y = kernel.new_empty(*index.shape, kernel.shape[2])
+    forward_loop(*_sizes(kernel))(array(kernel), array(index), array(y))
+    return (y,)
+
+
+def _compiled_backward(kernel: Tensor, index: Tensor, gradient: Tensor) -> tuple[Tensor]:
+    from lrbench.scan.compiled.responses import backward_loop
+
+    dkernel = torch.zeros_like(kernel, memory_format=torch.contiguous_format)
+    backward_loop(*_sizes(kernel))(array(index), array(gradient), array(dkernel))
+    return (dkernel,)
+
+
+def _sizes(kernel: Tensor) -> tuple[int, str]:
+    wide = next(wide for wide in LANES if kernel.shape[2] % wide == 0)
+    return wide, DTYPES[kernel.dtype]
+
+
 SUPERPOSE = ClosedForm(_forward, _backward, one_by_one)
+COMPILED = ClosedForm(_compiled_forward, _compiled_backward, one_by_one, needs_result=False)

@@ -16,17 +16,18 @@ LARGEST_PRODUCT = 64  # rows; the product costs time in proportion to them
 
 
 def rows(table: Tensor, index: Tensor) -> Tensor:
-    """Return table (S, ...), real or complex, at `index` (B, T): (B, T, ...)."""
+    """Return table (S, ...), real or complex, at `index` (...): (..., ...)."""
     picked = ROWS(table.reshape(len(table), -1), index)
     return picked.view(*index.shape, *table.shape[1:])
 
 
 def _forward(table: Tensor, index: Tensor) -> tuple[Tensor]:
-    return (table.index_select(0, index.flatten()).view(*index.shape, -1),)
+    picked = table.index_select(0, index.flatten())
+    return (picked.view(*index.shape, table.shape[1]),)
 
 
 def _backward(table: Tensor, index: Tensor, _: Tensor, gradient: Tensor) -> tuple[Tensor]:
-    flat, symbols = gradient.flatten(0, 1), index.flatten()
+    flat, symbols = gradient.flatten(0, -2), index.flatten()
     if len(table) > LARGEST_PRODUCT:
         return (torch.zeros_like(table).index_add_(0, symbols, flat),)
     real = torch.view_as_real(flat.resolve_conj()).flatten(1) if table.is_complex() else flat
