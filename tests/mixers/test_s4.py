@@ -97,7 +97,7 @@ def test_channels_share_systems_in_runs(n_ssm: int | None, systems: int) -> None
 
 
 def test_systems_must_divide_the_width() -> None:
-    with pytest.raises(ValueError, match=r"model.width 4 is not a multiple of .*n_ssm 3"):
+    with pytest.raises(ValueError, match=r"mixer of width 4 is not a multiple of .*n_ssm 3"):
         S4Mixer(S4Config(n_ssm=3), 4)
 
 
