@@ -42,7 +42,7 @@ def slope(v, p_less_1):  # type: ignore[no-untyped-def]
 def inverse(powers, rule, minus_1_over_p, tiny):  # type: ignore[no-untyped-def]
     """Return 1 / m from the P that m is made of; zero where that is no normal number."""
     if rule == CLIP:
-        powers = greater(powers, every(1.0, powers))
+        powers = greater(every(1.0, powers), powers)  # what is not a number stays so
     scale = exp2(mul(minus_1_over_p, log2(powers)))
     return at_least(powers, tiny, scale)
 

@@ -119,12 +119,12 @@ def greater(_: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def where_positive(_: Any, a: Any, b: Any) -> Any:
-    """Return b where a > 0 and zero elsewhere."""
+    """Return zero where a <= 0 and b elsewhere: where a is not a number, that has to be seen."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         nothing = constant(a.vector(), 0.0)
-        positive = builder.fcmp_ordered(">", arguments[0], nothing)
-        return builder.select(positive, arguments[1], nothing)
+        out = builder.fcmp_ordered("<=", arguments[0], nothing)
+        return builder.select(out, nothing, arguments[1])
 
     return a(a, a), code
 
