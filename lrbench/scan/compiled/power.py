@@ -41,7 +41,8 @@ def log2(_: Any, x: Any) -> Any:
         s = builder.fdiv(builder.fsub(m, one), builder.fadd(m, one))
         series = [2 / math.log(2) / (2 * term + 1) for term in range(terms)]
         p = _polynomial(builder, x, builder.fmul(s, s), series)
-        return call(builder, "fmuladd", x, s, p, builder.sitofp(exponent, x.vector()))
+        result = call(builder, "fmuladd", x, s, p, builder.sitofp(exponent, x.vector()))
+        return _or_not_a_number(builder, arguments[0], result)
 
     return x(x), code
 
@@ -60,9 +61,14 @@ def exp2(_: Any, y: Any) -> Any:
         power = _polynomial(builder, y, builder.fsub(within, near), series)
         exponent = builder.add(builder.fptosi(near, whole), constant(whole, bias))
         scale = builder.bitcast(builder.shl(exponent, constant(whole, fraction)), vector)
-        return builder.fmul(power, scale)
+        return _or_not_a_number(builder, arguments[0], builder.fmul(power, scale))
 
     return y(y), code
+
+
+def _or_not_a_number(builder: Any, x: Any, result: Any) -> Any:
+    """Return the result, or x where x is not a number: its bits would pass for those of one."""
+    return builder.select(builder.fcmp_unordered("uno", x, x), x, result)
 
 
 def _polynomial(builder: Any, lanes: Lanes, x: Any, coefficients: list[float]) -> Any:

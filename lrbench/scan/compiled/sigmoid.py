@@ -13,5 +13,5 @@ LOG2_E = 1 / math.log(2)
 
 @part
 def sigmoid(x):  # type: ignore[no-untyped-def]
-    """Return 1 / (1 + e^{-x}) in each lane; NaN is not kept."""
+    """Return 1 / (1 + e^{-x}) in each lane."""
     return reciprocal(add(every(1.0, x), exp2(mul(x, every(-LOG2_E, x)))))
