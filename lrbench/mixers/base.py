@@ -80,6 +80,14 @@ class Mixer(nn.Module):
     def forward(self, u: Tensor, state: Any = None, mode: str | None = None) -> tuple[Tensor, Any]:
         """Map u (B, T, D) to y (B, T, D) and the state after the last position."""
 
+    def outputs(self, u: Tensor, mode: str | None = None) -> Tensor:
+        """Map whole strings u (B, T, D) to y (B, T, D): what training asks for.
+
+        A mixer whose state after a string costs something of its own has a way without it.
+        """
+        y: Tensor = self(u, None, mode)[0]
+        return y
+
     def last(self, u: Tensor, state: Any = None, mode: str | None = None) -> tuple[Tensor, Any]:
         """Return y (B, D) at the last position of u (B, T, D) and the state after it.
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -62,8 +63,11 @@ def series_response(system: LowRankSystem, length: int, carried: bool) -> Respon
     signals = torch.linalg.solve_triangular(loop, known, upper=False, unitriangular=True)
     s = signals[..., 0]
     kernel = gamma - (toeplitz(delayed(delta)).mT @ s[..., None])[..., 0]
-    columns = table * b[:, None] - q[:, None] * _fed_back(s, table)
-    response = Response(with_skip(kernel, system.skip), as_rows(columns.flip(1)))
+
+    def columns() -> Tensor:
+        return as_rows((table * b[:, None] - q[:, None] * _fed_back(s, table)).flip(1))
+
+    response = Response(with_skip(kernel, system.skip), columns)
     if not carried:
         return response
     tau, epsilon = signals[..., 1], signals[..., 2]
@@ -86,7 +90,7 @@ def krylov_response(system: LowRankSystem, length: int) -> Response:
     columns, power = krylov(as_rows(system.b)[:, None], matrix, length)
     rows, _ = krylov(c @ matrix.mT, matrix.mT, length)
     kernel = with_skip((columns @ c.mT)[..., 0], system.skip)
-    return Response(kernel, columns.flip(1), rows, power)
+    return Response(kernel, partial(columns.flip, 1), rows, power)
 
 
 def dense_transition(system: LowRankSystem) -> Tensor:

@@ -41,11 +41,11 @@ from lrbench.mixers.ssm import (
     dense,
     discretise,
     first_steps,
-    kernel_of,
     with_skip,
 )
 from lrbench.registry import register_mixer
 from lrbench.scan import ConstantDiagonal, scan
+from lrbench.scan.power_series import power_series
 from lrbench.scan.powers import powers
 
 INITS = ("lin", "inv", "legs", "real")
@@ -104,6 +104,11 @@ class S4DMixer(DiagonalStateSpace):
             return self.scanned(u, self.initial_state(len(u)) if state is None else state)
         return super().forward(u, state, mode)
 
+    def outputs(self, u: Tensor, mode: str | None = None) -> Tensor:
+        if (mode or self.default_mode) != "convolution":
+            return super().outputs(u, mode)
+        return self.response(u.shape[1], False, "convolution").outputs(u)
+
     def scanned(self, u: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         """Evaluate the recurrence by a scan of trees over (B, T, D M) states."""
         system = self.system()
@@ -115,11 +120,14 @@ class S4DMixer(DiagonalStateSpace):
 
 def diagonal_response(system: System, length: int, carried: bool) -> Response:
     """Return the response of diagonal systems over `length` positions, from powers of Abar."""
-    table = powers(system.a, length)
-    kernel = with_skip(kernel_of(table, system.c * system.b), system.skip)
-    columns = as_rows(table.flip(1) * system.b[:, None])
+    kernel = with_skip(power_series(system.a, system.c * system.b, length), system.skip)
+
+    def columns() -> Tensor:
+        return as_rows(powers(system.a, length).flip(1) * system.b[:, None])
+
     if not carried:
         return Response(kernel, columns)
+    table = powers(system.a, length)
     rows = covector(table * (system.c * system.a)[:, None])
     return Response(kernel, columns, rows, dense(table[:, -1] * system.a))
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,24 +83,29 @@ class System:
 class Response:
     """What T positions of D systems make of their inputs and of x_0, in tables of reals.
 
-    kernel (D, T): C Abar^n Bbar, with D added to the first. columns (D, T, N): Abar^n Bbar, the
-    last n first. Where a state is carried in, rows (D, T, N): 2 Re(C Abar^(n+1) x) = rows . x;
-    through (D, N, N): Abar^T x = x through, for x as rows.
+    kernel (D, T): C Abar^n Bbar, with D added to the first. columns() (D, T, N): Abar^n Bbar, the
+    last n first; only the states after the last position need them. Where a state is carried in,
+    rows (D, T, N): 2 Re(C Abar^(n+1) x) = rows . x; through (D, N, N): Abar^T x = x through, for x
+    as rows.
     """
 
     kernel: Tensor
-    columns: Tensor
+    columns: Callable[[], Tensor]
     rows: Tensor | None = None
     through: Tensor | None = None
 
     def __call__(self, u: Tensor, x: Tensor | None) -> tuple[Tensor, Tensor]:
         """Map u (B, T, D) and complex states x (B, D, M) or None to (y, the states after)."""
-        y, last = convolve(u, self.kernel), channels_first(u) @ self.columns
+        y, last = self.outputs(u), channels_first(u) @ self.columns()
         if self.rows is not None and self.through is not None and x is not None:
             before = as_rows(x.transpose(0, 1))
             y = y + channels_last(before @ self.rows.mT)
             last = torch.baddbmm(last, before, self.through)
         return y, as_complex(last).transpose(0, 1)
+
+    def outputs(self, u: Tensor) -> Tensor:
+        """Map u (B, T, D) to y (B, T, D) from x_0 = 0, without the states after."""
+        return convolve(u, self.kernel)
 
 
 class StateSpaceMixer(Mixer):
@@ -209,11 +215,6 @@ def dense(diagonal: Tensor) -> Tensor:
     size = 2 * diagonal.shape[-1]
     units = torch.eye(size, dtype=diagonal.real.dtype, device=diagonal.device)
     return as_rows(diagonal[:, None] * as_complex(units))
-
-
-def kernel_of(table: Tensor, weights: Tensor) -> Tensor:
-    """Return 2 Re(sum_m weights_m table_nm) (D, T) for tables (D, T, M) and weights (D, M)."""
-    return (as_rows(table) @ covector(weights)[..., None])[..., 0]
 
 
 def with_skip(kernel: Tensor, skip: Tensor) -> Tensor:

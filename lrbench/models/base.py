@@ -20,15 +20,21 @@ MakeMixer = Callable[..., Mixer]
 
 
 class Carry:
-    """Calls mixers in turn, each with its state of the piece before, and keeps the new states."""
+    """Calls mixers in turn, each with its state of the piece before, and keeps the new states.
 
-    def __init__(self, states: list[Any] | None, mode: str | None) -> None:
+    Of strings that are `whole` nothing is kept, and mixers need not make it.
+    """
+
+    def __init__(self, states: list[Any] | None, mode: str | None, whole: bool = False) -> None:
         self._before = iter(states) if states is not None else None
         self.after: list[Any] = []
         self.mode = mode
+        self.whole = whole and states is None
 
     def __call__(self, mixer: nn.Module, u: Tensor, index: Tensor | None = None) -> Tensor:
         """Return what `mixer` makes of u (B, T, D), or of a table (S, D) looked up by `index`."""
+        if self.whole and index is None:
+            return mixer.outputs(u, self.mode)  # type: ignore[operator, no-any-return]
         words = {} if index is None else {"index": index}
         y, new = mixer(u, self._state(), self.mode, **words)
         self.after.append(new)
@@ -87,10 +93,11 @@ class Backbone(nn.Module):
             read: "all" gives logits (B, T, C), "last" (B, C) at the last position, "none" None.
             mode: how mixers evaluate their recurrence; None leaves it to each of them.
             generator: where training takes noise and dropout from; without it there is none.
+                Strings of training are whole: there may be no state after them.
         """
         if tokens.is_floating_point():
             tokens = tokens.to(next(self.parameters()).dtype)
-        carry = Carry(state, mode)
+        carry = Carry(state, mode, whole=generator is not None)
         activation = self.activations(tokens, carry, read == "last", generator)
         if read == "none":
             return None, carry.after
