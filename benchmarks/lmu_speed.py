@@ -5,7 +5,7 @@
 
 The networks are those of Chilkuri & Eliasmith 2021 (arXiv:2102.11417), section 4.6 and Figure 1,
 at their sizes and lengths, with made-up inputs. A step is forward, loss, backward and Adam. Each
-repetition times every side in turn, so that each gives its own ratios. Batches are smaller than is
+round times every side in turn, so that each gives its own ratios. Batches are smaller than is
 usual on a GPU, so that a whole table takes minutes on a CPU; the batch is printed.
 
     lmu_loop  the original, Eq. 15-17, with the backward that autograd makes of the loop
@@ -26,10 +26,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
-import os
-import platform
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -40,6 +36,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
+from lrbench.bench.timing import Rounds, alternate, keep
 from lrbench.mixers.lmu import LMU, LMUConfig
 from lrbench.mixers.lmu_parallel import DelayMixer, LMUParallel, LMUParallelConfig
 from lrbench.training.memory import keep_freed_memory
@@ -156,36 +153,22 @@ def plain_lti(mixer: DelayMixer, x: Tensor, last: bool) -> Tensor:
     return torch.relu(mixer.memory(read) + mixer.skip(x[:, -1] if last else x))
 
 
-def timed(update: Update, seconds: float) -> float:
-    """Repeat `update` for `seconds`, at least once: seconds a step."""
-    start, steps = time.perf_counter(), 0
-    while not steps or time.perf_counter() - start < seconds:
-        update()
-        steps += 1
-    return (time.perf_counter() - start) / steps
-
-
 def measure(
-    network: Network, repetitions: int, seconds: float, sides: tuple[str, ...] | None = None
-) -> list[dict[str, float]]:
-    """Time every side in turn, `repetitions` times: {side: seconds a step} of each."""
-    updates = {side: training_step(network, side) for side in sides or network.sides}
-    for update in updates.values():
-        update()
-    return [
-        {side: timed(update, seconds) for side, update in updates.items()}
-        for _ in range(repetitions)
-    ]
+    network: Network, rounds: int, seconds: float, sides: tuple[str, ...] | None = None
+) -> Rounds:
+    """Time every side in turn, in each of `rounds`."""
+    sides = sides or network.sides
+    return alternate({side: training_step(network, side) for side in sides}, rounds, seconds)
 
 
-def summary(network: Network, entries: list[dict[str, float]]) -> list[dict[str, Any]]:
+def summary(network: Network, measured: Rounds) -> list[dict[str, Any]]:
     """Return one row a side: seconds a step, and how many times faster than each original."""
     rows = []
-    for side in entries[0]:
+    for side in measured.seconds:
         row: dict[str, Any] = {"network": network.name, "side": side, "batch": network.batch}
-        row["seconds"] = median(entry[side] for entry in entries)
+        row["seconds"] = measured.time(side)
         for original in ORIGINAL:
-            ratios = [entry[original] / entry[side] for entry in entries]
+            ratios = measured.ratios(original, side)
             row[f"times_{original}"] = median(ratios)
             row[f"times_{original}_range"] = [min(ratios), max(ratios)]
         row["paper"] = network.paper if side == network.parallel else None
@@ -210,16 +193,16 @@ def told(network: Network, rows: list[dict[str, Any]]) -> str:
 
 
 def against_length(
-    network: Network, lengths: list[int], repetitions: int, seconds: float
+    network: Network, lengths: list[int], rounds: int, seconds: float
 ) -> list[dict[str, Any]]:
     """Return seconds a step of the linear and parallel sides by length: Figure 1 right."""
     sides = tuple(side for side in network.sides if side not in ORIGINAL)
     rows = []
     for length in lengths:
-        entries = measure(replace(network, length=length), repetitions, seconds, sides)
+        measured = measure(replace(network, length=length), rounds, seconds, sides)
         for side in sides:
             row = {"network": network.name, "side": side, "length": length, "batch": network.batch}
-            rows.append(row | {"seconds": median(entry[side] for entry in entries)})
+            rows.append(row | {"seconds": measured.time(side)})
     return rows
 
 
@@ -229,14 +212,11 @@ def parse(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--networks", nargs="+", choices=list(NETWORKS), default=list(NETWORKS))
     parser.add_argument("--lengths", nargs="*", type=int, default=[98, 196, 392, 784, 1568])
     parser.add_argument("--batch", type=int, help="32 for psmnist, 16 for mackey_glass")
-    parser.add_argument("--repetitions", type=int, default=3, help="at least 3")
-    parser.add_argument("--seconds", type=float, default=1.0, help="per side and repetition")
+    parser.add_argument("--rounds", type=int, default=3, help="at least 3")
+    parser.add_argument("--seconds", type=float, default=1.0, help="per side and round")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--write", action="store_true", help="write results/lmu_speed*")
-    options = parser.parse_args(words)
-    if options.repetitions < 3:
-        parser.error("--repetitions must be at least 3: one ratio says nothing about noise")
-    return options
+    return parser.parse_args(words)
 
 
 def main(words: list[str] | None = None) -> None:
@@ -244,32 +224,26 @@ def main(words: list[str] | None = None) -> None:
     options = parse(words)
     torch.set_num_threads(options.threads)
     keep_freed_memory()
-    report: dict[str, Any] = {"what": "training steps of lmu and lmu_parallel", "networks": {}}
+    networks: dict[str, Any] = {}
     curve: list[dict[str, Any]] = []
     for name in options.networks:
         network = NETWORKS[name]
         network = replace(network, batch=options.batch or network.batch)
-        entries = measure(network, options.repetitions, options.seconds)
-        rows = summary(network, entries)
+        measured = measure(network, options.rounds, options.seconds)
+        rows = summary(network, measured)
         print(told(network, rows), flush=True)
-        report["networks"][name] = {"sizes": asdict(network), "rows": rows, "repetitions": entries}
-        curve += against_length(network, options.lengths, options.repetitions, options.seconds / 4)
+        networks[name] = {"sizes": asdict(network), "rows": rows, "rounds": measured.seconds}
+        curve += against_length(network, options.lengths, options.rounds, options.seconds / 4)
     for row in curve:
         print(f"{row['network']:12} {row['side']:9} n={row['length']:<6} {row['seconds']:.4f} s")
     if options.write:
-        _write(report, curve, vars(options))
+        settings = {key: value for key, value in vars(options).items() if key != "write"}
+        what = "training steps of lmu and lmu_parallel"
+        keep(RESULTS / "lmu_speed.json", what, settings, {"networks": networks})
+        _write_curve(curve)
 
 
-def _write(report: dict[str, Any], curve: list[dict[str, Any]], options: dict[str, Any]) -> None:
-    report |= {
-        "options": {key: value for key, value in options.items() if key != "write"},
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "load_average": os.getloadavg(),
-    }
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "lmu_speed.json").write_text(json.dumps(report, indent=1) + "\n")
+def _write_curve(curve: list[dict[str, Any]]) -> None:
     if not curve:
         return
     with (RESULTS / "lmu_speed_length.csv").open("w", newline="") as file:

@@ -34,8 +34,12 @@ class Rounds:
 
     def ratio(self, name: str, to: str) -> float:
         """Return how many times as long `name` takes as `to`: the median over rounds."""
+        return median(self.ratios(name, to))
+
+    def ratios(self, name: str, to: str) -> list[float]:
+        """Return how many times as long `name` takes as `to`, in each round."""
         pairs = zip(self.seconds[name], self.seconds[to], strict=True)
-        return median(one / other for one, other in pairs)
+        return [one / other for one, other in pairs]
 
 
 def alternate(

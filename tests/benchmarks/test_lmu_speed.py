@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import lmu_speed
+from lrbench.bench.timing import Rounds
+from lrbench.errors import UserError
 
 SEQUENCE = replace(
     lmu_speed.NETWORKS["mackey_glass"],
@@ -46,20 +48,15 @@ def test_original_of_the_comparison_has_as_many_parameters() -> None:
 
 
 def test_ratio_is_the_original_over_the_side() -> None:
-    entries = [
-        {"lmu_loop": 8.0, "lmu": 4.0, "fft": 2.0},
-        {"lmu_loop": 6.0, "lmu": 3.0, "fft": 1.0},
-        {"lmu_loop": 9.0, "lmu": 5.0, "fft": 1.0},
-    ]
-    row = lmu_speed.summary(SEQUENCE, entries)[-1]
+    measured = Rounds({"lmu_loop": [8.0, 6.0, 9.0], "lmu": [4.0, 3.0, 5.0], "fft": [2.0, 1.0, 1.0]})
+    row = lmu_speed.summary(SEQUENCE, measured)[-1]
     assert (row["times_lmu"], row["times_lmu_range"], row["times_lmu_loop"]) == (3, [2, 5], 6)
     assert (row["paper"], row["seconds"]) == (64, 1)
 
 
-def test_fewer_than_three_repetitions_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        lmu_speed.parse(["--repetitions", "2"])
-    assert "at least 3" in capsys.readouterr().err
+def test_fewer_than_three_rounds_are_refused() -> None:
+    with pytest.raises(UserError, match="at least 3"):
+        lmu_speed.main(["--rounds", "2"])
 
 
 @pytest.mark.parametrize("write", [False, True])
@@ -78,7 +75,7 @@ def test_raw_numbers_are_written_on_request(
     assert (tmp_path / "results").exists() is write
     if write:
         report = json.loads((tmp_path / "results" / "lmu_speed.json").read_text())
-        assert len(report["networks"]["psmnist"]["repetitions"]) == 3
+        assert len(report["networks"]["psmnist"]["rounds"]["final"]) == 3
         with (tmp_path / "results" / "lmu_speed_length.csv").open() as file:
             rows = list(csv.DictReader(file))
         assert {(row["side"], row["length"]) for row in rows} >= {("final", "3"), ("lti", "40")}
