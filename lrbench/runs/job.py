@@ -26,6 +26,7 @@ from lrbench.runs.watch import GroupWatch, LeaseLost
 from lrbench.training.final import chance_levels, final_tests
 from lrbench.training.loop import train_group
 from lrbench.training.memory import keep_freed_memory
+from lrbench.training.side_by_side import SideBySide, cores_for
 from lrbench.training.trial import Trial
 
 CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
@@ -100,18 +101,40 @@ def _train(
     trials: list[Trial], runs: dict[int, Run], leases: dict[int, Lease], stop: StopRequest
 ) -> list[Outcome]:
     """Train a group from its checkpoints to its results."""
-    try:
-        for trial in trials:
-            if runs[trial.seed].restore(trial):
-                messages().print(f"seed {trial.seed}: going on from update {trial.step:,}")
-        with Display(trials) as display:
-            watch = GroupWatch(trials, runs, leases, stop, display)
-            train_group(trials, watch)
-    except (Interrupted, LeaseLost):
-        raise
-    except Exception as error:
-        return [_failed(trial, runs[trial.seed], error) for trial in trials]
-    return [_finish(trial, runs[trial.seed], watch) for trial in trials]
+    config, device = trials[0].config, trials[0].device
+    with SideBySide(cores_for(len(trials), config.threads, device), config.threads) as members:
+        try:
+            for trial in trials:
+                if runs[trial.seed].restore(trial):
+                    messages().print(f"seed {trial.seed}: going on from update {trial.step:,}")
+            with Display(trials) as display:
+                watch = GroupWatch(trials, runs, leases, stop, display)
+                train_group(trials, watch, members)
+        except (Interrupted, LeaseLost):
+            raise
+        except Exception as error:
+            return [_failed(trial, runs[trial.seed], error) for trial in trials]
+        return _ended(trials, runs, watch, members)
+
+
+def _ended(
+    trials: list[Trial], runs: dict[int, Run], watch: GroupWatch, members: SideBySide
+) -> list[Outcome]:
+    """Tell of the trials that failed, and examine the others."""
+    outcomes = []
+
+    def finish(trial: Trial) -> Outcome:
+        return _finish(trial, runs[trial.seed], watch)
+
+    for trial in trials:
+        if trial.seed in watch.failures:
+            outcomes.append(_failed(trial, runs[trial.seed], watch.failures[trial.seed]))
+    whole = [trial for trial in trials if trial.seed not in watch.failures]
+    for outcome in members.each(finish, whole):
+        if isinstance(outcome, Exception):
+            raise outcome
+        outcomes.append(outcome)
+    return outcomes
 
 
 def _finish(trial: Trial, run: Run, watch: GroupWatch) -> Outcome:

@@ -32,6 +32,7 @@ class GroupWatch:
     ) -> None:
         self.trials, self.runs, self.leases = trials, runs, leases
         self.stop, self.display = stop, display
+        self.failures: dict[int, Exception] = {}  # by seed
         self.saved_at = time.monotonic()
 
     def logged(self, trial: Trial, loss: float) -> None:
@@ -52,14 +53,21 @@ class GroupWatch:
             self._save(trial)
         due = time.monotonic() - self.saved_at > CHECKPOINT_SECONDS
         if due or self.stop.requested:
-            for member in self.trials:  # no other of the group is in the middle of an update
-                self._save(member)
+            for member in self.trials:  # none of the group is in the middle of an update
+                if member.seed not in self.failures:
+                    self._save(member)
             self.saved_at = time.monotonic()
         if self.stop.requested:
             raise Interrupted(
                 f"{self.stop.name}: stopped at update {trial.step:,};"
                 " the same command goes on from there"
             )
+
+    def failed(self, trial: Trial, error: Exception) -> None:
+        """Remember why a trial failed; a run that was taken over ends them all."""
+        if isinstance(error, LeaseLost):
+            raise error
+        self.failures[trial.seed] = error
 
     def check(self) -> None:
         """Stop during an examination; what was trained is already kept."""
@@ -68,7 +76,7 @@ class GroupWatch:
                 f"{self.stop.name}: stopped during an examination;"
                 " the same command goes on from the last checkpoint"
             )
-        for seed, lease in self.leases.items():
+        for seed, lease in list(self.leases.items()):  # others may end meanwhile
             if lease.lost:
                 raise _taken_over(self.runs[seed], lease)
 

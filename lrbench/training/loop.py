@@ -7,6 +7,7 @@ import time
 from typing import Any, Protocol
 
 from lrbench.training.looks import take_look
+from lrbench.training.side_by_side import SideBySide
 from lrbench.training.trial import Trial
 
 LOG_EVERY = 100
@@ -24,45 +25,79 @@ class Watcher(Protocol):
     def updated(self, trial: Trial) -> None:
         """Take note of a finished update; raise Interrupted to stop here."""
 
+    def failed(self, trial: Trial, error: Exception) -> None:
+        """Take note that a trial failed and leaves the group; raise what concerns all of it."""
+
     def check(self) -> None:
         """Raise Interrupted if the program should stop; called during long examinations."""
 
 
-def train_group(trials: list[Trial], watch: Watcher) -> None:
+def train_group(trials: list[Trial], watch: Watcher, members: SideBySide | None = None) -> None:
     """Train every trial of a group until each has stopped.
 
     Trials keep in step with each other; one that resumes from an older checkpoint than the others
-    is waited for, and one that has ended leaves the group.
+    is waited for, and one that has ended or failed leaves the group. `members` says how many go at
+    once; one after the other by default.
     """
+    members = members or SideBySide(1)
     while active := [trial for trial in trials if trial.stopped is None]:
         furthest_behind = min(trial.step for trial in active)
-        for trial in active:
-            if trial.step == furthest_behind:
-                advance(trial, watch)
+        advance([trial for trial in active if trial.step == furthest_behind], watch, members)
 
 
-def advance(trial: Trial, watch: Watcher) -> None:
-    """Do one update, and the record, look and ending that may be due after it."""
-    protocol = trial.config.protocol
+def advance(trials: list[Trial], watch: Watcher, members: SideBySide) -> None:
+    """Do one update of each, and the record, look and ending that may be due after it."""
+    protocol = trials[0].config.protocol
+    step = trials[0].step + 1
+    final = step == protocol.max_steps
+    look_due = final or step % protocol.look_every == 0
+    log_due = look_due or step % LOG_EVERY == 0
+    trials = _updated(trials, watch, members, log_due)
+    if look_due:
+        going_on = [trial for trial in trials if trial.stopped is None]
+        looks = members.each(lambda trial: take_look(trial, watch.check), going_on)
+        for trial, look in zip(going_on, looks, strict=True):
+            if isinstance(look, Exception):
+                _fail(trial, look, watch)
+            else:
+                _heed(trial, look, watch, final)
+    # only now, when every member has its looks, may all of them be kept as they are
+    for trial in trials:
+        if trial.stopped != "failed":
+            watch.updated(trial)
+
+
+def _updated(
+    trials: list[Trial], watch: Watcher, members: SideBySide, log_due: bool
+) -> list[Trial]:
+    """Update trials and return those that did not fail; each is told its share of the time."""
+
+    def update(trial: Trial) -> float | None:
+        trial.update()
+        return trial.take_loss() if log_due else None
+
     began = time.perf_counter()
-    trial.update()
-    final = trial.step == protocol.max_steps
-    look_due = final or trial.step % protocol.look_every == 0
-    if look_due or trial.step % LOG_EVERY == 0:
-        loss = trial.take_loss()
-        trial.seconds += time.perf_counter() - began
-        watch.logged(trial, loss)
-        if not math.isfinite(loss):
-            trial.stopped = "diverged"
-    else:
-        trial.seconds += time.perf_counter() - began
-    if look_due and trial.stopped is None:
-        _look(trial, watch, final)
-    watch.updated(trial)
+    losses = members.each(update, trials)
+    share = (time.perf_counter() - began) / len(trials)
+    for trial, loss in zip(trials, losses, strict=True):
+        if isinstance(loss, Exception):
+            _fail(trial, loss, watch)
+            continue
+        trial.seconds += share
+        if loss is not None:
+            watch.logged(trial, loss)
+            if not math.isfinite(loss):
+                trial.stopped = "diverged"
+    return [trial for trial in trials if trial.stopped != "failed"]
 
 
-def _look(trial: Trial, watch: Watcher, final: bool) -> None:
-    look = take_look(trial, watch.check)
+def _fail(trial: Trial, error: Exception, watch: Watcher) -> None:
+    watch.failed(trial, error)
+    trial.stopped = "failed"
+
+
+def _heed(trial: Trial, look: dict[str, Any], watch: Watcher, final: bool) -> None:
+    """Let the rules consider a look, and end the run if it is one to end at."""
     if not math.isfinite(look["validation_loss"]):
         trial.stopped = "diverged"
         return

@@ -22,6 +22,7 @@ class Diary:
         self.losses: list[tuple[int, int]] = []
         self.looks: list[tuple[int, int]] = []
         self.updates: list[tuple[int, int]] = []
+        self.failures: list[tuple[int, str]] = []
 
     def logged(self, trial: Trial, loss: float) -> None:
         self.losses.append((trial.seed, trial.step))
@@ -32,6 +33,9 @@ class Diary:
 
     def updated(self, trial: Trial) -> None:
         self.updates.append((trial.seed, trial.step))
+
+    def failed(self, trial: Trial, error: Exception) -> None:
+        self.failures.append((trial.seed, str(error)))
 
     def check(self) -> None:
         pass

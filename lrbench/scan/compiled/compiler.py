@@ -26,6 +26,8 @@ SWITCH = "LRBENCH_COMPILED"
 IMPORTED = re.compile(r"^from lrbench\.scan\.compiled\.(\w+) import", re.MULTILINE)
 DTYPES = {torch.float32: "float32", torch.float64: "float64"}
 
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}  # others of a group may go on
+
 Loop = Callable[..., Any]
 
 
@@ -57,9 +59,9 @@ def compiled(*constants: int | str) -> Callable[[Loop], Loop]:
         words = [function.__name__, *map(str, constants), state_of(function.__module__)]
         function.__qualname__ = "-".join(words)  # names the cache file
         try:
-            return njit(function, cache=True, error_model="numpy")  # type: ignore[no-any-return]
+            return njit(function, cache=True, **OPTIONS)  # type: ignore[no-any-return]
         except RuntimeError:  # nowhere to keep a cache: compile in each process
-            return njit(function, error_model="numpy")  # type: ignore[no-any-return]
+            return njit(function, **OPTIONS)  # type: ignore[no-any-return]
 
     return decorate
 

@@ -1,0 +1,78 @@
+"""Members of a group at once on a CPU: each on a core of its own, as it would be alone.
+
+A small model leaves all but one core idle, and what a member does is arithmetic outside of python:
+torch's operations and compiled loops let other threads go on meanwhile. So K members on two cores
+take little more than half of K times as long as one, and each computes what it would by itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import TypeVar
+
+import torch
+
+from lrbench.errors import Interrupted
+from lrbench.training.trial import Trial
+
+T = TypeVar("T")
+
+
+class SideBySide:
+    """Does something for each of several trials, some of them at a time."""
+
+    def __init__(self, workers: int, threads: int = 1) -> None:
+        """Use `workers` cores at once; each trial computes with `threads` threads."""
+        self._pool = None
+        if workers > 1:
+            self._pool = ThreadPoolExecutor(
+                workers, "trial", initializer=torch.set_num_threads, initargs=(threads,)
+            )
+
+    def __enter__(self) -> SideBySide:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def each(self, do: Callable[[Trial], T], trials: Iterable[Trial]) -> list[T | Exception]:
+        """Return what `do` returns for each trial, in their order, or the exception it raised.
+
+        One that fails keeps no other from going on. Raises Interrupted if one of them does.
+        """
+
+        def attempt(trial: Trial) -> T | Exception:
+            try:
+                return do(trial)
+            except Interrupted:
+                raise
+            except Exception as error:
+                return error
+
+        listed = list(trials)
+        if self._pool is None or len(listed) == 1:
+            return [attempt(trial) for trial in listed]
+        return list(self._pool.map(attempt, listed))
+
+
+def cores_for(trials: int, threads: int, device: torch.device) -> int:
+    """Return how many trials of `threads` threads each go side by side on this machine."""
+    if device.type != "cpu":
+        return 1
+    return max(1, min(trials, available_cores() // threads))
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
