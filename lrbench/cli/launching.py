@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lrbench.sweeps.plan import Plan
 
 LAUNCHER, SETTING, DEVICES = "hydra/launcher", "hydra.launcher.", "devices"
-SLURM, LOCAL = "submitit_slurm", "submitit_local"
+BASIC, SLURM, LOCAL = "basic", "submitit_slurm", "submitit_local"
 
 
 def is_launcher(word: str) -> bool:
@@ -45,7 +45,7 @@ def devices_in(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
             "devices goes with joblib and submitit_local: SLURM chooses the devices of its jobs\n"
             "write hydra.launcher.gpus_per_node=1"
         )
-    if name == "basic" and len(devices) > 1:
+    if name == BASIC and len(devices) > 1:
         raise UserError(
             "the basic launcher trains one run after the other, and needs one device\n"
             f"write {LAUNCHER}=joblib"
@@ -57,7 +57,7 @@ def devices_in(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
 def launcher_of(words: Sequence[str]) -> str:
     """Return the name of the launcher that these words choose."""
     chosen = [word.partition("=")[2] for word in words if _key(word) == LAUNCHER]
-    return chosen[-1] if chosen else "basic"
+    return chosen[-1] if chosen else BASIC
 
 
 def queue_of(words: Sequence[str], plan: Plan) -> Path | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lrbench.checks import nearest, shown
 from lrbench.cli.compose import hydra_main, run_hydra, told_in_our_words
 from lrbench.cli.launching import (
+    BASIC,
     LAUNCHER,
     SLURM,
     devices_in,
@@ -72,6 +73,11 @@ class Request:
     @property
     def folders(self) -> list[Path]:
         return [folder for folder in (self.folder, conf_dir()) if folder]
+
+    @property
+    def grouping(self) -> bool:
+        """Whether seeds of a cell go together: not where a launcher has other jobs beside them."""
+        return launcher_of(self.launcher) == BASIC
 
     def compose(self, overrides: Sequence[str]) -> Config:
         """Return the configuration of a cell, as `lrbench train` would be given it."""

@@ -66,10 +66,13 @@ class Plan:
         return [run for job in self.jobs for run in job.runs]
 
 
-def make_plan(cells: Sequence[Overrides], compose: Callable[[Sequence[str]], Config]) -> Plan:
+def make_plan(
+    cells: Sequence[Overrides], compose: Callable[[Sequence[str]], Config], groups: bool = False
+) -> Plan:
     """Compose and check every cell and see what is finished; writes nothing.
 
-    Raises UserError for the first cell that could not run.
+    With `groups`, seeds of a cell that follow one another are one job, trained together. Raises
+    UserError for the first cell that could not run.
     """
     checked: set[str] = set()
     known: set[Path] = set()
@@ -86,6 +89,8 @@ def make_plan(cells: Sequence[Overrides], compose: Callable[[Sequence[str]], Con
         known.update(run.run.final_folder for run in new)
         plan.runs += new
         plan.jobs += _jobs(config, overrides, [run for run in new if run.result is None])
+    if groups:
+        plan.jobs = _grouped(plan.jobs)
     return plan
 
 
@@ -118,9 +123,39 @@ def _jobs(config: Config, overrides: Overrides, runs: list[PlannedRun]) -> Itera
         if runs:
             yield Job(overrides, runs)
         return
-    kept = [word for word in overrides if word.partition("=")[0] not in ("seed", "trials")]
     for run in runs:
-        yield Job((*kept, f"seed={run.seed}"), [run])
+        yield Job((*_without_seeds(overrides), f"seed={run.seed}"), [run])
+
+
+def _grouped(jobs: Sequence[Job]) -> list[Job]:
+    """Join jobs of single seeds that follow one another and differ in nothing else.
+
+    A cell whose `data_seed` is set goes as it was typed.
+    """
+    joined: list[Job] = []
+    for job in jobs:
+        before = joined[-1] if joined else None
+        if before is None or not _follows(before, job):
+            joined.append(job)
+            continue
+        runs = [*before.runs, *job.runs]
+        seeds = f"seed={runs[0].seed}", f"trials={len(runs)}"
+        joined[-1] = Job((*_without_seeds(job.overrides), *seeds), runs)
+    return joined
+
+
+def _follows(before: Job, job: Job) -> bool:
+    last, first = before.runs[-1], job.runs[0]
+    return (
+        first.cell.config.data_seed is None
+        and first.cell.folder == last.cell.folder
+        and first.seed == last.seed + 1
+        and _without_seeds(before.overrides) == _without_seeds(job.overrides)
+    )
+
+
+def _without_seeds(overrides: Overrides) -> Overrides:
+    return tuple(word for word in overrides if word.partition("=")[0] not in ("seed", "trials"))
 
 
 def _label(config: Config, overrides: Overrides, keys: Sequence[str]) -> str:

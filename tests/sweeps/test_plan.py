@@ -32,8 +32,24 @@ def test_a_job_alone_has_the_folder_of_its_cell(plan_of) -> None:
         ]
 
 
+def test_seeds_that_follow_one_another_go_together_where_asked(plan_of, train) -> None:
+    train(plan_of("seed=2").jobs[0].overrides)
+    plan = plan_of("task=sum,even_pair", "seed=0,1,2,3,4", groups=True)
+    assert [[run.seed for run in job.runs] for job in plan.jobs] == [
+        [0, 1],
+        [3, 4],
+        [0, 1, 2, 3, 4],
+    ]
+    for job in plan.jobs:
+        cell = Cell.of(composed(list(job.overrides)))
+        assert cell.seeds == [run.seed for run in job.runs]
+        assert {run.cell.folder for run in job.runs} == {cell.folder}
+    rates = plan_of("optim.lr=1e-3,1e-4", "trials=2", groups=True)
+    assert [[run.seed for run in job.runs] for job in rates.jobs] == [[0, 1], [0, 1]]
+
+
 def test_a_cell_with_a_data_seed_stays_whole(plan_of) -> None:
-    (job,) = plan_of("trials=3", "data_seed=1").jobs
+    (job,) = plan_of("trials=3", "data_seed=1", groups=True).jobs
     cell = Cell.of(composed(list(job.overrides)))
     assert {run.cell.fingerprint for run in job.runs} == {cell.fingerprint}
     assert [run.seed for run in job.runs] == [0, 1, 2]
