@@ -13,22 +13,23 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, make_dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import MISSING
 
 from lrbench.checks import at_least, between, one_of, shown
-from lrbench.errors import UserError
-from lrbench.registry import BACKBONES, DEFAULT_BACKBONE, MIXERS, TASKS
+from lrbench.errors import UserError, unknown
+from lrbench.protocols import MOST, PROTOCOLS, Protocol, ProtocolConfig
+from lrbench.registry import BACKBONES, DEFAULT_BACKBONE, ENCODERS, MIXERS, TASKS
 
-SCHEDULES = ("constant", "cosine", "linear")
-OPTIMISERS = ("adam", "adamw")
-STOPS = ("perfect", "never")
-PROTOCOLS = ("fan2024",)
+if TYPE_CHECKING:
+    AnyProtocol = Any  # one of PROTOCOLS, each with settings of its own
+else:
+    AnyProtocol = Protocol
 
-MOST = 10**9  # of anything that is counted: strings, updates, symbols
-WIDEST_BAND = 10**6  # its lengths are listed at each look
-MOST_LOOKS = 10_000  # guessing under a rule simulates every look
+SCHEDULES = ("constant", "cosine", "linear", "plateau")
+OPTIMISERS = ("adam", "adamw", "ranger")
+
 MOST_THREADS = 1024
 LARGEST_SEED = 2**63 - 1
 
@@ -42,54 +43,65 @@ class TaskConfig:
 
 @dataclass
 class ModelConfig:
-    """Which mixer in which stack; `backbone` and `mixer` are the registered dataclasses."""
+    """Which model, and how wide. What else there is to set depends on what it is made of."""
 
     name: str = MISSING
-    layers: int = 1
     width: int = 64
 
     def __post_init__(self) -> None:
-        between("model.layers", self.layers, 1, MOST)
         between("model.width", self.width, 1, MOST)
 
 
 @dataclass
-class ProtocolConfig:
-    """How a model is trained and looked at (design: protocols and rules).
+class StackConfig(ModelConfig):
+    """A mixer in a stack; the nodes `backbone` and `mixer` are of the registered dataclasses."""
 
-    Lengths are in symbols; a length a task does not have is an error, except in `band` and
-    `further_lengths`, where the nearest valid length below is taken.
-    """
-
-    name: str = "fan2024"
-    train_length: int = 40
-    test_lengths: list[int] = field(default_factory=lambda: [500])
-    further_lengths: list[int] = field(default_factory=lambda: [43, 211, 503, 997, 2003, 4999])
-    band: list[int] = field(default_factory=lambda: [60, 120])
-    max_steps: int = 40_000
-    batch_size: int = 128
-    supervision: str = "all"
-    look_every: int = 1000
-    look_size: int = 128
-    validation_size: int = 1024
-    test_size: int = 10_000
-    stop: str = "perfect"
+    layers: int = 1
 
     def __post_init__(self) -> None:
-        for key in ("train_length", "max_steps", "batch_size", "look_every"):
-            between(f"protocol.{key}", getattr(self, key), 1, MOST)
-        for key in ("look_size", "validation_size", "test_size"):
-            between(f"protocol.{key}", getattr(self, key), 1, MOST)
-        one_of("protocol.name", self.name, PROTOCOLS)
-        one_of("protocol.stop", self.stop, STOPS)
-        one_of("protocol.supervision", self.supervision, ("all", "last"))
-        _check_lengths(self)
-        _check_looks(self)
+        super().__post_init__()
+        between("model.layers", self.layers, 1, MOST)
+
+
+@dataclass
+class FrameworkConfig:
+    """What stands around an encoder: dropout of symbols, and the head.
+
+    in_dropout: of the embedded symbols. out_dropout: before each layer of the head. head, for
+    single strings: mlp, linear, or published, the one the encoder was published with. hidden, for
+    pairs: units of the head's first layer.
+    """
+
+    in_dropout: float = 0.1
+    out_dropout: float = 0.1
+    head: str = "published"
+    hidden: int = 200
+
+    def __post_init__(self) -> None:
+        for key in ("in_dropout", "out_dropout"):
+            if isinstance(share := getattr(self, key), float) and not 0 <= share < 1:
+                raise ValueError(f"model.framework.{key} must be in [0, 1), not {share}")
+        one_of("model.framework.head", self.head, ("mlp", "linear", "published"))
+        between("model.framework.hidden", self.hidden, 1, MOST)
+
+
+@dataclass
+class ReaderConfig(ModelConfig):
+    """An encoder and what stands around it; `encoder`, which comes with it, is a registered one's.
+
+    Tasks decide the framework: a classifier of strings, or one of pairs.
+    """
+
+    width: int = 128
+    framework: FrameworkConfig = field(default_factory=FrameworkConfig)
 
 
 @dataclass
 class OptimConfig:
-    """The optimiser: adam has L2 weight decay, adamw decoupled; `warmup` in updates.
+    """The optimiser: adam has L2 weight decay, adamw and ranger decoupled; `warmup` in updates.
+
+    The schedule `plateau` halves the rate when the dev score has not become better for more than
+    two epochs; it is for corpora.
 
     Weight decay is for all parameters, norms and biases included, as in the released code, but for
     those a mixer exempts (`Mixer.parameter_rules`: transitions, steps).
@@ -125,7 +137,7 @@ class Config:
 
     task: TaskConfig = field(default_factory=TaskConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
-    protocol: ProtocolConfig = field(default_factory=ProtocolConfig)
+    protocol: AnyProtocol = field(default_factory=ProtocolConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     seed: int = 0
     data_seed: int | None = None
@@ -157,27 +169,6 @@ def _is_share(value: object) -> bool:
     return isinstance(value, int | float) and 0 <= value < 1
 
 
-def _check_lengths(protocol: ProtocolConfig) -> None:
-    for key in ("test_lengths", "further_lengths", "band"):
-        most = WIDEST_BAND if key == "band" else MOST
-        for length in getattr(protocol, key):
-            between(f"protocol.{key}", length, 1, most)
-    if not protocol.test_lengths:
-        raise ValueError("protocol.test_lengths must name at least one length, such as [500]")
-    band = protocol.band
-    if len(band) != 2 or band[0] > band[1]:
-        raise ValueError(f"protocol.band must be [shortest, longest], not {shown(band)}")
-
-
-def _check_looks(protocol: ProtocolConfig) -> None:
-    steps, every = protocol.max_steps, protocol.look_every
-    if isinstance(steps, int) and isinstance(every, int) and steps > every * MOST_LOOKS:
-        raise ValueError(
-            f"protocol.look_every {every} with protocol.max_steps {steps} makes more than"
-            f" {MOST_LOOKS:,} looks; take a larger look_every"
-        )
-
-
 def task_node(name: str) -> Any:
     """Return the schema of `task=name`: that task's settings, as a kind of TaskConfig."""
     settings = TASKS.get(name).config
@@ -185,10 +176,13 @@ def task_node(name: str) -> Any:
 
 
 def model_node(name: str, backbone: str | None = None) -> Any:
-    """Return the schema of `model=name`: ModelConfig with that mixer's and backbone's settings.
+    """Return the schema of `model=name`: ModelConfig with the settings of its parts.
 
-    `backbone` None is the stack the mixer is registered with, and the settings it wants there.
+    A mixer has those of a backbone; None is the stack it is registered with, and the settings it
+    wants there. An encoder has those of a framework.
     """
+    if name in ENCODERS:
+        return _reader_node(name)
     entry = MIXERS.get(name)
     usual = dict(entry.backbone)
     usual_name = usual.pop("name", DEFAULT_BACKBONE)
@@ -201,9 +195,18 @@ def model_node(name: str, backbone: str | None = None) -> Any:
             ("backbone", stack, field(default_factory=partial(stack, **settings))),
             ("mixer", entry.config, field(default_factory=entry.config)),
         ],
-        bases=(ModelConfig,),
+        bases=(StackConfig,),
     )
     return schema
+
+
+def _reader_node(name: str) -> Any:
+    entry = ENCODERS.get(name)
+    fields = [
+        ("name", str, field(default=name)),
+        ("encoder", entry.config, field(default_factory=entry.config)),
+    ]
+    return make_dataclass(f"Model_{name}", fields, bases=(ReaderConfig,))
 
 
 def in_backbone(model: str, backbone: str) -> str:
@@ -226,13 +229,19 @@ def register_schema() -> None:
     from hydra.core.config_store import ConfigStore
 
     store = ConfigStore.instance()
-    store.store("run", Config, group="schema")
-    store.store("protocol", ProtocolConfig, group="schema")
+    store.store("run", _open(), group="schema")
+    for name, protocol in PROTOCOLS.items():
+        store.store(f"protocol_{name}", protocol, group="schema")
     store.store("optim", OptimConfig, group="schema")
     for name in TASKS.names():
         store.store(name, task_node(name), group="task")
-    for name in MIXERS.names():
+    for name in (*MIXERS.names(), *ENCODERS.names()):
         store.store(name, model_node(name), group="model")
+
+
+def _open() -> Config:
+    """Return a Config of which any protocol can become a part: of the default one none could."""
+    return Config(protocol=Protocol())
 
 
 def config_from(settings: dict[str, Any]) -> Config:
@@ -244,11 +253,15 @@ def config_from(settings: dict[str, Any]) -> Config:
     from omegaconf.errors import OmegaConfBaseException
 
     task, model = settings["task"]["name"], settings["model"]["name"]
-    backbone = settings["model"]["backbone"]["name"]
-    schema = OmegaConf.structured(Config)
+    backbone = settings["model"].get("backbone", {}).get("name")
+    protocol = (settings["protocol"] or {}).get("name", ProtocolConfig.name)
+    if protocol not in PROTOCOLS:
+        raise unknown("protocol", protocol, PROTOCOLS)
+    schema = OmegaConf.structured(_open())
     try:
         schema.task = task_node(task)()
         schema.model = model_node(model, backbone)()
+        schema.protocol = PROTOCOLS[protocol]()
         config = OmegaConf.to_object(OmegaConf.merge(schema, settings))
     except (OmegaConfBaseException, ValueError) as error:
         raise UserError(f"a configuration of another version: {error}") from error

@@ -109,6 +109,8 @@ TASKS = Registry(
         "mod_arith": "lrbench.tasks.mod_arith",
         "mackey_glass": "lrbench.tasks.mackey_glass",
         "psmnist": "lrbench.tasks.psmnist",
+        "listops": "lrbench.tasks.listops.task",
+        "logic": "lrbench.tasks.logic.task",
     },
 )
 MIXERS = Registry(
@@ -133,7 +135,15 @@ MIXERS = Registry(
         "transformer": "lrbench.mixers.transformer",
     },
 )
-ENCODERS = Registry("encoder", {})
+ENCODERS = Registry(
+    "encoder",
+    {
+        "rnn_grc": "lrbench.encoders.rnn_grc",
+        "bbt_grc": "lrbench.encoders.bbt_grc",
+        "s4d_stack": "lrbench.encoders.s4d_stack",
+        "pooled": "lrbench.models.pooled",
+    },
+)
 BACKBONES = Registry(
     "backbone",
     {

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from lrbench.checks import at_least, between, nearest, one_of, shown
-from lrbench.config import Config, ModelConfig, OptimConfig, ProtocolConfig, config_from
+from lrbench.config import Config, ModelConfig, OptimConfig, StackConfig, config_from
 from lrbench.errors import UserError
+from lrbench.protocols import ProtocolConfig
 from lrbench.tasks.mod_arith import ModArithConfig
 
 
@@ -25,7 +26,7 @@ from lrbench.tasks.mod_arith import ModArithConfig
         (Config, {"threads": 2000}, "threads must be at most 1,024"),
         (Config, {"output_dir": " "}, "output_dir must name a folder"),
         (Config, {"output_dir": "a\0b"}, r"output_dir must name a folder, not 'a\\x00b'"),
-        (ModelConfig, {"layers": 0}, "model.layers must be at least 1"),
+        (StackConfig, {"layers": 0}, "model.layers must be at least 1"),
         (ModelConfig, {"width": -1}, "model.width must be at least 1"),
         (ProtocolConfig, {"batch_size": 0}, "protocol.batch_size must be at least 1"),
         (ProtocolConfig, {"max_steps": 10**10}, "protocol.max_steps must be at most"),

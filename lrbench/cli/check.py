@@ -1,9 +1,12 @@
-"""`lrbench check`: the contract tests on one registered model, a user's own included."""
+"""`lrbench check`: the contract tests on one registered model, a user's own included.
+
+Mixers and encoders have contracts of their own.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,7 +21,10 @@ HELP = (
     "Its modes agree with a loop over single steps, gradients included; it can be cut anywhere, is"
     " causal, finite and deterministic, and its state has the size it says. One line a check: ok,"
     " FAILED, or not applicable with the reason. The exit code is 1 if any check failed.\n\n"
-    "model=NAME is required; model.width=.. and model.mixer.KEY=.. may follow. A model of your own"
+    "An encoder's vectors depend on their strings alone, its randomness comes from the run's"
+    " generator, its gradients are derivatives, and it can learn 64 strings by heart.\n\n"
+    "model=NAME is required; model.width=.. and model.mixer.KEY=.. (of an encoder"
+    " model.encoder.KEY=..) may follow. A model of your own"
     " is a file: LRBENCH_PLUGINS=mine lrbench check model=mine, from the folder that holds mine.py."
     " With --all every registered model is checked, yours included, and a matrix of models and"
     " checks is printed."
@@ -42,25 +48,26 @@ def check(words: Words = None, everything: All = False) -> None:
         )
     name, overrides = ("", []) if everything else _read(list(words or []))
     from lrbench.plugins import load_plugins
-    from lrbench.registry import MIXERS
+    from lrbench.registry import ENCODERS, MIXERS
 
     load_plugins()
-    if not everything and name not in MIXERS:
-        raise unknown("model", name, MIXERS.names())
+    if not everything and name not in MIXERS and name not in ENCODERS:
+        raise unknown("model", name, sorted([*MIXERS.names(), *ENCODERS.names()]))
 
     import torch
 
     torch.set_num_threads(1)  # the checks are tiny: more threads only wait for each other
-    good = _check_all(MIXERS.names()) if everything else _check_one(name, overrides)
-    if not good:
+    if everything:
+        good = [_check_all(MIXERS.names()), _check_all(ENCODERS.names())]
+    else:
+        good = [_check_one(name, overrides)]
+    if not all(good):
         raise typer.Exit(1)
 
 
 def _check_one(name: str, overrides: list[str]) -> bool:
     """Print a line for each check of one model, then the count; return whether none failed."""
-    from lrbench.contract import run_contract
-
-    findings = run_contract(name, overrides, _print_line)
+    findings = _contract_of(name)(name, overrides, _print_line)
     _print_traces(findings)
     print(_counted(name, findings))
     return all(finding.verdict != "FAILED" for finding in findings)
@@ -68,7 +75,6 @@ def _check_one(name: str, overrides: list[str]) -> bool:
 
 def _check_all(names: Iterable[str]) -> bool:
     """Print a matrix, models down and checks across; what failed is told on stderr at once."""
-    from lrbench.contract import run_contract
 
     def tell(finding: Finding) -> None:
         if finding.verdict == "FAILED":
@@ -76,13 +82,21 @@ def _check_all(names: Iterable[str]) -> bool:
 
     found = {}
     for name in names:
-        findings = run_contract(name, (), tell)
+        findings = _contract_of(name)(name, (), tell)
         print(_counted(name, findings), file=sys.stderr, flush=True)
         _print_traces(findings)
         found[name] = {finding.name: finding.verdict for finding in findings}
     for line in matrix(found):
         print(line)
     return all(verdict != "FAILED" for row in found.values() for verdict in row.values())
+
+
+def _contract_of(name: str) -> Callable[..., list[Finding]]:
+    """Return what examines the model of this name."""
+    from lrbench.contract import run_contract, run_encoder_contract
+    from lrbench.registry import MIXERS
+
+    return run_contract if name in MIXERS else run_encoder_contract
 
 
 def matrix(found: Mapping[str, Mapping[str, str]]) -> list[str]:
@@ -106,11 +120,12 @@ def _read(words: list[str]) -> tuple[str, list[str]]:
     settings = dict(word.partition("=")[::2] for word in words)
     for word in words:
         key, sign, _ = word.partition("=")
-        fits = key in ("model", "model.width") or key.startswith("model.mixer.")
+        fits = key in ("model", "model.width") or key.startswith(("model.mixer.", "model.encoder."))
         if not (sign and fits):
             raise UserError(
-                f"check cannot use '{word}': it looks at one mixer by itself\n"
-                "write model=NAME, model.width=NUMBER and model.mixer.KEY=VALUE",
+                f"check cannot use '{word}': it looks at one mixer or encoder by itself\n"
+                "write model=NAME, model.width=NUMBER and model.mixer.KEY=VALUE"
+                " (or model.encoder.KEY=VALUE)",
                 exit_code=2,
             )
     if not settings.get("model"):

@@ -16,7 +16,7 @@ from lrbench.cli.declarations import Declaration, declarations, typed
 from lrbench.locations import conf_dir
 from lrbench.registry import ENCODERS, MIXERS, TASKS
 
-REGISTRIES = {"task": (TASKS,), "model": (MIXERS, ENCODERS)}
+REGISTRIES = {"task": TASKS, "model": MIXERS, "encoder": ENCODERS}
 
 Vocabulary = dict[str, list[str]]  # key -> the values worth offering; the default where any will do
 
@@ -35,30 +35,44 @@ def complete_show(args: list[str], incomplete: str, ctx: typer.Context | None = 
 
 def train_vocabulary(chosen: dict[str, str]) -> Vocabulary:
     """Return every setting of a run; `chosen` are those already typed."""
-    from lrbench.config import SCHEDULES, STOPS, Config, ModelConfig
+    from lrbench.config import SCHEDULES, Config, StackConfig
+    from lrbench.protocols import PROTOCOLS, SELECTIONS, STOPS
 
     run = Config()
     plugins = _plugins()
+    protocol = PROTOCOLS.get(chosen.get("protocol", ""), PROTOCOLS[run.protocol.name])
     choices = {
         "task": _names("task", plugins),
-        "model": _names("model", plugins),
+        "model": sorted([*_names("model", plugins), *_names("encoder", plugins)]),
         "protocol": _files("protocol"),
         "optim": _files("optim"),
         "device": ["auto", "cpu", "cuda"],
         "force": ["true", "false"],
         "protocol.stop": list(STOPS),
         "protocol.supervision": ["all", "last"],
+        "protocol.select_by": list(SELECTIONS),
         "optim.schedule": list(SCHEDULES),
     }
     return {
         **_fields("", vars(run)),
         **_fields("task.", _settings("task", chosen.get("task", "sum"), plugins)),
-        **_fields("model.", vars(ModelConfig())),
+        **_fields("model.", vars(StackConfig())),
         **_fields("model.mixer.", _settings("model", chosen.get("model", "blockdiag"), plugins)),
-        **_fields("protocol.", vars(run.protocol)),
+        **_encoder_fields(chosen.get("model", ""), plugins),
+        **_fields("protocol.", vars(protocol())),
         **_fields("optim.", vars(run.optim)),
         **choices,
     }
+
+
+def _encoder_fields(name: str, plugins: list[Declaration]) -> Vocabulary:
+    """Return the settings of an encoder and what stands around it; none of what is not one."""
+    from lrbench.config import FrameworkConfig
+
+    if name not in _names("encoder", plugins):
+        return {}
+    own = _fields("model.encoder.", _settings("encoder", name, plugins))
+    return {**own, **_fields("model.framework.", vars(FrameworkConfig()))}
 
 
 def show_vocabulary(chosen: dict[str, str]) -> Vocabulary:
@@ -126,7 +140,7 @@ def _plugins() -> list[Declaration]:
 
 def _names(kind: str, plugins: list[Declaration]) -> list[str]:
     own = {one.name for one in plugins if one.kind == kind}
-    return sorted(own.union(*(registry.names() for registry in REGISTRIES[kind])))
+    return sorted(own.union(REGISTRIES[kind].names()))
 
 
 def _files(group: str) -> list[str]:
@@ -134,9 +148,9 @@ def _files(group: str) -> list[str]:
 
 
 def _settings(kind: str, name: str, plugins: list[Declaration]) -> dict[str, str]:
-    """Return the settings of one task or model with their defaults; none if it is unknown."""
-    modules = [registry.builtin_modules().get(name, "") for registry in REGISTRIES[kind]]
-    builtin = [one for module in modules if module for one in declarations(module)]
+    """Return the settings of a task, mixer or encoder with their defaults; none if unknown."""
+    module = REGISTRIES[kind].builtin_modules().get(name)
+    builtin = declarations(module) if module else []
     wanted = [one.settings for one in (*plugins, *builtin) if (one.kind, one.name) == (kind, name)]
     return wanted[0] if wanted else {}
 

@@ -20,7 +20,7 @@ from lrbench.console import messages
 from lrbench.errors import UserError
 from lrbench.locations import conf_dir
 from lrbench.plugins import load_plugins
-from lrbench.registry import MIXERS
+from lrbench.registry import MIXERS, TASKS
 
 # Whatever a user's --config-dir says: Hydra makes no folder and no file, and goes nowhere.
 QUIET = (
@@ -32,7 +32,7 @@ QUIET = (
 )
 
 BACKBONE = "model.backbone.name"
-DEFAULT_MODEL = "blockdiag"  # conf/config.yaml says so too
+DEFAULT_MODEL, DEFAULT_PROTOCOL = "blockdiag", "fan2024"  # conf/config.yaml says so too
 
 
 def run_hydra(words: Sequence[str], job: Callable[[Config], None]) -> None:
@@ -89,7 +89,7 @@ def completed(overrides: Sequence[str], folders: Sequence[Path]) -> list[str]:
     that was typed decides which settings the model has.
     """
     typed = dict(word.lstrip("+").partition("=")[::2] for word in overrides)
-    implied = _model_in_its_backbone(typed)
+    implied = [*_protocol_of_the_task(typed), *_model_in_its_backbone(typed)]
     for group in ("protocol", "optim"):
         inside = [folder / group / f"{typed.get(group)}.yaml" for folder in folders]
         file = next((file for file in inside if file.is_file()), None)
@@ -97,6 +97,15 @@ def completed(overrides: Sequence[str], folders: Sequence[Path]) -> list[str]:
             if f"{group}.{key}" not in typed:
                 implied.append(f"{group}.{key}={value}")
     return [*overrides, *implied]
+
+
+def _protocol_of_the_task(typed: Mapping[str, str]) -> list[str]:
+    """Return the choice of the protocol that a task is usually trained by, where none was typed."""
+    task = typed.get("task", "")
+    if "protocol" in typed or task not in TASKS:
+        return []
+    usual = getattr(TASKS.get(task).cls, "protocols", (DEFAULT_PROTOCOL,))[0]
+    return [] if usual == DEFAULT_PROTOCOL else [f"protocol={usual}"]
 
 
 def _model_in_its_backbone(typed: Mapping[str, str]) -> list[str]:

@@ -1,34 +1,81 @@
-"""`lrbench data`: getting the data that tasks do not make themselves."""
+"""`lrbench data`: making, getting and writing out the data that tasks read from files."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from itertools import accumulate
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lrbench.errors import unknown
+from lrbench.errors import UserError, unknown
 
-HELP = "Get the data that tasks read from files."
+if TYPE_CHECKING:
+    from lrbench.tasks.corpus.recipe import Progress, Recipe
+
+HELP = "Make, get or write out the data that tasks read from files."
 FETCH_HELP = (
     "Download the files of a task and check their sha256; what is there already stays.\n\n"
-    "They go to data/ of the current folder, or of LRBENCH_DATA.\n\n"
+    "They go to data/ of the current folder, or of LRBENCH_DATA. A transfer that broke off is"
+    " continued by the same command.\n\n"
     "For example: lrbench data fetch psmnist"
 )
-SETS = ("psmnist",)
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Which task's: psmnist.")]
+MAKE_HELP = (
+    "Generate the splits of a corpus; what is there already, made the same way, stays.\n\n"
+    "They go to NAME/ in data/ of the current folder, or of LRBENCH_DATA.\n\n"
+    "For example: lrbench data make listops --splits train,dev,near_iid"
+)
+EXPORT_HELP = (
+    "Write splits as JSON lines, each with a file of its sha256.\n\n"
+    "For example: lrbench data export listops --splits dev --output listops_text"
+)
+SETS = {  # where each has its FILES, MIRRORS and FOLDER
+    "psmnist": "lrbench.mnist_files",
+    "logic": "lrbench.logic_files",
+    "listops_test": "lrbench.listops_files",
+}
+RECIPES = {  # where each corpus has its RECIPE
+    "listops": "lrbench.tasks.listops.recipe",
+    "logic": "lrbench.tasks.logic.made",
+    "logic_released": "lrbench.tasks.logic.released",
+}
+Name = Annotated[str, typer.Argument(metavar="NAME", help=f"One of: {', '.join(SETS)}.")]
+Corpus = Annotated[str, typer.Argument(metavar="NAME", help=f"One of: {', '.join(RECIPES)}.")]
 
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
     group = typer.Typer(help=HELP, no_args_is_help=True)
-    group.callback()(_group)
+    group.command(help=MAKE_HELP)(make)
     group.command(help=FETCH_HELP)(fetch)
+    group.command(help=EXPORT_HELP)(export)
     app.add_typer(group, name="data")
 
 
-def _group() -> None:
-    """Without this a group of one command would be that command."""
+def make(
+    name: Corpus,
+    splits: Annotated[
+        str, typer.Option(metavar="A,B", help="Which splits, instead of all of them.")
+    ] = "",
+    seed: Annotated[int, typer.Option(min=0, help="What all random choices follow from.")] = 0,
+    force: Annotated[
+        bool, typer.Option("--force", help="Make again what is there already.")
+    ] = False,
+) -> None:
+    """Generate a corpus."""
+    from lrbench.console import results
+    from lrbench.report.display import plural, say
+    from lrbench.tasks.corpus.recipe import make as make_splits
+
+    recipe = _recipe(name)
+    wanted = recipe.stored(_names(splits) or recipe.splits)
+    with _bar() as progress:
+        new = make_splits(recipe, wanted, seed, force, progress, _tell)
+    say(results(), f"{recipe.folder}: {plural(len(wanted), 'split')}, {len(new)} new")
 
 
 def fetch(
@@ -37,23 +84,115 @@ def fetch(
         str, typer.Option(metavar="URL", help="Where the files are, instead of known mirrors.")
     ] = "",
     folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where to put them, instead of data/mnist.")
+        Path | None, typer.Option(metavar="DIR", help="Where to put them, or where they are.")
     ] = None,
 ) -> None:
     """Download what a task needs."""
-    from lrbench.console import messages, results
+    from lrbench.console import results
     from lrbench.downloads import fetch as get
     from lrbench.locations import data_dir
-    from lrbench.mnist_files import FILES, FOLDER, MIRRORS
-    from lrbench.report.display import say
+    from lrbench.report.display import plural, say
 
     if name not in SETS:
         raise unknown("data", name, SETS, exit_code=2)
-    target = folder or data_dir() / FOLDER
+    known = import_module(SETS[name])
+    target = folder or data_dir() / known.FOLDER
+    mirrors = [mirror] if mirror else known.MIRRORS
+    ends = list(accumulate(file.size for file in known.FILES))  # where each file's bytes end
+    with _bar() as progress:
 
-    def tell(text: str) -> None:
-        messages().print(text, markup=False, soft_wrap=True)
+        def moved(end: int, left: int) -> None:
+            progress(name, end - left, ends[-1])
 
-    mirrors = [mirror] if mirror else MIRRORS
-    new = sum(get(file, target, mirrors, tell) for file in FILES)
-    say(results(), f"{target}: {len(FILES)} files, {new} new, each with its sha256")
+        new = sum(
+            get(file, target, mirrors, _tell, partial(moved, end))
+            for file, end in zip(known.FILES, ends, strict=True)
+        )
+    files = plural(len(known.FILES), "file")
+    say(results(), f"{target}: {files}, {new} new, each with its sha256")
+    if name == "logic":
+        _store_logic(target)
+
+
+def _store_logic(folder: Path) -> None:
+    """Make the splits of the released pairs, as `data make logic_released` would."""
+    from lrbench.console import results
+    from lrbench.report.display import say
+    from lrbench.tasks.logic import released
+
+    with _bar() as progress:
+        new = released.store(folder, progress, _tell)
+    say(
+        results(), f"{released.RECIPE.folder}: {len(released.RECIPE.splits)} splits, {len(new)} new"
+    )
+
+
+def export(
+    name: Corpus,
+    splits: Annotated[
+        str, typer.Option(metavar="A,B", help="Which splits, instead of all that were made.")
+    ] = "",
+    output: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where to write, instead of NAME_text.")
+    ] = None,
+) -> None:
+    """Write splits as text."""
+    from lrbench.console import results
+    from lrbench.report.display import plural, say
+    from lrbench.tasks.corpus import export as text
+    from lrbench.tasks.corpus.recipe import load
+
+    recipe = _recipe(name)
+    wanted = _names(splits) or [s for s in recipe.splits if (recipe.folder / s).is_dir()]
+    if not wanted:
+        raise UserError(
+            f"{name}: there are no splits in {recipe.folder}\n"
+            f"make them with: lrbench data make {name}"
+        )
+    folder = output or Path(f"{name}_text")
+    text.export([(split, load(recipe, split)) for split in wanted], folder)
+    say(results(), f"{folder}: {plural(len(wanted), 'split')}, each with its sha256")
+
+
+def _recipe(name: str) -> Recipe:
+    if name not in RECIPES:
+        raise unknown("corpus", name, RECIPES, exit_code=2)
+    recipe: Recipe = import_module(RECIPES[name]).RECIPE
+    return recipe
+
+
+def _names(words: str) -> list[str]:
+    return [word.strip() for word in words.split(",") if word.strip()]
+
+
+def _tell(text: str) -> None:
+    from lrbench.console import messages
+
+    messages().print(text, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def _bar() -> Iterator[Progress]:
+    """Show what is being made as bars on a terminal; elsewhere each finished split is a line."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    from lrbench.console import interactive, messages
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    bars = Bars(
+        *columns,
+        TimeRemainingColumn(),
+        console=messages(),
+        transient=True,
+        disable=not interactive(),
+    )
+    rows = {}
+
+    def progress(what: str, done: int, wanted: int) -> None:
+        if what not in rows:
+            rows[what] = bars.add_task(what, total=wanted)
+        bars.update(rows[what], completed=done)
+
+    with bars:
+        yield progress

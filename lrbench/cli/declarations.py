@@ -18,7 +18,7 @@ from typing import Any
 KINDS = {
     "register_task": "task",
     "register_mixer": "model",
-    "register_encoder": "model",
+    "register_encoder": "encoder",
     "register_backbone": "backbone",
 }
 DEEPEST = 8  # bases of bases, and files they are in: a file may import itself
@@ -40,7 +40,9 @@ def declarations(module: str) -> list[Declaration]:
 
 
 def typed(value: Any) -> str:
-    """Return a value as a person types it in an override."""
+    """Return a value as a person types it in an override; '' for a dictionary: it is not plain."""
+    if isinstance(value, dict):
+        return ""
     if isinstance(value, list | tuple):
         return f"[{','.join(map(typed, value))}]"
     if value is None or isinstance(value, bool):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -19,6 +19,8 @@ KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "
 
 def model_settings(name: str, words: Iterable[str]) -> Any:
     """Return the `model` node of `name` with `model.width=..` and `model.mixer.KEY=..` set.
+
+    Of an encoder `model.encoder.KEY=..`.
 
     Raises UserError for an unknown name or setting, a value of a wrong type or out of range.
     """
@@ -56,6 +58,8 @@ def _type_of(schema: type, key: str) -> Any:
     """Return the type of the setting `key` (model.width, model.mixer.p); UserError if unknown."""
     parts = key.split(".")[1:]
     for depth, part in enumerate(parts):
+        if get_origin(schema) is dict:
+            return Any  # settings of something else, which knows them
         hints = get_type_hints(schema) if dataclasses.is_dataclass(schema) else {}
         if part not in hints:
             prefix = ".".join(["model", *parts[:depth]])

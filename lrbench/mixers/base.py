@@ -7,6 +7,7 @@ the scan looks them up.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -20,10 +21,14 @@ from lrbench.scan.rows import rows
 
 @dataclass(frozen=True)
 class ParameterRule:
-    """How a parameter is trained: `lr` multiplies the rate, `decay` allows weight decay."""
+    """How a parameter is trained: `lr` multiplies the rate, `decay` allows weight decay.
+
+    `cap` is the largest rate that a parameter is to begin with; schedules then scale what is left.
+    """
 
     lr: float = 1.0
     decay: bool = True
+    cap: float = math.inf
 
 
 class Mixer(nn.Module):

@@ -6,14 +6,17 @@ import os
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from lrbench.config import Config
 from lrbench.errors import UserError
-from lrbench.models.build import build_model, count_parameters
+from lrbench.models.build import count_parameters
 from lrbench.tasks import make_task
 from lrbench.tasks.base import Task
+from lrbench.tasks.corpus.task import CorpusTask
+from lrbench.training.trial import model_for
 
 GIB = 2**30
 NUMBER = 4  # bytes of a float32
@@ -35,38 +38,51 @@ def check_fits(config: Config, device: torch.device) -> None:
     needed, there = weights + batch, memory_of(device)
     if needed <= there:
         return
-    protocol = config.protocol
+    sizes = {key: getattr(config.model, key, None) for key in ("layers", "width")}
+    batches = {key: getattr(config.protocol, key, None) for key in ("batch_size", "train_length")}
     raise UserError(
         f"this needs at least {_readable(needed)} of memory; {device} has {_readable(there)}\n"
         f"weights and optimiser: {_readable(weights)} for trials={config.trials},"
-        f" model.layers={config.model.layers}, model.width={config.model.width}\n"
-        f"one update: {_readable(batch)} for protocol.batch_size={protocol.batch_size},"
-        f" protocol.train_length={protocol.train_length}\n{SMALLER}"
+        f" {_named('model', sizes)}\n"
+        f"one update: {_readable(batch)} for {_named('protocol', batches)}\n{SMALLER}"
     )
+
+
+def _named(group: str, sizes: dict[str, int | None]) -> str:
+    return ", ".join(f"{group}.{key}={size}" for key, size in sizes.items() if size is not None)
 
 
 def parameters(config: Config, task: Task) -> int:
     """Return how many numbers a model trains, from those of one and of two layers, unallocated."""
 
-    def count(layers: int) -> int:
-        smaller = replace(config, model=replace(config.model, layers=layers))
-        sizes = len(task.vocabulary), task.num_classes, 0, task.features
+    def count(layers: int | None = None) -> int:
+        depth: dict[str, Any] = {} if layers is None else {"layers": layers}
+        smaller = replace(config, model=replace(config.model, **depth))
         try:
             with torch.device("meta"):
-                return count_parameters(build_model(smaller, *sizes))
+                return count_parameters(model_for(smaller, task, 0))
         except RuntimeError:  # a plugin that reads its weights while it makes them, or too large
-            return count_parameters(build_model(smaller, *sizes))
+            return count_parameters(model_for(smaller, task, 0))
 
+    layers = getattr(config.model, "layers", None)
+    if layers is None:
+        return count()
     one = count(1)
-    layers = config.model.layers
     return one if layers == 1 else one + (layers - 1) * (count(2) - one)
 
 
 def batch_bytes(config: Config, task: Task) -> int:
-    """Return what one update keeps at least: symbols, each layer's output, logits, gradients."""
+    """Return what one update keeps at least: symbols, each layer's output, logits, gradients.
+
+    How long the strings of a corpus are is not known here: of them, the vectors of its symbols.
+    """
+    if isinstance(task, CorpusTask):
+        strings = config.protocol.micro_batch or config.protocol.batch_size
+        return int(strings * NUMBER * config.model.width)
     symbols = config.protocol.batch_size * config.protocol.train_length
-    floats = 2 * config.model.layers * config.model.width + 2 * task.num_classes
-    return symbols * (2 * 8 + NUMBER * floats)  # tokens and targets are int64
+    model: Any = config.model
+    floats = 2 * model.layers * model.width + 2 * task.num_classes
+    return int(symbols * (2 * 8 + NUMBER * floats))  # tokens and targets are int64
 
 
 def memory_of(device: torch.device) -> int:

@@ -10,13 +10,12 @@ from typing import Any
 from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.plugins import load_plugins
-from lrbench.registry import BACKBONES, MIXERS, TASKS
+from lrbench.protocols import VERSIONS
+from lrbench.registry import BACKBONES, ENCODERS, MIXERS, TASKS
 from lrbench.runs import files
 from lrbench.runs.environment import environment
 from lrbench.runs.files import UnreadableFile
 from lrbench.runs.fingerprint import differing_keys, fingerprint, relevant, source_hash
-
-PROTOCOL_VERSIONS = {"fan2024": 1}
 
 
 @dataclass(frozen=True)
@@ -77,16 +76,18 @@ class Cell:
 
 def versions_of(config: Config) -> dict[str, Any]:
     """Return the versions of the parts a configuration names, and hashes of plugin sources."""
-    entries = {
-        "task": TASKS.get(config.task.name),
-        "model": MIXERS.get(config.model.name),
-        "backbone": BACKBONES.get(config.model.backbone.name),  # type: ignore[attr-defined]
-    }
+    entries = {"task": TASKS.get(config.task.name)}
+    if config.model.name in ENCODERS:
+        entries["model"] = ENCODERS.get(config.model.name)
+    else:
+        entries["model"] = MIXERS.get(config.model.name)
+        stack = config.model.backbone.name  # type: ignore[attr-defined]
+        entries["backbone"] = BACKBONES.get(stack)
     versions: dict[str, Any] = {
         kind: entry.cls.version  # type: ignore[attr-defined]
         for kind, entry in entries.items()
     }
-    versions["protocol"] = PROTOCOL_VERSIONS[config.protocol.name]
+    versions["protocol"] = VERSIONS[config.protocol.name]
     used = {entry.module for entry in entries.values() if not entry.builtin}
     plugins = {m.__name__: m for m in load_plugins().values()}
     versions["plugins"] = {

@@ -27,6 +27,7 @@ from lrbench.training.final import chance_levels, final_tests
 from lrbench.training.loop import train_group
 from lrbench.training.memory import keep_freed_memory
 from lrbench.training.side_by_side import SideBySide, cores_for
+from lrbench.training.start import make_trial
 from lrbench.training.trial import Trial
 
 CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
@@ -61,7 +62,7 @@ def _run(cell: Cell, device: torch.device) -> list[Outcome]:
         outcomes, runs, leases = _claim(cell, stop, stack)
         if runs:
             cell.describe_environment()
-            trials = [Trial(cell.config, seed, device) for seed in runs]
+            trials = [make_trial(cell.config, seed, device) for seed in runs]
             outcomes += _train(trials, runs, leases, stop)
     return outcomes
 

@@ -18,7 +18,7 @@ class Display:
     """Shows each trial's loss, last look, updates per second and time left."""
 
     def __init__(self, trials: list[Trial]) -> None:
-        self.steps = max(trial.config.protocol.max_steps for trial in trials)
+        self.steps = max(trial.steps for trial in trials)
         self.began = time.perf_counter()
         self.first_step = sum(trial.step for trial in trials)
         self.last_line = self.began
@@ -56,20 +56,27 @@ class Display:
 
     def looked(self, trial: Trial, look: dict[str, Any]) -> None:
         """Show a look."""
-        metric = trial.task.metric.name
-        value = f"{look[f'test_{metric}']:.3f}"
-        named = "" if trial.task.metric.counts else f"{trial.task.metric.title} "
-        shown = f"{named}{value} at {look['test_length']}"
-        self.look[trial.seed] = f"  {shown}"
+        short, long = _told(trial, look)
+        self.look[trial.seed] = f"  {short}"
         if self.bar is None:
-            shown += f"  {look[f'validation_{metric}']:.3f} at training length"
-            self._line(
-                trial, f"look: {shown}, {look[f'band_{metric}']:.3f} in band  {_speed(trial)}"
-            )
+            self._line(trial, f"look: {long}  {_speed(trial)}")
 
     def _line(self, trial: Trial, text: str) -> None:
         self.last_line = time.perf_counter()
         messages().print(f"seed {trial.seed}  update {trial.step:,}/{self.steps:,}  {text}")
+
+
+def _told(trial: Trial, look: dict[str, Any]) -> tuple[str, str]:
+    """Return what a look says, in short and in full."""
+    metric = trial.task.metric.name
+    if "epoch" in look:
+        short = f"{look['validation_accuracy']:.3f} on dev"
+        return short, f"{short}, loss {look['validation_loss']:.4f}, epoch {look['epoch']:g}"
+    value = f"{look[f'test_{metric}']:.3f}"
+    named = "" if trial.task.metric.counts else f"{trial.task.metric.title} "
+    short = f"{named}{value} at {look['test_length']}"
+    beside = f"{look[f'validation_{metric}']:.3f} at training length"
+    return short, f"{short}  {beside}, {look[f'band_{metric}']:.3f} in band"
 
 
 def _speed(trial: Trial) -> str:

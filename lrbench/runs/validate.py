@@ -9,17 +9,20 @@ import torch
 from lrbench.checks import nearest, shown
 from lrbench.config import Config
 from lrbench.errors import UserError
-from lrbench.registry import BACKBONES, MIXERS, TASKS
+from lrbench.protocols import ProtocolConfig
+from lrbench.registry import BACKBONES, ENCODERS, MIXERS, TASKS
 from lrbench.runs.capacity import SMALLER, check_fits, out_of_memory
 from lrbench.runs.cell import Cell
 from lrbench.tasks import make_task
+from lrbench.tasks.base import Task
+from lrbench.tasks.corpus.task import CorpusTask
 
 
 def validated(config: Config) -> torch.device:
     """Check a configuration whole; return the device it runs on. Raises UserError."""
     device = resolve_device(config.device)
     _check_names(config)
-    _check_lengths(config)
+    _check_protocol(config)
     _check_folder(config)
     _check_model(config, device)
     return device
@@ -40,18 +43,50 @@ def resolve_device(name: str) -> torch.device:
 
 def _check_names(config: Config) -> None:
     """The name inside a node must be that of the node: settings of one task fit no other."""
-    task, model = TASKS.get(config.task.name), MIXERS.get(config.model.name)
-    mixer, backbone = config.model.mixer, config.model.backbone  # type: ignore[attr-defined]
-    BACKBONES.get(backbone.name)
-    for kind, entry, given in (("task", task, config.task), ("model", model, mixer)):
-        if not isinstance(given, entry.config):
+    task, name, node = TASKS.get(config.task.name), config.model.name, config.model
+    model = ENCODERS.get(name) if name in ENCODERS else MIXERS.get(name)
+    if name in MIXERS:
+        BACKBONES.get(node.backbone.name)  # type: ignore[attr-defined]
+    given = getattr(node, "encoder" if name in ENCODERS else "mixer", None)
+    for kind, entry, settings in (("task", task, config.task), ("model", model, given)):
+        if not isinstance(settings, entry.config):
             raise UserError(
                 f"{kind}.name={entry.name} contradicts {kind}=...; write {kind}={entry.name}"
             )
 
 
-def _check_lengths(config: Config) -> None:
+def _check_protocol(config: Config) -> None:
+    """Tasks, models and protocols go together, and there are strings to train on and to test on."""
     task, protocol = make_task(config.task), config.protocol
+    if protocol.name not in task.protocols:
+        raise UserError(
+            f"task {task.name} is not trained by protocol {protocol.name}\n"
+            f"write protocol={task.protocols[0]}"
+        )
+    name = config.model.name
+    if isinstance(task, CorpusTask) != (name in ENCODERS):
+        raise UserError(_wrong_model(task, name))
+    if isinstance(task, CorpusTask):
+        for split in (protocol.train_split, protocol.dev_split, *protocol.test_splits):
+            task.load(split)
+    else:
+        _check_lengths(task, protocol)
+
+
+def _wrong_model(task: Task, name: str) -> str:
+    if name in ENCODERS:
+        return (
+            f"model {name} reads strings whole; task {task.name} asks at each position\n"
+            f"models for that: {', '.join(MIXERS.names())}"
+        )
+    return (
+        f"model {name} answers at each position; task {task.name} has one answer a string\n"
+        f"write model=pooled model.encoder.mixer={name}, or take one of"
+        f" {', '.join(ENCODERS.names())}"
+    )
+
+
+def _check_lengths(task: Task, protocol: ProtocolConfig) -> None:
     asked = [("train_length", protocol.train_length)]
     asked += [("test_lengths", length) for length in protocol.test_lengths]
     for key, length in asked:

@@ -42,7 +42,8 @@ class Task(ABC):
     `draws_ahead` says that `_tokens` also takes a range of steps, as `integers` does, and returns
     the rows of all of them. `features` > 0 says that inputs are that many numbers a position, not
     symbols (lrbench/tasks/signal.py); `corpus` that there are only so many strings, in splits, and
-    that a model is tested at the length it was trained at.
+    that a model is tested at the length it was trained at; `protocols` how models can be trained on
+    it, the usual way first.
     """
 
     version: ClassVar[int] = 1
@@ -51,6 +52,7 @@ class Task(ABC):
     draws_ahead: ClassVar[bool] = False
     features: ClassVar[int] = 0
     corpus: ClassVar[bool] = False
+    protocols: ClassVar[tuple[str, ...]] = ("fan2024",)
 
     name: str
     vocabulary: tuple[str, ...]  # printable symbols; index = token id

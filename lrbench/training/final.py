@@ -8,8 +8,10 @@ from typing import Any
 from lrbench.statistics import guessing_best_of
 from lrbench.tasks.base import Task
 from lrbench.tasks.baselines import best_baseline, measure_baselines
+from lrbench.training.epochs import EpochTrial
 from lrbench.training.horizon import horizon, rule_or_rounding
 from lrbench.training.scoring import Score, score
+from lrbench.training.split_scores import split_baselines, split_tests
 from lrbench.training.trial import Trial
 
 Check = Callable[[], None]
@@ -38,8 +40,10 @@ def final_tests(
     """Score the checkpoint that each rule kept; return (evaluation rows, horizon of each rule).
 
     `load(rule)` returns the model weights that `rule` kept. Rules that kept the same update share
-    one examination.
+    one examination. A run over a corpus is examined on its test splits, and has no horizon.
     """
+    if isinstance(trial, EpochTrial):
+        return split_tests(trial, load, check), {}
     rows: list[dict[str, Any]] = []
     horizons: dict[str, Any] = {}
     examined: dict[int, tuple[list[dict[str, Any]], dict[str, Any] | None]] = {}
@@ -110,8 +114,11 @@ def baseline_strings(length: int) -> int:
 def chance_levels(trial: Trial, check: Check) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Measure the baselines at every tested length, and what guessing under `best` would give.
 
-    Nobody guesses numbers: a task that asks for them has baselines only.
+    Nobody guesses numbers: a task that asks for them has baselines only. So has a corpus, where
+    nothing is chosen by looking at a test split.
     """
+    if isinstance(trial, EpochTrial):
+        return split_baselines(trial, check), []
     protocol = trial.config.protocol
     baselines: list[dict[str, Any]] = []
     guessing: list[dict[str, Any]] = []

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from lrbench.training.epochs import EpochTrial
 from lrbench.training.scoring import Score, pooled, score
+from lrbench.training.split_scores import take_dev_look
 from lrbench.training.trial import Trial
 
 BAND_LENGTHS = 16  # how many lengths stand for the band
@@ -21,8 +23,11 @@ Check = Callable[[], None]
 def take_look(trial: Trial, check: Check) -> dict[str, Any]:
     """Examine a trial as it is now; return step, accuracies and losses as plain numbers.
 
-    What a task is scored by has its name: test_accuracy, or test_nrmse.
+    What a task is scored by has its name: test_accuracy, or test_nrmse. A run over a corpus looks
+    at its dev split.
     """
+    if isinstance(trial, EpochTrial):
+        return take_dev_look(trial, check)
     protocol, metric = trial.config.protocol, trial.task.metric.name
     length = protocol.test_lengths[0]
     stream = trial.stream("look", length, trial.step)

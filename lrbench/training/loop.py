@@ -47,20 +47,17 @@ def train_group(trials: list[Trial], watch: Watcher, members: SideBySide | None 
 
 def advance(trials: list[Trial], watch: Watcher, members: SideBySide) -> None:
     """Do one update of each, and the record, look and ending that may be due after it."""
-    protocol = trials[0].config.protocol
     step = trials[0].step + 1
-    final = step == protocol.max_steps
-    look_due = final or step % protocol.look_every == 0
-    log_due = look_due or step % LOG_EVERY == 0
-    trials = _updated(trials, watch, members, log_due)
-    if look_due:
-        going_on = [trial for trial in trials if trial.stopped is None]
-        looks = members.each(lambda trial: take_look(trial, watch.check), going_on)
-        for trial, look in zip(going_on, looks, strict=True):
-            if isinstance(look, Exception):
-                _fail(trial, look, watch)
-            else:
-                _heed(trial, look, watch, final)
+    trials = _updated(trials, watch, members, step % LOG_EVERY == 0)
+    going_on = [trial for trial in trials if trial.stopped is None and trial.look_due]
+    looks = members.each(lambda trial: take_look(trial, watch.check), going_on)
+    for trial, look in zip(going_on, looks, strict=True):
+        if isinstance(look, Exception):
+            _fail(trial, look, watch)
+            continue
+        believed = trial.heed(look)
+        if trial.stopped != "diverged":
+            watch.looked(trial, look, believed)
     # only now, when every member has its looks, may all of them be kept as they are
     for trial in trials:
         if trial.stopped != "failed":
@@ -74,7 +71,7 @@ def _updated(
 
     def update(trial: Trial) -> float | None:
         trial.update()
-        return trial.take_loss() if log_due else None
+        return trial.take_loss() if log_due or trial.look_due else None
 
     began = time.perf_counter()
     losses = members.each(update, trials)
@@ -94,20 +91,3 @@ def _updated(
 def _fail(trial: Trial, error: Exception, watch: Watcher) -> None:
     watch.failed(trial, error)
     trial.stopped = "failed"
-
-
-def _heed(trial: Trial, look: dict[str, Any], watch: Watcher, final: bool) -> None:
-    """Let the rules consider a look, and end the run if it is one to end at."""
-    if not math.isfinite(look["validation_loss"]):
-        trial.stopped = "diverged"
-        return
-    believed = trial.rules.consider(look)
-    metric = trial.task.metric
-    perfect = metric.perfect(look[f"test_{metric.name}"])
-    if perfect and trial.perfect_look is None:
-        trial.perfect_look = {"step": trial.step, "seconds": trial.seconds}
-    if trial.config.protocol.stop == "perfect" and perfect:
-        trial.stopped = "perfect"
-    elif final:
-        trial.stopped = "budget"
-    watch.looked(trial, look, believed)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from lrbench.encoders.base import Encoder
 from lrbench.mixers.base import Mixer, ParameterRule
+from lrbench.training.ranger import Ranger
 
 if TYPE_CHECKING:
     from lrbench.config import OptimConfig
@@ -17,19 +19,22 @@ if TYPE_CHECKING:
 def make_optimiser(config: OptimConfig, model: nn.Module) -> torch.optim.Optimizer:
     """Return Adam (L2 weight decay) or AdamW (decoupled), fused into one pass over the weights.
 
-    Parameters go in groups by the rules of the mixers they belong to.
+    `ranger` is RAdam (decoupled weight decay) with Lookahead. Parameters go in groups by the rules
+    of the mixers or encoders they belong to.
     """
-    kind = torch.optim.AdamW if config.name == "adamw" else torch.optim.Adam
     first, second = config.betas
     groups = [
         {
             "params": parameters,
-            "lr": config.lr * rule.lr,
-            "multiplier": rule.lr,
+            "lr": min(config.lr * rule.lr, rule.cap),
+            "multiplier": min(rule.lr, rule.cap / config.lr),
             "weight_decay": config.weight_decay if rule.decay else 0.0,
         }
         for rule, parameters in by_rule(model).items()
     ]
+    if config.name == "ranger":
+        return Ranger(groups, lr=config.lr, betas=(first, second))
+    kind = torch.optim.AdamW if config.name == "adamw" else torch.optim.Adam
     return kind(groups, lr=config.lr, betas=(first, second), fused=True)
 
 
@@ -38,7 +43,7 @@ def by_rule(model: nn.Module) -> dict[ParameterRule, list[nn.Parameter]]:
     rules = {
         f"{path}.{name}" if path else name: rule
         for path, module in model.named_modules()
-        if isinstance(module, Mixer)
+        if isinstance(module, Mixer | Encoder)
         for name, rule in module.parameter_rules().items()
     }
     groups: dict[ParameterRule, list[nn.Parameter]] = {}

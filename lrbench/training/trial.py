@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -11,13 +12,19 @@ from torch.nn.functional import mse_loss
 from lrbench.config import Config
 from lrbench.models.build import build_model, count_parameters
 from lrbench.tasks import make_task
-from lrbench.tasks.base import Batch
+from lrbench.tasks.base import Batch, Task
 from lrbench.tasks.stream import Stream
 from lrbench.training.cross_entropy import mean_cross_entropy
 from lrbench.training.optim import learning_rate, make_optimiser, set_learning_rate
 from lrbench.training.rules import Rules
 
 DRAWN_AT_ONCE = 1 << 16  # symbols: half a megabyte as int64, twelve updates of 128 strings of 40
+
+
+def model_for(config: Config, task: Task, seed: int) -> nn.Module:
+    """Return the model of a configuration for a task, with the weights of a seed, on CPU."""
+    sizes = len(task.vocabulary), task.num_classes, seed, task.features
+    return build_model(config, *sizes, sides=getattr(task, "sides", 1))
 
 
 class Trial:
@@ -29,9 +36,7 @@ class Trial:
         self.data_seed = seed if config.data_seed is None else config.data_seed
         self.device = torch.device(device)
         self.task = make_task(config.task)
-        symbols = len(self.task.vocabulary)
-        model = build_model(config, symbols, self.task.num_classes, seed, self.task.features)
-        self.model: nn.Module = model.to(self.device)
+        self.model: nn.Module = model_for(config, self.task, seed).to(self.device)
         self.optimiser = make_optimiser(config.optim, self.model)
         self.ahead: dict[int, Batch] = {}  # batches drawn for coming updates
         self.generator = torch.Generator(self.device).manual_seed(seed)  # of training noise
@@ -93,9 +98,37 @@ class Trial:
         return mean
 
     @property
+    def steps(self) -> int:
+        """How many updates it is trained for at most."""
+        most: int = self.config.protocol.max_steps
+        return most
+
+    @property
+    def look_due(self) -> bool:
+        """Whether the last update is to be followed by a look."""
+        every: int = self.config.protocol.look_every
+        return self.step % every == 0 or self.step == self.steps
+
+    def heed(self, look: dict[str, Any]) -> list[str]:
+        """Let the rules consider a look; return those that believe it, and end where it says so."""
+        if not math.isfinite(look["validation_loss"]):
+            self.stopped = "diverged"
+            return []
+        believed = self.rules.consider(look)
+        metric = self.task.metric
+        perfect = metric.perfect(look[f"test_{metric.name}"])
+        if perfect and self.perfect_look is None:
+            self.perfect_look = {"step": self.step, "seconds": self.seconds}
+        if self.config.protocol.stop == "perfect" and perfect:
+            self.stopped = "perfect"
+        elif self.step == self.steps:
+            self.stopped = "budget"
+        return believed
+
+    @property
     def rate(self) -> float:
         """The learning rate of the current update."""
-        return learning_rate(self.config.optim, self.step, self.config.protocol.max_steps)
+        return learning_rate(self.config.optim, self.step, self.steps)
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Return the mean cross-entropy over the supervised positions of a batch.
@@ -137,5 +170,9 @@ class Trial:
         self.seconds = state["seconds"]
         self.loss_sum = state["loss_sum"].to(self.device)
         self.loss_count = state["loss_count"]
-        self.rules = Rules(state["rules"], self.task.metric)
+        self.restore_rules(state["rules"])
         self.perfect_look = state["perfect_look"]
+
+    def restore_rules(self, state: dict[str, Any]) -> None:
+        """Take up the looks that rules believed."""
+        self.rules = Rules(state, self.task.metric)

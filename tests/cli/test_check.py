@@ -11,9 +11,9 @@ import typer
 
 from lrbench.cli.check import add_to
 from lrbench.cli.edge import guarded
-from lrbench.contract import CHECKS
+from lrbench.contract import CHECKS, ENCODER_CHECKS
 from lrbench.mixers.base import Mixer
-from lrbench.registry import MIXERS, Entry
+from lrbench.registry import ENCODERS, MIXERS, Entry
 
 
 @pytest.fixture
@@ -42,6 +42,15 @@ def test_a_line_for_each_check(check) -> None:
     assert out[-1].startswith("blockdiag: ") and "0 FAILED" in out[-1]
 
 
+def test_encoders_have_checks_of_their_own(check) -> None:
+    code, out, err = check("model=bbt_grc", "model.width=8", "model.encoder.dropout=0.2")
+    assert code == 0 and err == []
+    assert out[0].split()[:4] == ["ok", "build", "width", "8,"]
+    for line, name in zip(out[1:-1], ENCODER_CHECKS, strict=True):
+        assert name in line and line.startswith(("ok ", "not applicable "))
+    assert out[-1].startswith("bbt_grc: ") and "0 FAILED" in out[-1]
+
+
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
@@ -52,6 +61,8 @@ def test_a_line_for_each_check(check) -> None:
         (("blockdiag",), 2, "check cannot use 'blockdiag'"),
         (("--all", "model=blockdiag"), 2, "check --all takes no 'model=blockdiag'"),
         (("model=blokdiag",), 1, "Did you mean 'blockdiag'?"),
+        (("model=bbt_grcc",), 1, "Did you mean 'bbt_grc'?"),
+        (("model=bbt_grc", "model.mixer.p=2"), 1, "setting 'model.mixer.p' unknown"),
         (("model=blockdiag", "model.mixer.pp=2"), 1, "Did you mean 'model.mixer.p'?"),
         (("model=blockdiag", "model.mixer.p=x"), 1, "model.mixer.p must be a number, not 'x'"),
         (("model=blockdiag", "model.mixer.p=0"), 1, "model.mixer.p must be at least 1, not 0"),
@@ -93,11 +104,14 @@ def test_failures_and_the_authors_traceback(check, monkeypatch: pytest.MonkeyPat
 def test_all_models_in_a_matrix(check, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = Entry("raising", Raising, RaisingConfig, "a test")
     monkeypatch.setitem(MIXERS._entries, "raising", entry)
-    monkeypatch.setattr(type(MIXERS), "names", lambda self: ["blockdiag", "raising"])
+    monkeypatch.setattr(MIXERS, "names", lambda: ["blockdiag", "raising"])
+    monkeypatch.setattr(ENCODERS, "names", lambda: ["rnn_grc"])
     code, out, err = check("--all")
     assert code == 1
     assert out[0] == "| " + " | ".join(("model", "build", *CHECKS)) + " |"
-    good, bad = (line.strip("| ").split(" | ") for line in out[2:])
+    good, bad = (line.strip("| ").split(" | ") for line in out[2:4])
+    assert out[4] == "| " + " | ".join(("model", "build", *ENCODER_CHECKS)) + " |"
+    assert out[6].startswith("| rnn_grc | ok | ok |")
     assert good[:3] == ["blockdiag", "ok", "ok"] and set(good[1:]) <= {"ok", "-"}
     assert bad[:3] == ["raising", "ok", "FAILED"]
     assert any(line.startswith("blockdiag: ") and "0 FAILED" in line for line in err)

@@ -18,7 +18,8 @@ import pytest
 
 from lrbench.cli.complete import complete, complete_show, matches
 from lrbench.cli.declarations import declarations, typed
-from lrbench.config import OptimConfig, ProtocolConfig
+from lrbench.config import OptimConfig
+from lrbench.protocols import ProtocolConfig
 from lrbench.registry import BACKBONES, ENCODERS, MIXERS, TASKS
 
 PLUGIN = """
@@ -69,9 +70,9 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("", "tas", ["task=", "task.modulus="]),
         ("", "task=", [f"task={name}" for name in TASKS.names()]),
-        ("", "model=", [f"model={name}" for name in (*MIXERS.names(), *ENCODERS.names())]),
+        ("", "model=", [f"model={name}" for name in sorted([*MIXERS, *ENCODERS])]),
         ("", "protocol=f", ["protocol=fan2024"]),
-        ("", "optim=", ["optim=adam", "optim=adamw"]),
+        ("", "optim=", ["optim=adam", "optim=adamw", "optim=ranger"]),
         ("", "task=mo", ["task=mod_arith"]),
         ("", "task=sum,pa", ["task=sum,parity"]),
         ("", "task=sum,s", []),
@@ -88,6 +89,8 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("", "nonsense", []),
         ("", "nonsense=", []),
         ("model=nonsense", "model.mixer.", []),
+        ("model=bbt_grc", "model.mixer.", []),
+        ("model=bbt_grc", "model.enc", ["model.encoder.dropout=", "model.encoder.dropout=0.1"]),
     ],
 )
 def test_offers(before: str, incomplete: str, offered: list[str]) -> None:

@@ -15,13 +15,15 @@ from omegaconf import OmegaConf
 
 from lrbench.cli.compose import run_hydra
 from lrbench.cli.planning import composed
-from lrbench.config import Config, OptimConfig, ProtocolConfig
+from lrbench.config import Config, OptimConfig
 from lrbench.errors import UserError
 from lrbench.locations import conf_dir
-from lrbench.registry import MIXERS, TASKS
+from lrbench.protocols import ProtocolConfig
+from lrbench.registry import ENCODERS, MIXERS, TASKS
 from lrbench.runs.cell import Cell
 from lrbench.runs.validate import validated
-from tests import made_up_mnist
+from lrbench.tasks.corpus.task import CorpusTask
+from tests import made_up_corpora, made_up_mnist
 
 Run = Callable[..., Any]
 
@@ -30,9 +32,10 @@ PRESETS = sorted((conf_dir() / "preset").glob("*/*.yaml"))
 
 def parts(preset: Path) -> tuple[str, str]:
     """Return the task and the model (blockdiag where any will do) that a preset is named for."""
-    rest = preset.stem.removeprefix("fan2024_")
+    _, _, rest = preset.stem.partition("_")
     task = max((name for name in TASKS if rest.startswith(name)), key=len)
-    return task, rest.removeprefix(task).removeprefix("_") or "blockdiag"
+    usual = "bbt_grc" if issubclass(TASKS.get(task).cls, CorpusTask) else "blockdiag"
+    return task, rest.removeprefix(task).removeprefix("_") or usual
 
 
 def leaves(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -54,26 +57,51 @@ def hydra_gives(*words: str) -> Config:
 
 @pytest.fixture(autouse=True)
 def images(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let psmnist find files: a configuration without its data does not pass the checks."""
+    """Let psmnist and corpora find files: without its data a configuration passes no check."""
     folder = made_up_mnist.write(tmp_path_factory.mktemp("images"))
+    made_up_corpora.write(folder)
     monkeypatch.setenv("LRBENCH_DATA", str(folder))
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda path: path.stem)
 def test_every_preset_is_used_and_passes_the_checks(preset: Path) -> None:
     task, model = parts(preset)
-    assert task in TASKS and model in MIXERS
+    assert task in TASKS and (model in MIXERS or model in ENCODERS)
     config = composed([f"task={task}", f"model={model}"])
     validated(config)
     given = dict(leaves(OmegaConf.to_container(OmegaConf.structured(config))))
     for key, value in leaves(OmegaConf.to_container(OmegaConf.load(preset))):
         assert given[key] == value, key
-    typed = composed([f"task={task}", f"model={model}", "optim.lr=0.0123", "model.layers=5"])
-    assert (typed.optim.lr, typed.model.layers) == (0.0123, 5)
+    typed = composed([f"task={task}", f"model={model}", "optim.lr=0.0123", "model.width=40"])
+    assert (typed.optim.lr, typed.model.width) == (0.0123, 40)
+
+
+CORPORA = [name for name in sorted(TASKS) if issubclass(TASKS.get(name).cls, CorpusTask)]
+
+
+@pytest.mark.parametrize("model", sorted(ENCODERS))
+@pytest.mark.parametrize("task", CORPORA)
+def test_every_encoder_and_corpus_go_together(task: str, model: str) -> None:
+    config = composed([f"task={task}", f"model={model}"])
+    validated(config)
+    assert (config.task.name, config.model.name) == (task, model)
+    assert config.protocol.name == "rir2023" and config.optim.name == "ranger"
+    assert config.model.width == (200 if task == "logic" else 128)
+
+
+def test_what_does_not_go_together_is_told() -> None:
+    with pytest.raises(UserError, match=r"model=pooled model\.encoder\.mixer=lstm"):
+        validated(composed(["task=listops", "model=lstm"]))
+    with pytest.raises(UserError, match="task sum asks at each position"):
+        validated(composed(["task=sum", "model=bbt_grc"]))
+    with pytest.raises(UserError, match="write protocol=rir2023"):
+        validated(composed(["task=listops", "model=bbt_grc", "protocol=fan2024"]))
+    with pytest.raises(UserError, match="split 'near' unknown"):
+        validated(composed(["task=listops", "model=bbt_grc", "protocol.test_splits=[near]"]))
 
 
 @pytest.mark.parametrize("model", sorted(MIXERS))
-@pytest.mark.parametrize("task", sorted(TASKS))
+@pytest.mark.parametrize("task", sorted(set(TASKS) - set(CORPORA)))
 def test_every_model_and_task_go_together(task: str, model: str) -> None:
     config = composed([f"task={task}", f"model={model}"])
     validated(config)

@@ -1,0 +1,67 @@
+"""Encoders: readers of whole strings, (N, S, d) and a mask -> (N, d_out), of any shape inside.
+
+What stands around one, embedding and head, is a framework (`lrbench.models.classifier`,
+`lrbench.models.pair`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from lrbench.mixers.base import ParameterRule
+
+
+class Encoder(nn.Module):
+    """Reads N strings of vectors, padded on the right to S positions, into a vector each.
+
+    Whether it trains is said by the generator: with one, noise and dropout are drawn from it and
+    from nowhere else (so that a resumed run draws what it would have drawn) and batch statistics
+    are those of the batch; without one nothing is drawn and nothing depends on the other strings.
+
+    What it promises is declared by class attributes, which `__init__` may set anew where a setting
+    changes them: `padding` (the largest relative difference in float64 that more padding may make:
+    0.0 for none at all; None where the result depends on it, for the reason told in
+    `padding_reason`), `dtypes`, `tolerance` (relative, float64, of ways to compute the same),
+    `exact_gradient` (False for straight-through estimators and detached parts) and `head` (the head
+    of a classifier in the encoder's paper: "mlp" or "linear").
+    """
+
+    version: ClassVar[int] = 1
+    dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.float32, torch.float64)
+    tolerance: ClassVar[float] = 1e-9
+    exact_gradient: ClassVar[bool] = True
+    head: ClassVar[str] = "mlp"
+    padding: float | None = 0.0
+    padding_reason: str = ""
+
+    def __init__(self, config: Any, width: int) -> None:
+        super().__init__()
+        self.config = config
+        self.width = width
+
+    @property
+    def out_width(self) -> int:
+        """Features of a string's vector; d unless an encoder says otherwise."""
+        return self.width
+
+    def parameter_rules(self) -> dict[str, ParameterRule]:
+        """Return the rules of parameters (by name) that are not trained like all others."""
+        return {}
+
+    @abstractmethod
+    def forward(self, x: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Map x (N, S, d) to (N, out_width).
+
+        mask (N, S), bool: true at the first L_n >= 1 positions of string n. What x holds elsewhere
+        changes nothing.
+        """
+
+
+def lengths_of(mask: Tensor) -> list[int]:
+    """Return the length of each string of a mask (N, S); waits for a GPU."""
+    lengths: list[int] = mask.sum(1).tolist()
+    return lengths

@@ -1,0 +1,155 @@
+"""A split on disk: a folder that is there whole or not at all, and says what it is.
+
+    tokens.npy   uint8, all strings one after the other     offsets.npy  int64, where each begins
+    labels.npy   uint8, one a string or pair                split.json   how it was made, checksums
+
+Each file is checked against its sha256 whenever a split is read (0.1 s per 100 MB), so that a file
+cut short or with a flipped bit is an error and never a slightly different corpus.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lrbench.errors import UserError
+from lrbench.tasks.corpus.strings import Strings
+
+SCHEMA = 1
+ARRAYS = {"tokens": np.uint8, "offsets": np.int64, "labels": np.uint8}
+DESCRIPTION = "split.json"
+
+
+def read(folder: Path) -> Strings:
+    """Return the split in `folder`, its arrays memory-mapped.
+
+    Raises UserError, with the command that makes it again, where it is missing or damaged.
+    """
+    description = describe(folder)
+    arrays = {}
+    for name, dtype in ARRAYS.items():
+        path = folder / f"{name}.npy"
+        try:
+            if _sha256(path) != description["sha256"][name]:
+                raise _damaged(path, folder, f"its sha256 is not the one in {DESCRIPTION}")
+            arrays[name] = np.asarray(np.load(path, mmap_mode="r"))
+        except (OSError, ValueError) as error:
+            raise _damaged(path, folder, getattr(error, "strerror", None) or str(error)) from error
+        if arrays[name].dtype != dtype or arrays[name].ndim != 1:
+            raise _damaged(path, folder, f"it holds {arrays[name].dtype}, not {np.dtype(dtype)}")
+    try:
+        return Strings(
+            **arrays,
+            vocabulary=tuple(description["vocabulary"]),
+            class_names=tuple(description["class_names"]),
+            sides=description["sides"],
+            made=description["made"],
+        )
+    except ValueError as error:
+        raise _damaged(folder, folder, str(error)) from error
+
+
+def describe(folder: Path) -> dict[str, Any]:
+    """Return what split.json of a split says; UserError where it is missing or damaged."""
+    path = folder / DESCRIPTION
+    try:
+        description = json.loads(path.read_bytes())
+    except OSError as error:
+        raise _damaged(path, folder, error.strerror or str(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, folder, f"no JSON, or cut short ({str(error)[:80]})") from error
+    if not isinstance(description, dict):
+        raise _damaged(path, folder, "it holds no JSON object")
+    check = description.pop("check", None)
+    if check != _check(description):
+        raise _damaged(path, folder, "its own checksum is not that of its text")
+    if description["schema"] != SCHEMA:
+        raise _damaged(path, folder, f"it has schema {description['schema']}, not {SCHEMA}")
+    return description
+
+
+def write(folder: Path, strings: Strings) -> None:
+    """Put a split at `folder`, all of it at once, in place of one that is there.
+
+    It is written beside it, brought to disk and renamed. Raises UserError if it cannot be written.
+    """
+    unused = f".{folder.name}.{secrets.token_hex(6)}"
+    new, old = folder.with_name(f"{unused}.new.tmp"), folder.with_name(f"{unused}.old.tmp")
+    try:
+        new.mkdir(parents=True)
+        _write_files(new, strings)
+        if folder.exists():
+            folder.rename(old)  # a folder cannot be renamed onto another
+        new.rename(folder)
+        _sync(folder.parent)
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _write_files(folder: Path, strings: Strings) -> None:
+    """Write the arrays, then what describes them, and wait for the disk."""
+    sums = {}
+    for name, dtype in ARRAYS.items():
+        path = folder / f"{name}.npy"
+        with open(path, "xb") as file:
+            np.save(file, np.ascontiguousarray(getattr(strings, name), dtype))
+            file.flush()
+            os.fsync(file.fileno())
+        sums[name] = _sha256(path)
+    description = {
+        "schema": SCHEMA,
+        "made": dict(strings.made),
+        "n": len(strings),
+        "sides": strings.sides,
+        "vocabulary": list(strings.vocabulary),
+        "class_names": list(strings.class_names),
+        "sha256": sums,
+    }
+    text = json.dumps({**description, "check": _check(description)}, indent=2, allow_nan=False)
+    with open(folder / DESCRIPTION, "xb") as file:
+        file.write(text.encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    _sync(folder)
+
+
+def _check(description: Mapping[str, Any]) -> str:
+    """Return the sha256 of a description, however it is laid out."""
+    return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync(folder: Path) -> None:
+    """Make the names in a folder last through a power cut, where a file system can promise it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _damaged(path: Path, folder: Path, why: str) -> UserError:
+    corpus, split = folder.absolute().parts[-2:]
+    return UserError(
+        f"{path} cannot be used: {why}\n"
+        f"make it again with: lrbench data make {corpus} --splits {split}"
+    )

@@ -1,0 +1,87 @@
+"""A task that is a corpus: labelled strings, or pairs of them, in fixed splits on disk."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from lrbench.errors import UserError
+from lrbench.locations import data_dir
+from lrbench.tasks.base import Carry, Device, Task
+from lrbench.tasks.corpus.strings import Strings
+from lrbench.tasks.stream import Stream, integers
+
+
+class CorpusTask(Task):
+    """Strings of many lengths with one answer each, for models that read them whole (encoders).
+
+    A corpus states `vocabulary`, `class_names` and `sides` (2 for pairs), and its `read` and
+    `baselines`. There is nothing to draw: whoever trains goes through a split in epochs.
+    """
+
+    protocols: ClassVar[tuple[str, ...]] = ("rir2023",)
+    corpus = True
+    sides: ClassVar[int] = 1
+    length_rule: ClassVar[str] = "strings of many lengths, in splits"
+
+    @abstractmethod
+    def read(self, split: str) -> Strings:
+        """Return a split; UserError where it is unknown or not on disk."""
+
+    @abstractmethod
+    def baselines(self, split: str, trained_on: str) -> Mapping[str, float]:
+        """Return the accuracy on a split of predictors that know next to nothing."""
+
+    @abstractmethod
+    def answer(self, *sides: Sequence[int]) -> int:
+        """Return the class of a string, or of a pair, slowly and obviously right."""
+
+    def load(self, split: str) -> Strings:
+        """Return a split, read once a process. Raises UserError as `read` does."""
+        settings = tuple(sorted(vars(self.config).items()))
+        make: Callable[..., Any] = type(self.config)
+        return _loaded(type(self), make, settings, split, data_dir())
+
+    def oracle(self, tokens: Sequence[int]) -> list[int]:
+        """Raise TypeError: a string has one answer, see `answer`."""
+        raise TypeError(f"task {self.name} has an answer for each string, not for each position")
+
+    def valid_length(self, length: int) -> bool:
+        return False
+
+    def nearest_length(self, length: int) -> int:
+        raise UserError(
+            f"task {self.name}: its strings are in splits, and cannot be asked for by length"
+        )
+
+    def _tokens(
+        self, stream: Stream, step: int | range, rows: int, start: int, stop: int, device: Device
+    ) -> Tensor:
+        raise TypeError(f"task {self.name} draws no strings: it has splits")
+
+    def _answer(self, tokens: Tensor, start: int, carry: Carry | None) -> tuple[Tensor, Carry]:
+        raise TypeError(f"task {self.name} draws no strings: it has splits")
+
+
+@lru_cache(maxsize=32)
+def _loaded(
+    kind: type[CorpusTask],
+    config: Callable[..., Any],
+    settings: tuple[tuple[str, Any], ...],
+    split: str,
+    folder: Path,
+) -> Strings:
+    return kind(config(**dict(settings))).read(split)
+
+
+def shuffled(stream: Stream, epoch: int, count: int) -> Tensor:
+    """Return `count` numbers in a random order, another for each epoch; counter-based."""
+    words = integers(stream, epoch, 1, 0, count, (1 << 31) - 1, "cpu")[0]
+    order: Tensor = torch.argsort(words, stable=True)
+    return order

@@ -1,0 +1,81 @@
+"""How far one gets on ListOps without following the nesting: lookups of what the root shows.
+
+Fitted on the strings a model would be trained on, scored on a split:
+
+    uniform        a random digit
+    majority       the commonest value
+    root_operator  the commonest value given the root's operator
+    root_digits    the commonest value given the root's operator, the digits among its direct
+                   arguments (how often each, in any order), and whether other arguments stand
+                   among them; given the operator alone where training has no such string
+
+The value of a string that is a bare digit is that digit. Ties go to the smaller value.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from lrbench.tasks.corpus.recipe import load
+from lrbench.tasks.corpus.strings import Strings
+from lrbench.tasks.listops.grammar import DIGITS
+from lrbench.tasks.listops.nesting import depths
+from lrbench.tasks.listops.recipe import RECIPE
+
+Key = TypeVar("Key", bound=Hashable)
+Root = tuple[int, bytes, bool]  # token at the root, its direct digits, other arguments or not
+TRAINED_ON = {"lra": "lra_train", "mix": "mix_train"}  # by the beginning of a split's name
+
+
+def split_baselines(split: str) -> dict[str, float]:
+    """Return the baselines of a split, fitted on what models are trained on for it.
+
+    That is lra_train for the splits of lra, mix_train for those of mix, train for all others.
+    Raises UserError where the data have not been made.
+    """
+    trained_on = TRAINED_ON.get(split.partition("_")[0], "train")
+    return baselines(load(RECIPE, trained_on), load(RECIPE, split))
+
+
+def baselines(fitted: Strings, tested: Strings) -> dict[str, float]:
+    """Return the accuracy of each baseline on `tested` after a fit on `fitted`."""
+    known, asked = list(roots(fitted)), list(roots(tested))
+    commonest = _lookup([0] * len(known), fitted)[0]
+    by_operator = _lookup([root[0] for root in known], fitted)
+    by_root = _lookup(known, fitted)
+    otherwise = [by_operator.get(root[0], commonest) for root in asked]
+    answers = {
+        "majority": [commonest] * len(asked),
+        "root_operator": otherwise,
+        "root_digits": [
+            by_root.get(root, guess) for root, guess in zip(asked, otherwise, strict=True)
+        ],
+    }
+    accuracies = {name: float((tested.labels == given).mean()) for name, given in answers.items()}
+    return {"uniform": 1 / DIGITS, **accuracies}
+
+
+def roots(strings: Strings) -> Iterable[Root]:
+    """Yield what the root of each string shows."""
+    for piece in strings.pieces():
+        shown = (depths(piece.tokens) == 1) & (piece.tokens < DIGITS)
+        nested = np.maximum.reduceat(depths(piece.tokens), piece.offsets[:-1]) > 1
+        digits = piece.tokens[shown].tobytes()
+        ends = np.concatenate([[0], np.cumsum(shown)])[piece.offsets].tolist()
+        first = piece.tokens[piece.offsets[:-1]].tolist()
+        for row, (token, other) in enumerate(zip(first, nested.tolist(), strict=True)):
+            yield token, bytes(sorted(digits[ends[row] : ends[row + 1]])), other
+
+
+def _lookup(keys: Sequence[Key], strings: Strings) -> dict[Key, int]:
+    """Return the commonest label of each key."""
+    counts: dict[Key, Counter[int]] = defaultdict(Counter)
+    for key, label in zip(keys, strings.labels.tolist(), strict=True):
+        counts[key][label] += 1
+    return {
+        key: min(count, key=lambda label: (-count[label], label)) for key, count in counts.items()
+    }

@@ -1,0 +1,130 @@
+"""Reading the released files of ListOps, every line of which is parsed and evaluated again.
+
+    d20s (Nangia & Bowman 2018)   label TAB expression
+    Long Range Arena              a line "Source TAB Target", then expression TAB label, CSV-quoted
+
+Expressions are written as binary trees: ( ( ( [MAX 5 ) 6 ) ] ). The round parentheses follow from
+the rest, and are checked to be the right ones and left out.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from lrbench.errors import UserError
+from lrbench.tasks.corpus.strings import Strings
+from lrbench.tasks.listops.draw import labelled
+from lrbench.tasks.listops.evaluation import check_nesting, encode
+from lrbench.tasks.listops.grammar import CLASS_NAMES
+
+LRA_HEADER = ["Source", "Target"]
+Split = Callable[[str], tuple[str, str]]  # a line -> (label, expression)
+
+
+def read_d20s(path: Path) -> Strings:
+    """Return the strings of a d20s file; UserError naming file and line where one is wrong."""
+    return _read(path, enumerate(_lines(path), 1), _d20s)
+
+
+def read_lra(path: Path) -> Strings:
+    """Return the strings of an LRA file; UserError naming file and line where one is wrong."""
+    lines = enumerate(_lines(path), 1)
+    header = next(lines, (1, ""))[1]
+    if header.split("\t") != LRA_HEADER:
+        raise _wrong(path, 1, f"it is {header[:60]!r}, not the header 'Source TAB Target'")
+    return _read(path, lines, _lra)
+
+
+def parenthesised(tokens: list[str]) -> str:
+    """Return a right expression with the round parentheses of a binary tree, as files have it.
+
+    An operator takes its arguments one by one, then its "]": each pair is put in parentheses, so
+    that there are 3 n - 2 words for n tokens.
+    """
+    words: list[str] = []
+    opened: list[list[int]] = []  # of operators not closed yet: place in words, arguments so far
+    for token in tokens:
+        if token.startswith("["):
+            opened.append([len(words), 0])
+            words.append(token)
+            continue
+        words.append(token)
+        if token == "]":
+            place, arguments = opened.pop()
+            words[place] = "( " * (arguments + 1) + words[place]
+            words.append(")")
+        if opened:
+            opened[-1][1] += 1
+            words.append(")")
+    return " ".join(words)
+
+
+def _read(path: Path, lines: Iterator[tuple[int, str]], split: Split) -> Strings:
+    tokens, numbers, labels = [], [], []
+    for number, line in lines:
+        try:
+            label, expression = split(line)
+            if label not in CLASS_NAMES:
+                raise UserError(f"its label is {label[:20]!r}, not a digit")
+            tokens.append(_parse(expression))
+        except UserError as error:
+            raise _wrong(path, number, str(error)) from error
+        numbers.append(number)
+        labels.append(int(label))
+    if not tokens:
+        raise UserError(f"{path} has no strings in it")
+    offsets = np.cumsum([0] + [len(string) for string in tokens])
+    strings = labelled(np.concatenate(tokens), offsets)
+    differ = np.flatnonzero(strings.labels != np.array(labels))
+    if len(differ):
+        first = int(differ[0])
+        why = f"its label is {labels[first]}, its expression evaluates to {strings.labels[first]}"
+        raise _wrong(path, numbers[first], why)
+    return strings
+
+
+def _parse(expression: str) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    """Return the token ids of an expression with parentheses; UserError where it is none."""
+    bare = expression.replace("( ", "").replace(" )", "").split(" ")
+    ids = encode(bare)
+    check_nesting(ids.tolist())
+    if parenthesised(bare) != expression:
+        raise UserError("its round parentheses are not those of its operators")
+    return ids
+
+
+def _d20s(line: str) -> tuple[str, str]:
+    label, tab, expression = line.partition("\t")
+    if not tab:
+        raise UserError("it is not: label TAB expression")
+    return label, expression
+
+
+def _lra(line: str) -> tuple[str, str]:
+    try:
+        rows = list(csv.reader([line], delimiter="\t", strict=True))
+    except csv.Error as error:
+        raise UserError(f"it cannot be read as CSV: {error}") from error
+    if len(rows) != 1 or len(rows[0]) != 2:
+        raise UserError("it is not: expression TAB label")
+    return rows[0][1], rows[0][0]
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a text file, whichever way they end."""
+    try:
+        with open(path, encoding="ascii") as file:
+            for line in file:
+                yield line.removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is no text: {error}") from error
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _wrong(path: Path, number: int, why: str) -> UserError:
+    return UserError(f"{path}, line {number}: {why}")

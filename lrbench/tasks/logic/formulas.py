@@ -1,0 +1,148 @@
+"""Formulas as the set of worlds where they are true, a bit a world.
+
+A world says of each of six variables whether it is true; there are 64 of them, so a set of worlds
+is a word of 64 bits, and `and`, `or`, `not` are what a processor does with words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lrbench.errors import UserError
+from lrbench.tasks.logic.vocabulary import (
+    AND,
+    CLOSE,
+    FIRST_OPERATOR,
+    FIRST_VARIABLE,
+    NOT,
+    OPEN,
+    OR,
+    VARIABLES,
+    WORDS,
+)
+
+Tokens = NDArray[np.uint8]
+Offsets = NDArray[np.int64]
+Worlds = NDArray[np.uint64]
+
+COUNT = 1 << len(VARIABLES)
+EVERYWHERE = (1 << COUNT) - 1
+TRUE_IN = tuple(
+    sum(1 << world for world in range(COUNT) if world >> variable & 1)
+    for variable in range(len(VARIABLES))
+)
+
+# What rewriting makes of words: a formula's worlds, and right halves `( and X )`, `( or X )`.
+VALUE, RIGHT_AND, RIGHT_OR, END, NOTHING = range(len(WORDS), len(WORDS) + 5)
+
+
+@dataclass(frozen=True)
+class Formula:
+    """The worlds where a formula is true, and how many and, or, not it has."""
+
+    worlds: int
+    operators: int
+
+
+def parse(words: Sequence[str] | str) -> Formula:
+    """Read one formula: a variable, `( not X )` or `( X ( and Y ) )`, likewise with `or`.
+
+    Raises UserError for anything else, with the position of the first word that cannot be.
+    """
+    words = words.split() if isinstance(words, str) else list(words)
+    stack: list[str | int | tuple[str, int]] = []
+    for position, word in enumerate(words, 1):
+        if word in VARIABLES:
+            stack.append(TRUE_IN[VARIABLES.index(word)])
+        elif word not in WORDS:
+            raise UserError(
+                f"word {position} of a formula, {word[:20]!r}, is not one of: {' '.join(WORDS)}"
+            )
+        elif word != ")":
+            stack.append(word)
+        else:
+            stack[-3:] = [_closed(stack[-3:], position)]
+    if len(stack) != 1 or not isinstance(stack[0], int):
+        raise UserError(f"a formula of {len(words)} words is not one whole: {_short(words)}")
+    return Formula(stack[0], sum(word in WORDS[FIRST_OPERATOR:] for word in words))
+
+
+def _closed(items: list[str | int | tuple[str, int]], position: int) -> int | tuple[str, int]:
+    """Return what a `)` makes of the three items before it."""
+    match items:
+        case ["(", "not", int(x)]:
+            return x ^ EVERYWHERE
+        case ["(", ("and" | "or") as operator, int(x)]:
+            return str(operator), x
+        case ["(", int(x), ("and", int(y))]:
+            return x & y
+        case ["(", int(x), ("or", int(y))]:
+            return x | y
+    raise UserError(
+        f"word {position} of a formula, ')', closes neither '( not X' nor '( X ( and Y )'"
+        " nor '( X ( or Y )'"
+    )
+
+
+def evaluate(tokens: Tokens, offsets: Offsets) -> tuple[Worlds, NDArray[np.bool_]]:
+    """Return (worlds (n,), whether it is a formula at all (n,)) of n strings of tokens.
+
+    String i is tokens[offsets[i]:offsets[i + 1]]. All are rewritten at once, from the inside out:
+    `( not X )`, `( X ( and Y ) )` become one value each, until nothing can be rewritten.
+    """
+    kinds = np.insert(tokens, offsets[1:], END)
+    values = _VALUES[kinds]
+    kinds = _KINDS[kinds]
+    while len(starts := np.flatnonzero((kinds[:-3] == OPEN) & (kinds[3:] == CLOSE))):
+        made = _MADE[kinds[starts + 1], kinds[starts + 2]]
+        starts, made = starts[made != NOTHING], made[made != NOTHING]
+        if not len(starts):
+            break
+        values[starts] = _combined(kinds, values, starts)
+        kinds[starts] = made
+        keep = np.ones(len(kinds), bool)
+        for step in (1, 2, 3):
+            keep[starts + step] = False
+        kinds, values = kinds[keep], values[keep]
+    ends = np.flatnonzero(kinds == END)
+    first = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
+    return values[first], (ends - first == 1) & (kinds[first] == VALUE)
+
+
+def _combined(kinds: Tokens, values: Worlds, starts: NDArray[np.intp]) -> Worlds:
+    """Return the worlds of what begins at each start with `(` and ends three items on."""
+    first, second = kinds[starts + 1], kinds[starts + 2]
+    x, y = values[starts + 1], values[starts + 2]
+    both = np.where(second == RIGHT_AND, x & y, x | y)
+    return np.where(first == VALUE, both, np.where(first == NOT, ~y, y))
+
+
+def count_operators(tokens: Tokens, offsets: Offsets) -> NDArray[np.int64]:
+    """Return how many and, or, not each string has: (n,)."""
+    before = np.concatenate([[0], np.cumsum(tokens >= FIRST_OPERATOR)])
+    return np.diff(before[offsets])
+
+
+def _short(words: Sequence[str]) -> str:
+    text = " ".join(words)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _tables() -> tuple[Tokens, Worlds, Tokens]:
+    """Return token -> kind, token -> worlds, and (second, third kind in brackets) -> kind."""
+    kinds = np.arange(NOTHING + 1, dtype=np.uint8)
+    values = np.zeros(NOTHING + 1, dtype=np.uint64)
+    for number, worlds in enumerate(TRUE_IN):
+        kinds[FIRST_VARIABLE + number] = VALUE
+        values[FIRST_VARIABLE + number] = worlds
+    made = np.full((NOTHING + 1, NOTHING + 1), NOTHING, dtype=np.uint8)
+    made[NOT, VALUE] = made[VALUE, RIGHT_AND] = made[VALUE, RIGHT_OR] = VALUE
+    made[AND, VALUE], made[OR, VALUE] = RIGHT_AND, RIGHT_OR
+    return kinds, values, made
+
+
+_KINDS, _VALUES, _MADE = _tables()

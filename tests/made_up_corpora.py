@@ -1,0 +1,54 @@
+"""Corpora of a few short strings, where `lrbench data make` and `fetch` would put real ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise, product
+from pathlib import Path
+
+import numpy as np
+
+from lrbench.tasks.corpus.storage import write as write_split
+from lrbench.tasks.corpus.strings import Strings
+from lrbench.tasks.listops import recipe as listops
+from lrbench.tasks.listops.draw import bits, trees, unique
+from lrbench.tasks.listops.grammar import Grammar
+from lrbench.tasks.logic import relation, released
+from lrbench.tasks.logic.vocabulary import RELATIONS, WORDS
+
+FORMULAS = ("a", "b", "( not a )", "( a ( and b ) )", "( a ( or b ) )", "( ( not a ) ( or b ) )")
+
+
+def write(folder: Path, strings: int = 24) -> Path:
+    """Write every split of listops and of the released logic below `folder`; return it."""
+    drawn = list(pairwise(range(0, (len(listops.RECIPE.splits) + 1) * strings, strings)))
+    source = bits(0, "made up")
+    grammar = Grammar(max_arguments=3, max_depth=4)
+    trees_drawn = unique(lambda: trees(source, grammar), drawn[-1][1])
+    for split, (start, stop) in zip(listops.RECIPE.splits, drawn, strict=True):
+        part = trees_drawn.take(np.arange(start, stop))
+        made = replace(part, made=listops.RECIPE.made(split, 0))
+        write_split(folder / "listops" / split, made)
+    recipe = released.RECIPE
+    pairs = _pairs()
+    for split in recipe.splits:
+        write_split(folder / recipe.name / split, replace(pairs, made=recipe.made(split, 0)))
+    return folder
+
+
+def _pairs() -> Strings:
+    sides = [[WORDS.index(word) for word in text.split()] for text in FORMULAS]
+    both = list(product(sides, repeat=2))
+    flat = [side for pair in both for side in pair]
+    labels = [
+        RELATIONS.index(relation(*([WORDS[token] for token in side] for side in pair)))
+        for pair in both
+    ]
+    return Strings(
+        tokens=np.concatenate(flat).astype(np.uint8),
+        offsets=np.cumsum([0, *map(len, flat)]),
+        labels=np.array(labels, dtype=np.uint8),
+        vocabulary=WORDS,
+        class_names=RELATIONS,
+        sides=2,
+    )

@@ -1,0 +1,125 @@
+"""A split on disk is whole, or an error that says how to make it again."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lrbench.errors import UserError
+from lrbench.tasks.corpus import storage
+from lrbench.tasks.corpus.storage import read, write
+from lrbench.tasks.corpus.strings import Strings
+
+from .conftest import ROWS, strings
+
+FILES = ("tokens.npy", "offsets.npy", "labels.npy", "split.json")
+
+
+def same(one: Strings, other: Strings) -> bool:
+    arrays = ("tokens", "offsets", "labels")
+    return (one.vocabulary, one.class_names, one.sides, one.made) == (
+        other.vocabulary,
+        other.class_names,
+        other.sides,
+        other.made,
+    ) and all(np.array_equal(getattr(one, name), getattr(other, name)) for name in arrays)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "toy" / "train"
+    write(folder, strings(ROWS, seed=3, settings={"lengths": [1, 5]}))
+    return folder
+
+
+@pytest.mark.parametrize("sides", [1, 2])
+def test_what_was_written_is_read(sides: int, tmp_path: Path) -> None:
+    given = strings(ROWS, sides, seed=3)
+    write(tmp_path / "toy" / "train", given)
+    there = Strings.read(tmp_path / "toy" / "train")
+    assert same(there, given)
+    assert isinstance(there.tokens.base, np.memmap)
+    assert sorted(os.listdir(tmp_path / "toy" / "train")) == sorted(FILES)
+    assert os.listdir(tmp_path / "toy") == ["train"]
+
+
+def test_another_takes_its_place(folder: Path) -> None:
+    write(folder, strings(ROWS[:2]))
+    assert same(read(folder), strings(ROWS[:2]))
+    assert os.listdir(folder.parent) == ["train"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_cut_short_is_told(name: str, folder: Path) -> None:
+    whole = (folder / name).read_bytes()
+    for length in [*range(0, len(whole) - 1, 7), len(whole) - 2]:
+        (folder / name).write_bytes(whole[:length])
+        with pytest.raises(UserError) as told:
+            read(folder)
+        assert str(folder / name) in str(told.value)
+        assert "lrbench data make toy --splits train" in str(told.value)
+        assert len(str(told.value).splitlines()) <= 6
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_flipped_bit_is_told(name: str, folder: Path) -> None:
+    whole = (folder / name).read_bytes()
+    kept = read(folder)
+    harmless = 0
+    for place in range(0, len(whole), 5):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << place % 8
+        (folder / name).write_bytes(flipped)
+        try:
+            there = read(folder)
+        except UserError:
+            continue
+        assert name == "split.json" and same(there, kept)  # white space between its words
+        harmless += 1
+    assert harmless < len(whole) / 10
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_is_told(name: str, folder: Path) -> None:
+    (folder / name).unlink()
+    with pytest.raises(UserError, match=f"{name} cannot be used: No such file"):
+        read(folder)
+
+
+@pytest.mark.parametrize("text", ["[1]", "null", '{"check": ""}', "\xff", "[" * 100_000])
+def test_another_json_is_told(text: str, folder: Path) -> None:
+    (folder / "split.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(UserError, match=r"split\.json cannot be used"):
+        read(folder)
+
+
+def test_another_schema_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "SCHEMA", 2)
+    with pytest.raises(UserError, match="schema 1, not 2"):
+        read(folder)
+
+
+@pytest.mark.parametrize("call", range(6))
+def test_a_full_disk_spoils_nothing(
+    call: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = iter(range(100))
+
+    def fsync(descriptor: int) -> None:
+        if next(calls) == call:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(UserError, match="cannot be written: No space left"):
+        write(folder, strings(ROWS[:3]))
+    # the last of them is the sync of the folder above, when the new split is already there
+    assert same(read(folder), strings(ROWS[:3]) if call == 5 else kept())
+    assert os.listdir(folder.parent) == ["train"]
+
+
+def kept() -> Strings:
+    return strings(ROWS, seed=3, settings={"lengths": [1, 5]})
