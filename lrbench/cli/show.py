@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lrbench.checks import nearest, shown
+from lrbench.checks import at_least, between, nearest, shown
 from lrbench.cli.complete import complete_show
 from lrbench.cli.declarations import typed
 from lrbench.errors import UserError
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 HELP = (
     "Print a few strings of a task, each with its answers below.\n\n"
     "Nothing stands below a symbol where nothing is asked.\n\n"
-    "For example: lrbench show task=mod_arith length=11 count=2 task.modulus=7"
+    "For example: lrbench show task=mod_arith length=11 count=2 task.modulus=7\n\n"
+    "Of a corpus: lrbench show task=listops split=dev count=2 first=10"
 )
 
 Words = Annotated[
@@ -56,6 +57,19 @@ class Request:
                 raise ValueError(f"{key} must be from {low} to {limit}, not {value}")
 
 
+@dataclass
+class SplitRequest:
+    """What to show of a corpus: `count` rows of a split, from row `first` on."""
+
+    split: str = "train"
+    count: int = 3
+    first: int = 1
+
+    def __post_init__(self) -> None:
+        between("count", self.count, 1, LIMITS["count"])
+        at_least("first", self.first, 1)
+
+
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
     app.command(help=HELP)(show)
@@ -71,7 +85,10 @@ def show(words: Words = None) -> None:
     load_plugins()
     values = pairs(words or [])
     entry = TASKS.get(values.pop("task", "sum"))
-    request = requested(entry, values)
+    if hasattr(entry.cls, "sides"):
+        show_corpus(entry, values)
+        return
+    request = requested(entry, values, Request)
     task: Task = entry.cls(request.task)
     length = request.length or task.nearest_length(LENGTH)
     shown = list(written(task, strings(task, length, request)))  # a mistake shows before any line
@@ -83,6 +100,34 @@ def show(words: Words = None) -> None:
             say(console, line)
 
 
+def show_corpus(entry: Entry, values: dict[str, str]) -> None:
+    """Print strings, or pairs of them, of a split with their answers."""
+    from lrbench.console import results
+    from lrbench.report.display import say
+
+    request = requested(entry, values, SplitRequest)
+    task = entry.cls(request.task)
+    there = task.load(request.split)
+    rows = range(request.first - 1, min(len(there), request.first - 1 + request.count))
+    if not rows:
+        raise UserError(f"split {request.split} of {task.name} has {len(there):,} rows")
+    for row in rows:
+        sides = [there.row(row, side).tolist() for side in range(there.sides)]
+        if (answer := task.answer(*sides)) != there.labels[row]:
+            raise UserError(
+                f"row {row + 1:,} of split {request.split} says {there.labels[row]}, the oracle"
+                f" {answer}\none of the two is wrong: train nothing on it"
+            )
+    console = results()
+    say(console, f"{task.name} · split {request.split}, {len(there):,} rows", "bold")
+    say(console, entry.source)
+    for row in rows:
+        console.print()
+        for side in range(there.sides):
+            say(console, there.text(row, side), label=f"{'string' if not side else '':<8}")
+        say(console, task.class_names[there.labels[row]], label=f"{'answer':<8}")
+
+
 def pairs(words: Sequence[str]) -> dict[str, str]:
     """Return KEY=VALUE words as a dict, the last of equal keys; UserError for another word."""
     for word in words:
@@ -91,8 +136,8 @@ def pairs(words: Sequence[str]) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words)
 
 
-def requested(entry: Entry, values: dict[str, str]) -> Any:
-    """Return the checked Request of `values`, texts as typed, for one task.
+def requested(entry: Entry, values: dict[str, str], kind: type) -> Any:
+    """Return the checked Request (or another `kind`) of `values`, texts as typed, for one task.
 
     Raises UserError for an unknown key, a wrong type or a value out of range.
     """
@@ -100,11 +145,11 @@ def requested(entry: Entry, values: dict[str, str]) -> Any:
     from omegaconf.errors import OmegaConfBaseException
 
     own = [f"task.{one.name}" for one in fields(entry.config) if one.name != "name"]
-    known = ["task", *LIMITS, *own]
+    known = ["task", *(one.name for one in fields(kind)), *own]
     schema: Any = make_dataclass(
         "ShowRequest",
         [("task", entry.config, field(default_factory=entry.config))],
-        bases=(Request,),
+        bases=(kind,),
     )
     node = OmegaConf.structured(schema)
     for key, value in values.items():

@@ -60,9 +60,9 @@ class DevRules(Rules):
         self.kept.update(dict.fromkeys(believed, look))
         return believed
 
-    def state(self) -> dict[str, Any]:
+    def selection(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps beside the looks: the patience and plateaus so far."""
         return {
-            "kept": dict(self.kept),
             "waited": self.waited,
             "reduction": self.reduction,
             "plateau": {
@@ -73,10 +73,12 @@ class DevRules(Rules):
         }
 
     @classmethod
-    def restored(cls, state: dict[str, Any], select_by: str) -> DevRules:
-        """Return rules as `state` kept them."""
-        rules = cls(state["kept"], select_by=select_by)
-        rules.waited = state["waited"]
-        rules._plateau.load_state_dict(state["plateau"])
-        rules._rate.param_groups[0]["lr"] = state["reduction"]
+    def restored(
+        cls, kept: dict[str, dict[str, Any]], selection: dict[str, Any], select_by: str
+    ) -> DevRules:
+        """Return rules as a checkpoint kept them."""
+        rules = cls(kept, select_by=select_by)
+        rules.waited = selection["waited"]
+        rules._plateau.load_state_dict(selection["plateau"])
+        rules._rate.param_groups[0]["lr"] = selection["reduction"]
         return rules

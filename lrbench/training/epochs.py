@@ -123,8 +123,13 @@ class EpochTrial(Trial):
             self.stopped = "budget"
         return believed
 
-    def restore_rules(self, state: dict[str, Any]) -> None:
-        self.rules = DevRules.restored(state, self.config.protocol.select_by)
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "selection": self.rules.selection()}
+
+    def load(self, state: dict[str, Any]) -> None:
+        super().load(state)
+        select_by = self.config.protocol.select_by
+        self.rules = DevRules.restored(state["rules"], state["selection"], select_by)
 
 
 def strings_at(

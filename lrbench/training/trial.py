@@ -170,9 +170,5 @@ class Trial:
         self.seconds = state["seconds"]
         self.loss_sum = state["loss_sum"].to(self.device)
         self.loss_count = state["loss_count"]
-        self.restore_rules(state["rules"])
+        self.rules = Rules(state["rules"], self.task.metric)
         self.perfect_look = state["perfect_look"]
-
-    def restore_rules(self, state: dict[str, Any]) -> None:
-        """Take up the looks that rules believed."""
-        self.rules = Rules(state, self.task.metric)

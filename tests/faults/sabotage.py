@@ -17,6 +17,7 @@ from lrbench.runs import evaluation, files, job
 from lrbench.runs.lease import Lease
 from lrbench.runs.run import Run
 from lrbench.training import final, looks, loop
+from lrbench.training.epochs import EpochTrial
 from lrbench.training.trial import Trial
 
 PHASES = {  # where a program is: the innermost of these functions that runs
@@ -85,14 +86,17 @@ def count_events(log: str = "", kill_at: int | None = None) -> None:
 
 def act_at(step: int, name: str, **arguments: Any) -> None:
     """Call another function of this module just before update `step`."""
-    real = Trial.update
 
-    def update(trial: Trial) -> Any:
-        if trial.step + 1 == step:
-            globals()[name](**arguments)
-        return real(trial)
+    def earlier(real: Callable[[Trial], Any]) -> Callable[[Trial], Any]:
+        def update(trial: Trial) -> Any:
+            if trial.step + 1 == step:
+                globals()[name](**arguments)
+            return real(trial)
 
-    Trial.update = update  # type: ignore[method-assign]
+        return update
+
+    for kind in (Trial, EpochTrial):
+        kind.update = earlier(kind.update)  # type: ignore[method-assign]
 
 
 def act_when(phase: str, name: str, **arguments: Any) -> None:
