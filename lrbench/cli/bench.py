@@ -27,6 +27,17 @@ MODES_HELP = (
     "Each way to evaluate a mixer, forward and backward, against a loop over single steps.\n\n"
     "For example: lrbench bench modes --models s4d,lru --lengths 40,500,5000"
 )
+SCAN_HELP = (
+    "Which algorithm is fastest for which recurrence, forward and backward.\n\n"
+    "algorithm=auto goes by a table like this one, which was made on another machine; --output"
+    " writes yours.\n\n"
+    "For example: lrbench bench scan --structures diagonal,blocks --lengths 40,512"
+)
+PAPER_HELP = (
+    "The loop against the parallel scan, as timed by Fan, Chi & Rudnicky 2024 (section 4.5).\n\n"
+    "Theirs are seconds on a GPU for what they call an instance, ours seconds for a batch of 128"
+    " strings here: compare the ratios."
+)
 
 Words = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", show_default=False)]
 Models = Annotated[str, typer.Option(help="Models, comma-separated; default: all.")]
@@ -40,6 +51,8 @@ def add_to(app: typer.Typer) -> None:
     benches = typer.Typer(help=HELP, no_args_is_help=True)
     benches.command(help=TRAIN_HELP)(train)
     benches.command(help=MODES_HELP)(modes)
+    benches.command(help=SCAN_HELP)(scan)
+    benches.command("fan2024_speed", help=PAPER_HELP)(fan2024_speed)
     app.add_typer(benches, name="bench")
 
 
@@ -125,6 +138,84 @@ def modes(
     if output is not None:
         options = {"rounds": rounds, "seconds": seconds, "words": words or []}
         keep(output, "modes of mixers", options, {"costs": [asdict(cost) for cost in costs]})
+
+
+def scan(
+    structures: Annotated[
+        str, typer.Option(help="diagonal, blocks, constant_blocks, .., comma-separated.")
+    ] = "",
+    lengths: Annotated[str, typer.Option(help="Lengths, comma-separated.")] = "40,512",
+    batches: Annotated[str, typer.Option(help="Strings side by side, comma-separated.")] = "1,128",
+    rounds: Rounds = 3,
+    seconds: Seconds = 0.05,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    output: Annotated[
+        Path | None, typer.Option(help="Write the fastest of each size, as CSV.")
+    ] = None,
+) -> None:
+    """Measure scans."""
+    import torch
+
+    from lrbench.bench.scans import CANDIDATES, cases, scan_costs, write_table
+    from lrbench.console import results
+    from lrbench.report.display import columns_table
+    from lrbench.runs.validate import resolve_device
+
+    torch.set_num_threads(1)
+    chosen = cases(_split(structures), _lengths(batches), _lengths(lengths))
+    costs = scan_costs(chosen, rounds, seconds, resolve_device(device), _tell)
+    first = costs[:: len(CANDIDATES)]
+    fields = {
+        "structure": [cost.size.structure for cost in first],
+        "b": [str(cost.size.block) for cost in first],
+        "table": ["yes" if cost.size.indexed else "" for cost in first],
+        "T": [f"{cost.size.length:,}" for cost in first],
+        "B": [str(cost.batch) for cost in first],
+    }
+    for place, name in enumerate(CANDIDATES):
+        ms = [cost.seconds * 1e3 for cost in costs[place :: len(CANDIDATES)]]
+        fields[f"{name} ms"] = [f"{value:.2f}" for value in ms]
+    best = [cost.algorithm for cost in costs if cost.times_fastest == 1.0]
+    columns_table(results(), {**fields, "fastest": best})
+    if output is not None:
+        write_table(costs, output)
+
+
+def fan2024_speed(
+    rounds: Rounds = 3,
+    seconds: Seconds = 0.5,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    output: Output = None,
+) -> None:
+    """Measure section 4.5."""
+    import torch
+
+    from lrbench.bench.paper_speed import paper_speeds
+    from lrbench.bench.timing import keep
+    from lrbench.cli.planning import composed
+    from lrbench.console import results
+    from lrbench.report.display import columns_table
+    from lrbench.runs.validate import resolve_device
+
+    torch.set_num_threads(1)
+    where = resolve_device(device)
+    found = paper_speeds(composed, rounds, seconds, where, _tell)
+    columns_table(
+        results(),
+        {
+            str(where): [row.setting.paper for row in found],
+            "loop s": [f"{row.sequential:.4f}" for row in found],
+            "pscan s": [f"{row.pscan:.4f}" for row in found],
+            "loop/pscan": [f"{row.ratio:.3f}" for row in found],
+            "paper: loop": [row.paper.sequential if row.paper else "-" for row in found],
+            "pscan": [row.paper.pscan if row.paper else "-" for row in found],
+            "ratio": [f"{row.paper.ratio:.2f}" if row.paper else "-" for row in found],
+        },
+    )
+    if output is not None:
+        options = {"rounds": rounds, "seconds": seconds, "device": str(where)}
+        content = {"settings": [asdict(row) for row in found]}
+        keep(output, "section 4.5 of Fan, Chi & Rudnicky 2024", options, content)
 
 
 def _chosen(models: str) -> list[str]:
