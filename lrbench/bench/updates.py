@@ -11,10 +11,12 @@ from typing import Any
 
 import torch
 
-from lrbench.bench.timing import Call, alternate
+from lrbench.bench.timing import Call, Rounds, alternate
 from lrbench.config import Config, config_from
 from lrbench.plugins import load_plugins
+from lrbench.training.epochs import EpochTrial
 from lrbench.training.memory import keep_freed_memory
+from lrbench.training.start import make_trial
 from lrbench.training.trial import Trial
 
 Compose = Callable[[Sequence[str]], Config]
@@ -27,7 +29,7 @@ class UpdateCost:
     """One model on one task: seconds an update, as a multiple of the first model's, and more.
 
     outside: the share of an update that is not the model's forward and backward (data, loss
-    bookkeeping, optimiser). peak_bytes: resident memory that updates add to a process with the
+    bookkeeping, optimiser); None of a corpus, whose batches differ in length. peak_bytes: resident memory that updates add to a process with the
     model in it.
     """
 
@@ -38,7 +40,7 @@ class UpdateCost:
     ratio: float
     rounds: list[float]
     strings_per_second: float
-    outside: float
+    outside: float | None
     peak_bytes: int
 
 
@@ -53,11 +55,12 @@ def update_costs(
     Updates are whole ones: fresh strings, forward, backward, optimiser.
     """
     keep_freed_memory()  # as `lrbench train` does
-    trials = {config.model.name: Trial(config, config.seed) for config in configs}
+    trials = {config.model.name: make_trial(config, config.seed) for config in configs}
     calls: dict[str, Call] = {}
     for name, trial in trials.items():
         calls[name] = trial.update
-        calls[_arithmetic(name)] = arithmetic_of(trial)
+        if not isinstance(trial, EpochTrial):
+            calls[_arithmetic(name)] = arithmetic_of(trial)
     measured = alternate(calls, rounds, seconds, tell)
     first = next(iter(trials))
     costs = []
@@ -73,7 +76,7 @@ def update_costs(
                 ratio=measured.ratio(name, first),
                 rounds=measured.seconds[name],
                 strings_per_second=config.protocol.batch_size / spent,
-                outside=1 - measured.ratio(_arithmetic(name), name),
+                outside=_outside(measured, name),
                 peak_bytes=peak_of(config),
             )
         )
@@ -102,7 +105,7 @@ def _added(settings: dict[str, Any]) -> int:
     load_plugins()
     config = config_from(settings)  # its classes are made at run time and cannot be sent
     torch.set_num_threads(config.threads)
-    trial = Trial(config, config.seed)
+    trial = make_trial(config, config.seed)
     CLEAR.write_text(RESET_PEAK)  # importing torch needed more than many a model does
     before = _status("VmRSS")
     for _ in range(STEPS_FOR_MEMORY):
@@ -115,6 +118,12 @@ def _status(key: str) -> int:
     lines = STATUS.read_text().splitlines()
     found = next(line for line in lines if line.startswith(f"{key}:"))
     return int(found.split()[1]) * 1024
+
+
+def _outside(measured: Rounds, name: str) -> float | None:
+    if _arithmetic(name) not in measured.seconds:
+        return None
+    return 1 - measured.ratio(_arithmetic(name), name)
 
 
 def _arithmetic(name: str) -> str:

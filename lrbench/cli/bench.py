@@ -86,7 +86,9 @@ def train(
                 "updates/s": [f"{1 / cost.seconds:.1f}" for cost in found],
                 f"times {names[0]}": [f"{cost.ratio:.2f}" for cost in found],
                 "strings/s": [f"{cost.strings_per_second:,.0f}" for cost in found],
-                "outside model": [f"{cost.outside:.0%}" for cost in found],
+                "outside model": [
+                    "-" if cost.outside is None else f"{cost.outside:.0%}" for cost in found
+                ],
                 "peak": [f"+{cost.peak_bytes / 2**20:.0f} MiB" for cost in found],
             },
         )
@@ -220,12 +222,13 @@ def fan2024_speed(
 
 def _chosen(models: str) -> list[str]:
     from lrbench.plugins import load_plugins
-    from lrbench.registry import MIXERS
+    from lrbench.registry import ENCODERS, MIXERS
 
     load_plugins()
     names = _split(models) or MIXERS.names()
     for name in names:
-        MIXERS.get(name)
+        if name not in ENCODERS:
+            MIXERS.get(name)
     return names
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from lrbench.errors import unknown
 from lrbench.scan.automatic import automatic
 from lrbench.scan.chunked import chunked
+from lrbench.scan.fused import fused
 from lrbench.scan.pscan import pscan
 from lrbench.scan.reference import reference
 from lrbench.scan.sequential import sequential
@@ -31,6 +32,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "pscan": pscan,
     "tree": tree,
     "chunked": chunked,
+    "fused": fused,
     "auto": automatic,
 }
 

@@ -6,12 +6,16 @@ transitions of up to about a thousand numbers over all strings take less time th
 N = 64 and T = 5000 the tree takes an eighth of the loop's time for one string, and twice as long
 for sixteen). A constant dense transition makes long products of the tree's levels, which are worth
 more than the loop's small ones from some hundred positions on.
+
+On a GPU with triton one kernel walks over all positions, wherever there is one that fits: every
+other algorithm launches kernels for each position or level and reads its operands again in each.
 """
 
 from __future__ import annotations
 
 from torch import Tensor
 
+from lrbench.scan.fused import fits, fused
 from lrbench.scan.sequential import sequential
 from lrbench.scan.transitions import (
     ConstantBlocks,
@@ -28,6 +32,8 @@ SHORT, LONG = 8, 256  # positions
 
 def automatic(transition: Transition, inputs: Tensor, initial: Tensor) -> Tensor:
     """Return the states x_1..x_T, (B, T, ...); arguments as for `reference`."""
+    if initial.is_cuda and fits(transition, inputs, initial):
+        return fused(transition, inputs, initial)
     form: Transition = transition
     length = inputs.shape[1]
     if isinstance(transition, Indexed):
