@@ -6,6 +6,7 @@ A built-in table is a file in conf/table/, a user's own one a YAML file anywhere
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +37,11 @@ class TableCell:
     def model(self) -> str:
         return self._value("model")
 
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits of a corpus that it is tested on, where its overrides name them."""
+        return tuple(re.findall(r"\w+", self._value("protocol.test_splits")))
+
     def _value(self, key: str) -> str:
         values = [word.partition("=")[2] for word in self.overrides if word.startswith(f"{key}=")]
         return values[-1] if values else ""
@@ -43,7 +49,10 @@ class TableCell:
 
 @dataclass(frozen=True)
 class TableSpec:
-    """A table: where it was printed, the rule of its numbers, its columns (tasks) and cells."""
+    """A table: where it was printed, the rule of its numbers, its columns and cells.
+
+    Columns are tasks, of a protocol over a corpus splits.
+    """
 
     name: str
     title: str

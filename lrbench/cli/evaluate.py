@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 HELP = (
-    "Score a finished run's checkpoint on fresh strings of any length, in constant memory."
+    "Score a finished run's checkpoint on fresh strings of any length, in constant memory; that of"
+    " a run over a corpus on any of its splits."
     "\n\n"
     "RUN is a run's folder, the one that holds result.json, for example:"
     " lrbench evaluate outputs/sum/blockdiag/fan2024/0123456789ab/s0 --lengths 500,5003,100003"
@@ -25,8 +26,16 @@ def evaluate(
     lengths: Annotated[
         str, typer.Option(help="Lengths, comma-separated; default: those of the protocol.")
     ] = "",
+    splits: Annotated[
+        str,
+        typer.Option(
+            help="Of a run over a corpus: splits, comma-separated; default: those tested."
+        ),
+    ] = "",
     which: Annotated[str, typer.Option(help="Whose checkpoint: best, id, band or last.")] = "best",
-    strings: Annotated[int, typer.Option(help="Strings for each length.")] = 1000,
+    strings: Annotated[
+        int | None, typer.Option(help="Strings for each length; default: 1000.")
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
 ) -> None:
     """Evaluate a checkpoint."""
@@ -36,5 +45,5 @@ def evaluate(
     from lrbench.runs.evaluation import evaluate_run
 
     load_plugins()
-    rows = evaluate_run(run, lengths, which, strings, device)
+    rows = evaluate_run(run, lengths, which, strings, device, splits)
     evaluation_table(rows, results())

@@ -216,8 +216,11 @@ def _unwritable(path: Path, error: OSError) -> UserError:
 
 
 def _refuse_nothing(collection: Collection, runs: Path, request: Request) -> None:
-    """Raise UserError where no run has ended yet, saying what was found instead."""
-    if len(collection.runs):
+    """Raise UserError where no run has ended yet, saying what was found instead.
+
+    A table of which lrbench has no model is the paper's numbers alone.
+    """
+    if len(collection.runs) or (request.table and not request.table.cells):
         return
     found = [f"not used: {path}: {reason}" for path, reason in collection.problems]
     found += [f"no result yet: {folder}" for folder in collection.unfinished]

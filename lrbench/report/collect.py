@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import pandas as pd
 from lrbench.errors import UserError
 from lrbench.report.columns import EVALUATION_COLUMNS, RUN_COLUMNS
 from lrbench.report.folders import Problems, run_folders
-from lrbench.report.records import NOT_MEASURED, Evaluation, Record, read_run
+from lrbench.report.records import NOT_MEASURED, BySplit, Evaluation, Record, read_run
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Collection:
     `frame` has a row per run and evaluation (one row with empty cells for a run without any),
     `runs` a row per run. Both have a column for each configuration key and each `versions.*` that
     is not the same in all runs, `varying`; `settings` has all of them for each run's `folder`.
+    `baselines` has those of each split, for runs over a corpus, by `folder`.
     `problems` are files that could not be used, each with the reason; `unfinished` are run folders
     without a result. Every run folder is in exactly one of `runs`, `problems` and `unfinished`.
     """
@@ -39,6 +40,7 @@ class Collection:
     settings: dict[str, dict[str, Any]]
     problems: Problems
     unfinished: list[Path]
+    baselines: dict[str, BySplit] = field(default_factory=dict)
 
 
 def collect(runs_dir: Path) -> Collection:
@@ -63,6 +65,7 @@ def collect(runs_dir: Path) -> Collection:
         settings={record.row["folder"]: record.settings for record in ordered},
         problems=problems,
         unfinished=unfinished,
+        baselines={r.row["folder"]: r.baselines for r in ordered if r.baselines},
     )
 
 

@@ -5,6 +5,8 @@ After these come the configuration keys and `versions.*` on which the runs diffe
 
 from __future__ import annotations
 
+# Protocols whose runs are scored on the splits of a corpus, not at lengths
+BY_SPLIT = ("rir2023",)
 CELL = ["protocol", "task", "model", "fingerprint"]  # what a cell is; its runs differ in seed only
 
 RUN_COLUMNS = {
@@ -16,7 +18,7 @@ RUN_COLUMNS = {
     "seed": "Int64",
     "data_seed": "Int64",
     "status": "object",  # finished, diverged or failed
-    "stopped": "object",  # perfect, budget or diverged
+    "stopped": "object",  # perfect, patience, budget or diverged
     "steps": "Int64",
     "train_seconds": "float64",
     "parameters": "Int64",
@@ -32,7 +34,7 @@ RUN_COLUMNS = {
 }
 
 EVALUATION_COLUMNS = {
-    "length": "Int64",
+    "length": "Int64",  # of a split: its longest string
     "split": "object",
     "metric": "object",
     "value": "float64",
@@ -40,7 +42,7 @@ EVALUATION_COLUMNS = {
     "which": "object",  # the rule that kept the checkpoint; one score is repeated for each rule
     "kind": "object",
     "checkpoint_step": "Int64",  # the update that the checkpoint `which` was taken at
-    "chance": "float64",  # the best baseline at this length, and its name
+    "chance": "float64",  # the best baseline at this length or split, and its name
     "chance_baseline": "object",
     "guessing": "float64",  # what a guesser gets at this length by the rule `which`
 }

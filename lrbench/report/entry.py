@@ -36,7 +36,7 @@ class Entry:
 
     `rivals` are the fingerprints that compete for it; where there are several it has no runs.
     `length` is the test length that is shown; `faithful` says that what the paper tells of its task
-    is true of the runs.
+    is true of the runs. Of runs over a corpus `split` is what is shown, and there is no length.
     """
 
     task: str
@@ -54,6 +54,12 @@ class Entry:
     reference: Reference | None
     published: Published | None
     faithful: bool = True
+    split: str = ""
+
+    @property
+    def column(self) -> str:
+        """Where it stands in a table: its task, or over a corpus its split."""
+        return self.split or self.task
 
     @property
     def contested(self) -> bool:
@@ -66,16 +72,17 @@ class Entry:
             return METRICS[self.scores[0].metric]
         return self.reference.metric if self.reference else ACCURACY
 
-    def by_run(self, rule: str, kind: str, split: str = "test") -> dict[str, float]:
-        """Return the accuracy of each run (folder), at the shown length or the training length."""
+    def by_run(self, rule: str, kind: str, split: str | None = None) -> dict[str, float]:
+        """Return the accuracy of each run (folder), as shown or at the training length."""
+        split = split or self.split or "test"
         return {
             score.folder: score.value
             for score in self.scores
             if (score.rule, score.kind, score.split) == (rule, kind, split)
-            and (split != "test" or score.length == self.length)
+            and (self.split or split != "test" or score.length == self.length)
         }
 
-    def values(self, rule: str, kind: str, split: str = "test") -> list[float]:
+    def values(self, rule: str, kind: str, split: str | None = None) -> list[float]:
         """Return those accuracies, in the order of the runs."""
         return list(self.by_run(rule, kind, split).values())
 
@@ -86,6 +93,9 @@ class Entry:
 
     def strings(self, rule: str, kind: str) -> int | None:
         """Return the least number of strings that one of those accuracies was measured on."""
+        if self.split:
+            there = (s for s in self.scores if s.split == self.split)
+            return min((s.n for s in there if (s.rule, s.kind) == (rule, kind)), default=None)
         wanted = (rule, kind, self.length)
         found = (s.n for s in self.scores if (s.rule, s.kind, s.length) == wanted)
         return min(found, default=None)
@@ -134,6 +144,8 @@ class Entry:
             return False
         if self.reference.length != self.length or not self.faithful:
             return False
+        if self.split:  # nothing is chosen by a test split, there or here
+            return True
         if paper is None:
             return rule != "best"
         if not looks or not strings:

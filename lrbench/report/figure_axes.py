@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lrbench.report.figure_data import COSTS, Panel
+from lrbench.report.figure_data import COSTS, LENGTH, Panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-CHANCE, FRONT = "chance", "Pareto front of the means"
+CHANCE, BASELINE, FRONT = "chance", "best baseline", "Pareto front of the means"
+LINES = (CHANCE, BASELINE, FRONT)  # in the legend they come last
 GREY = "#6e6e6e"
 INK = "#222222"
 MOST_LABELS = 24  # curves that are named; of more, the legend says how many
@@ -67,7 +68,7 @@ def length_axis(axes: Axes, panel: Panel) -> None:
     lengths = [x for curve in panel.curves for trial in curve.trials for x, _ in trial.by_length]
     low, high = min(lengths), max(lengths)
     _log_ticks(axes, low / 1.15, high * 1.15)
-    axes.set_xlabel("length (log scale)")
+    axes.set_xlabel(f"{panel.axis} (log scale)")
     for length in panel.train_lengths:
         axes.axvline(length, color=GREY, linewidth=0.8, linestyle=(0, (1, 1.5)), zorder=1)
         _beside(axes, length, f" trained on {length:,}")
@@ -79,7 +80,12 @@ def length_axis(axes: Axes, panel: Panel) -> None:
             "zorder": 1,
         }
         values = [value for _, value in panel.chance]
-        axes.plot([x for x, _ in panel.chance], values, label=CHANCE, **line)
+        axes.plot([x for x, _ in panel.chance], values, label=_level(panel), **line)
+
+
+def _level(panel: Panel) -> str:
+    """Over a corpus the best baseline looks at the strings: it is more than chance."""
+    return CHANCE if panel.axis == LENGTH else BASELINE
 
 
 def _beside(axes: Axes, length: float, text: str) -> None:
@@ -102,7 +108,7 @@ def cost_axis(axes: Axes, panel: Panel, cost: str) -> None:
     axes.set_xlabel(drawable(COSTS[cost] + devices))
     values = [value for length, value in panel.chance if length == panel.test_length]
     for chance in values:
-        axes.axhline(chance, color=GREY, linewidth=0.9, linestyle=(0, (4, 2)), label=CHANCE)
+        axes.axhline(chance, color=GREY, linewidth=0.9, linestyle=(0, (4, 2)), label=_level(panel))
 
 
 def _log_ticks(axes: Axes, low: float, high: float) -> None:
@@ -140,8 +146,8 @@ def legend_below(figure: Figure, all_axes: Sequence[Axes], panel: Panel) -> None
     for axes in all_axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             named.setdefault(label, handle)
-    curves = [label for label in named if label not in (CHANCE, FRONT)]
-    kept = [*curves[:MOST_LABELS], *(label for label in (CHANCE, FRONT) if label in named)]
+    curves = [label for label in named if label not in LINES]
+    kept = [*curves[:MOST_LABELS], *(label for label in LINES if label in named)]
     more = len(curves) - MOST_LABELS
     columns = 2 if len(all_axes) == 1 else 3
     rows = -(-len(kept) // columns) + (more > 0)

@@ -10,6 +10,7 @@ from itertools import groupby
 import pandas as pd
 
 from lrbench.report.collect import Collection
+from lrbench.report.corpora.positions import LENGTH, axis_of, by_position
 from lrbench.statistics import mean
 
 PANEL = ["task", "task_title", "protocol"]
@@ -59,7 +60,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """One task under one protocol. `chance` is the best measured baseline at each length."""
+    """One task under one protocol. `chance` is the best measured baseline at each length.
+
+    `axis` is what the lengths are: over a corpus, what its splits differ in.
+    """
 
     title: str
     slug: str
@@ -69,17 +73,19 @@ class Panel:
     chance: Points
     curves: tuple[Curve, ...]
     devices: tuple[str, ...]
+    axis: str = LENGTH
 
 
 def panels(collection: Collection, rule: str) -> list[Panel]:
     """Return a panel for each task and protocol, from the fresh strings under `rule`.
 
-    Runs of different fingerprints are curves of their own. A task without a number has no panel.
+    Runs of different fingerprints are curves of their own. A task without a number has no panel,
+    nor has a corpus whose splits do not differ in length.
     """
     made = []
     runs, frame = (_titled(one) for one in (collection.runs, collection.frame))
     fresh = frame[(frame["kind"] == "test") & (frame["metric"] == "accuracy")]
-    chosen = fresh[(fresh["which"] == rule) & fresh["value"].notna()]
+    chosen = by_position(fresh[(fresh["which"] == rule) & fresh["value"].notna()])
     keys: list[tuple[str, ...]] = sorted(set(chosen[PANEL].itertuples(index=False, name=None)))
     for key, slug in zip(keys, _slugs(keys), strict=True):
         rows = chosen[(chosen[PANEL] == list(key)).all(axis=1)]
@@ -127,6 +133,7 @@ def _panel(
         chance=tuple((float(length), float(value)) for length, value in chance.items()),  # type: ignore[arg-type]
         curves=tuple(curves),
         devices=tuple(sorted(set(runs["device"].dropna().astype(str)))),
+        axis=axis_of(key[0], key[2]),
     )
 
 

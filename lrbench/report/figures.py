@@ -63,7 +63,7 @@ def draw(panels: Sequence[Panel], kinds: Sequence[str]) -> Iterator[Drawing]:
     with matplotlib.rc_context(settings):
         for panel in panels:
             files = _saved(length_figure(panel, styles), kinds)
-            caption = f"{panel.title}: accuracy against length"
+            caption = f"{panel.title}: accuracy against {panel.axis}"
             yield Drawing(f"figure_length_{panel.slug}", caption, files)
             if panel.test_length is not None and any(panel_costs(panel)):
                 files = _saved(cost_figure(panel, styles), kinds)

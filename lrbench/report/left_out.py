@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
@@ -18,15 +18,15 @@ def selection_notes(view: View, collection: Collection, protocol: str) -> list[s
     shown = pd.concat([entry.runs for entry in entries]) if entries else collection.runs[:0]
     shown = shown[~shown.index.duplicated()]
     return [
-        *_capped((line for entry in entries for line in _competing(entry, collection)), "cells"),
-        *_capped((line for entry in entries for line in _short(entry, rule)), "cells"),
+        *capped((line for entry in entries for line in competing(entry, collection)), "cells"),
+        *capped((line for entry in entries for line in _short(entry, rule)), "cells"),
         *ended_early(shown),
         *unsuccessful(shown),
         *_elsewhere(entries, collection, protocol),
     ]
 
 
-def _competing(entry: Entry, collection: Collection) -> list[str]:
+def competing(entry: Entry, collection: Collection) -> list[str]:
     """Say which configurations compete, or which was chosen and what it left out."""
     if not entry.contested:
         if not entry.left_out:
@@ -72,13 +72,19 @@ def _elsewhere(entries: Sequence[Entry], collection: Collection, protocol: str) 
         else:
             name = f"{run.task} x {run.model}"
         names[name] = names.get(name, 0) + 1
+    return counted(names)
+
+
+def counted(names: Mapping[str, int]) -> list[str]:
+    """Return a note on so many runs of each name that belong to no cell of a table."""
     found = [f"{name} ({count})" for name, count in sorted(names.items())]
     more = f", and {len(found) - SHOWN} cells more" if len(found) > SHOWN else ""
     told = ", ".join(found[:SHOWN])
     return [f"{sum(names.values())} runs of no cell of this table: {told}{more}"] if names else []
 
 
-def _capped(lines: Iterable[str], noun: str) -> list[str]:
+def capped(lines: Iterable[str], noun: str) -> list[str]:
+    """Return the lines once each, the first ten and how many more there are."""
     found = list(dict.fromkeys(lines))
     more = [f"and {len(found) - SHOWN} more such {noun}"] if len(found) > SHOWN else []
     return found[:SHOWN] + more

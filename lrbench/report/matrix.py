@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from lrbench.errors import unknown
+from lrbench.report.asked import among, known, names_at_lengths, printed_models
 from lrbench.report.cells import Cell, Column, Table
 from lrbench.report.collect import Collection
+from lrbench.report.columns import BY_SPLIT
+from lrbench.report.corpora.chosen import chosen_split_tables
+from lrbench.report.corpora.matrix import SPLIT_RULES, split_tables
 from lrbench.report.cost import cost_table, solved_table
 from lrbench.report.evidence import fresh_table, verdicts_table
 from lrbench.report.left_out import selection_notes
 from lrbench.report.pairs import pairs_table
 from lrbench.report.places import RULE_LEGEND, View
 from lrbench.report.printed import PaperRows, paper_rows
-from lrbench.report.published import printed_modulus
-from lrbench.report.reference import is_row, printed
+from lrbench.report.reference import is_row
 from lrbench.report.selection import chances, select
 from lrbench.report.verdict import FEWEST, LEARNED, RELATIVE_TOLERANCE, TOLERANCE
 from lrbench.tables import RULES, TableCell, TableSpec
@@ -41,6 +45,9 @@ def paper_tables(
     configurations compete for a cell; without it such a cell says so and is empty. Raises
     UserError for an unknown rule or fingerprint.
     """
+    if spec.protocol in BY_SPLIT:
+        options: dict[str, Any] = {"choose": choose, "digits": digits}
+        return split_tables(collection, spec, rule or spec.rule, references, **options)
     view, rows = _view(collection, spec, rule or spec.rule, references, choose, digits)
     return _tables(collection, spec, view, rows, rows.models)
 
@@ -55,28 +62,36 @@ def chosen_tables(
     choose: Sequence[str] = (),
     digits: int = 4,
 ) -> list[Table]:
-    """Return the tables of a user's own choice: models x tasks, for each protocol there is.
+    """Return the tables of a user's own choice: models x tasks (or splits), for each protocol.
 
     No rows, or no columns: all there are. Beside models a row may be one of the paper's (S4D).
     Raises UserError for a model or task without a run, and as `paper_tables` does.
     """
-    runs = collection.runs
-    tasks = _known("task", columns, runs["task"])
+    shares: dict[str, Any] = {"choose": choose, "digits": digits}
+    over_splits: list[Table] = []
+    runs = collection.runs[~collection.runs["protocol"].isin(BY_SPLIT)]
+    if len(runs) < len(collection.runs):
+        named, mine, more = names_at_lengths(collection, runs, rows, columns, references)
+        if not more or rule in SPLIT_RULES:  # beside others they are left out by a rule of those
+            over_splits = chosen_split_tables(collection, rows, columns, rule, references, **shares)
+        if not more:
+            return over_splits
+        rows, columns = named, mine
+    tasks = known("task", columns, runs["task"])
     tables: list[Table] = []
     for protocol in sorted(set(runs.loc[runs["task"].isin(tasks), "protocol"]) - {"?"}):
-        theirs = [name for name in _printed(protocol, tasks, references) if _among(name, rows)]
+        theirs = [name for name in printed_models(protocol, tasks, references) if among(name, rows)]
         # A row of the paper that has a run as well (blockdiag) is a row of ours.
         there = set(runs["model"])
         ours = [row for row in rows if row in there or not any(is_row(t, row) for t in theirs)]
-        named = ours or rows[:1]
-        models = _known("model", named, runs["model"])
+        models = known("model", ours or rows[:1], runs["model"])
         spec = TableSpec(
             protocol, protocol, _cells(models, tasks), "", protocol, rule, tuple(tasks)
         )
         view, found = _view(collection, spec, rule, references, choose, digits)
         if any(len(entry.runs) or entry.rivals for entry in view.entries):
             tables += _tables(collection, spec, view, found, theirs)
-    return tables
+    return [*tables, *over_splits]
 
 
 def _view(
@@ -169,29 +184,9 @@ def _error_legend(view: View) -> list[str]:
     ]
 
 
-def _printed(protocol: str, tasks: Iterable[str], references: Path | None) -> list[str]:
-    """The models that the paper of a protocol prints numbers of."""
-    moduli = ((task, printed_modulus(task, protocol, references)) for task in tasks)
-    found = (row for task, m in moduli for row in printed(task, m, protocol, references))
-    return list(dict.fromkeys(row.model for row in found))
-
-
-def _among(name: str, rows: Iterable[str]) -> bool:
-    return any(is_row(name, row) for row in rows)
-
-
 def _cells(models: Iterable[str], tasks: Iterable[str]) -> tuple[TableCell, ...]:
     pairs = [(task, model) for model in dict.fromkeys(models) for task in tasks]
     return tuple(TableCell((f"task={task}", f"model={model}")) for task, model in pairs)
-
-
-def _known(kind: str, names: Sequence[str], there: Iterable[str]) -> list[str]:
-    """`names`, or all there are; an error for one that is not there."""
-    known = sorted(set(there) - {"?"})
-    for name in names:
-        if name not in known:
-            raise unknown(f"{kind} (among these runs)", name, known, exit_code=2)
-    return list(dict.fromkeys(names)) or known
 
 
 def _verdict_legend() -> str:

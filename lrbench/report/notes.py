@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pandas as pd
 
 from lrbench.metrics import METRICS
-from lrbench.report.cells import escape, span
+from lrbench.report.cells import MISSING, escape, span
 from lrbench.report.collect import Collection
 
 SHOWN = 10  # failures named one by one; the rest is counted
@@ -47,7 +48,7 @@ def table_notes(runs: pd.DataFrame, frame: pd.DataFrame, collection: Collection)
     return [
         *_legend(frame),
         *ended_early(runs),
-        *_competing(runs, collection),
+        *competition(runs, collection),
         *unsuccessful(runs),
     ]
 
@@ -104,7 +105,8 @@ def ended_early(runs: pd.DataFrame) -> list[str]:
     ]
 
 
-def _competing(runs: pd.DataFrame, collection: Collection) -> list[str]:
+def competition(runs: pd.DataFrame, collection: Collection) -> list[str]:
+    """Say where several configurations compete, and on what they differ."""
     lines = []
     for (task, model), rivals in runs.groupby(["task", "model"], sort=True):
         fingerprints = sorted(set(rivals["fingerprint"]))
@@ -121,6 +123,19 @@ def _competing(runs: pd.DataFrame, collection: Collection) -> list[str]:
             f" ({', '.join(fingerprints)}): {why}; choose one with --fingerprint"
         )
     return lines
+
+
+def statuses(runs: pd.DataFrame) -> str:
+    """Return '2 finished, 1 failed'."""
+    counts = Counter(runs["status"])
+    known = [name for name in ("finished", "diverged", "failed") if name in counts]
+    return ", ".join(f"{counts[name]} {name}" for name in known)
+
+
+def without_number(runs: pd.DataFrame) -> str:
+    """Return what stands for a number: 'failed' and 'diverged' only where all runs did."""
+    found = set(runs["status"])
+    return str(found.pop()) if found in ({"failed"}, {"diverged"}) else MISSING
 
 
 def unsuccessful(runs: pd.DataFrame) -> list[str]:

@@ -26,7 +26,9 @@ def pairs_table(view: View) -> list[Table]:
 def _pairs_by(view: View, metric: Metric) -> list[Table]:
     rule, rows, cut = view.rule, [], False
     for task in view.tasks:
-        entries = [entry for entry in view.entries if (entry.task, entry.metric) == (task, metric)]
+        entries = [
+            entry for entry in view.entries if (entry.column, entry.metric) == (task, metric)
+        ]
         there = [entry for entry in entries if entry.values(rule, "test")]
         cut = cut or len(there) > MOST
         for first, second in _pairs(there):
@@ -36,7 +38,7 @@ def _pairs_by(view: View, metric: Metric) -> list[Table]:
         return []
     beats, how = (">", "above") if metric.higher_is_better else ("<", "below")
     columns = (
-        *(Column(title, right=False) for title in ("task", "A", "B")),
+        *(Column(title, right=False) for title in (view.heading, "A", "B")),
         *(Column(title) for title in ("runs", f"P(A {beats} B)", "mean A - mean B")),
     )
     notes = [
@@ -60,7 +62,7 @@ def _row(first: Entry, second: Entry, rule: str, metric: Metric) -> tuple[Cell, 
     a, b = first.values(rule, "test"), second.values(rule, "test")
     x, y = ([metric.merit(value) for value in values] for values in (a, b))
     return (
-        *(Cell(text) for text in (first.task, first.label, second.label)),
+        *(Cell(text) for text in (first.column, first.label, second.label)),
         Cell(f"{len(a)}, {len(b)}"),
         estimate(*probability_of_improvement(x, y), 2),
         estimate(*difference_of_means(a, b), 3),

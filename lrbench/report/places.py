@@ -20,13 +20,17 @@ LEFT = (Column("task", right=False), Column("model", right=False))
 
 @dataclass(frozen=True)
 class View:
-    """The entries that the tables of one report show, by one rule; `chance` is each task's."""
+    """The entries that the tables of one report show, by one rule; `chance` is each task's.
+
+    Over a corpus `tasks` are splits, and the `heading` above them says so.
+    """
 
     entries: tuple[Entry, ...]
     tasks: tuple[str, ...]
     rule: str
     chance: dict[str, float | None]
     digits: int = 4
+    heading: str = "task"
 
     @property
     def scored_by(self) -> str:
@@ -47,7 +51,7 @@ class View:
         """Yield the entries that have runs, each with the cells that begin its row."""
         for entry in self.entries:
             if len(entry.runs):
-                yield entry, (Cell(entry.task), Cell(entry.label))
+                yield entry, (Cell(entry.column), Cell(entry.label))
 
     def look(self, entry: Entry | None) -> Cell:
         """Return our number as the paper takes its own, with the verdict on it."""

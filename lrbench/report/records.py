@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lrbench.metrics import METRICS
-from lrbench.report.chance import best_baselines
+from lrbench.report.chance import baselines_by_split, best_baselines
 from lrbench.report.columns import CELL, EVALUATION_COLUMNS, RUN_COLUMNS
 from lrbench.report.folders import Problems, shown
 from lrbench.report.schema import config_complaint, failure_complaint, is_integer, result_complaint
@@ -24,18 +24,23 @@ LARGEST = 64 * 2**20  # bytes of a json file; a real result has twenty thousand
 HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 
 Evaluation = tuple[Any, ...]  # in the order of EVALUATION_COLUMNS
+BySplit = dict[str, dict[str, tuple[float, int | None]]]  # split, baseline: value and strings
 NO_CHANCE = {"value": None, "baseline": None}
 NOT_MEASURED: Evaluation = (None,) * len(EVALUATION_COLUMNS)
 
 
 @dataclass(frozen=True)
 class Record:
-    """One run: its row, its evaluations, its flattened configuration and library versions."""
+    """One run: its row, its evaluations, its flattened configuration and library versions.
+
+    `baselines` are those of the splits of a corpus.
+    """
 
     folder: Path
     row: dict[str, Any]
     settings: dict[str, Any] = field(default_factory=dict)
     evaluations: list[Evaluation] = field(default_factory=list)
+    baselines: BySplit = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -119,7 +124,7 @@ def _finished(root: Path, folder: Path, result: dict[str, Any]) -> Record:
         "folder": _place(root, folder),
     }
     settings = _flat(result["config"]) | _flat({"versions": result.get("versions") or {}})
-    return Record(shown(folder), row, settings, _evaluations(result))
+    return Record(shown(folder), row, settings, _evaluations(result), baselines_by_split(result))
 
 
 def _failed(
@@ -160,7 +165,8 @@ def _evaluations(result: dict[str, Any]) -> list[Evaluation]:
         which, length, metric = row["which"], row["length"], row["metric"]
         best, guess = NO_CHANCE, None
         if metric in METRICS:
-            best, guess = chance.get(length, NO_CHANCE), guessing.get((which, length))
+            best = chance.get(length) or chance.get(row["split"], NO_CHANCE)
+            guess = guessing.get((which, length))
         names = [sys.intern(name) for name in (row["split"], metric, which, row["kind"])]
         split, metric, which, kind = names  # one object for each name: there are 100,000 rows
         told = (length, split, metric, row.get("value"), row["n"], which, kind)

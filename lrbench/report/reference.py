@@ -45,7 +45,7 @@ class Reference:
     """One printed number: `text` keeps its precision, `length` is the test length it belongs to.
 
     `rule` is ours (None where the table tells none) and `trials` how many runs were averaged. A
-    percentage is kept as a share, with the digits printed.
+    percentage is kept as a share, with the digits printed; so is the `spread` beside it, if any.
     """
 
     text: str
@@ -57,6 +57,7 @@ class Reference:
     rule: str | None = None
     trials: int | None = None
     metric: Metric = ACCURACY
+    spread: str = ""
 
     def at(self, length: int | None) -> str:
         """Return the number as printed if it was measured at `length`, else '-'."""

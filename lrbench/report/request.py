@@ -12,6 +12,9 @@ import pandas as pd
 from lrbench.errors import unknown
 from lrbench.report.cells import Cell, Table, spread
 from lrbench.report.collect import Collection
+from lrbench.report.columns import BY_SPLIT
+from lrbench.report.corpora.chosen import tasks_of
+from lrbench.report.selection import matching_runs
 from lrbench.statistics import mean
 from lrbench.tables import TableSpec
 
@@ -73,11 +76,14 @@ def narrowed(collection: Collection, request: Request) -> Collection:
         places = {(cell.task, cell.model) for cell in request.table.cells}
         there = pd.Series(list(zip(runs["task"], runs["model"], strict=True)), index=runs.index)
         kept &= there.isin(places) & (runs["protocol"] == request.table.protocol)
+        if request.table.protocol in BY_SPLIT:  # one model may be trained on several splits
+            cells = [matching_runs(collection, request.table, c) for c in request.table.cells]
+            kept &= runs["folder"].isin([folder for cell in cells for folder in cell["folder"]])
     models = [row for row in request.rows if row in set(runs["model"])]
     if request.rows:
         kept &= runs["model"].isin(models)
     if request.columns:
-        kept &= runs["task"].isin(request.columns)
+        kept &= runs["task"].isin(tasks_of(request.columns, collection))
     if kept.all():
         return collection
     folders = runs.loc[kept, "folder"]

@@ -67,7 +67,7 @@ REQUIRED: dict[str, Check] = {
 OPTIONAL: dict[str, Check] = {
     **dict.fromkeys(["task_title", "stopped", "device", "dtype", "mode"], is_text),
     **dict.fromkeys(["data_seed", "parameters", "state_size", "threads"], is_integer),
-    "train_seconds": is_number,
+    **dict.fromkeys(["train_seconds", "epochs"], is_number),
     "versions": is_settings,
     **dict.fromkeys(["checkpoints", "perfect_look", "horizon"], is_object),
     **dict.fromkeys(["baselines", "guessing"], is_list),
@@ -78,6 +78,7 @@ EVALUATION: dict[str, Check] = {
     "kind": lambda value: value in ("look", "test"),
 }
 BASELINE: dict[str, Check] = {"baseline": is_text, "length": is_length, "value": is_number}
+BASELINE_OF_SPLIT: dict[str, Check] = {"baseline": is_text, "split": is_text, "value": is_number}
 GUESSING: dict[str, Check] = {"rule": is_text, "length": is_length, "value": is_number}
 LOOK: dict[str, Check] = {"step": is_integer, "seconds": is_number}
 HORIZON: dict[str, Check] = {"text": is_text}
@@ -90,7 +91,7 @@ def result_complaint(data: Any) -> str | None:
         or _fields(data, REQUIRED, "")
         or _fields({k: v for k, v in data.items() if v is not None}, OPTIONAL, "", missing=True)
         or _evaluations(data["evaluations"])
-        or _items(data.get("baselines") or [], BASELINE, "baselines")
+        or _baselines(data.get("baselines") or [])
         or _items(data.get("guessing") or [], GUESSING, "guessing")
         or _items(list((data.get("horizon") or {}).values()), HORIZON, "horizon")
         or _items([data["perfect_look"]] if data.get("perfect_look") else [], LOOK, "perfect_look")
@@ -185,6 +186,15 @@ def _values(evaluations: list[dict[str, Any]], places: Iterable[int]) -> str | N
         if not good:
             return f"'evaluations[{index}].value' is {_short(value)}, no {row['metric']}"
     return None
+
+
+def _baselines(rows: list[Any]) -> str | None:
+    """A baseline is measured at a length; over a corpus, on a split."""
+    split = [index for index, row in enumerate(rows) if isinstance(row, dict) and "split" in row]
+    others = [index for index in range(len(rows)) if index not in set(split)]
+    return _items(rows, BASELINE, "baselines", others) or _items(
+        rows, BASELINE_OF_SPLIT, "baselines", split
+    )
 
 
 def _steps(checkpoints: Any) -> dict[str, Check]:

@@ -13,6 +13,7 @@ import pandas as pd
 from lrbench.errors import UserError
 from lrbench.metrics import METRICS
 from lrbench.report.collect import Collection
+from lrbench.report.columns import BY_SPLIT
 from lrbench.report.entry import Entry, Score
 from lrbench.report.notes import settings_of
 from lrbench.report.published import measured_chance, printed_modulus, published
@@ -48,7 +49,8 @@ def row_labels(cells: Sequence[TableCell]) -> list[str]:
     """Return each cell's row: the model, and what sets it apart from others of it on one task."""
     labels = []
     for cell in cells:
-        twins = [c for c in cells if (c.task, c.model) == (cell.task, cell.model)]
+        place = (cell.task, cell.model, cell.splits)
+        twins = [c for c in cells if (c.task, c.model, c.splits) == place]
         shared = set.intersection(*(set(twin.overrides) for twin in twins))
         apart = [word for word in cell.overrides if word not in shared]
         labels.append(" ".join([cell.model, *apart]))
@@ -78,11 +80,11 @@ def _chance(entries: Sequence[Entry], references: Path | None) -> float | None:
 
 
 def _scores(collection: Collection) -> dict[str, list[Score]]:
-    """The scores of each run (folder) at the test lengths and the training length."""
+    """The scores of each run (folder) at the test and training lengths, or on its splits."""
     rows = collection.frame
     rows = rows[
         rows["metric"].isin(METRICS)
-        & rows["split"].isin(["test", "train_length"])
+        & (rows["split"].isin(["test", "train_length"]) | rows["protocol"].isin(BY_SPLIT))
         & rows["value"].notna()
     ]
     names = ("folder", "which", "kind", "split", "length", "value", "n", "chance", "metric")
@@ -101,7 +103,7 @@ def _entry(
     choose: Sequence[str],
     references: Path | None,
 ) -> Entry:
-    matching = _matching(collection, table, cell)
+    matching = matching_runs(collection, table, cell)
     ended = matching[matching["status"] != "failed"]
     rivals = sorted(set((ended if len(ended) else matching)["fingerprint"]))
     chosen = [name for name in rivals if any(name.startswith(word) for word in choose)] or rivals
@@ -133,8 +135,8 @@ def _entry(
     )
 
 
-def _matching(collection: Collection, table: TableSpec, cell: TableCell) -> pd.DataFrame:
-    """Runs of the cell's protocol, task and model whose settings are what its overrides say."""
+def matching_runs(collection: Collection, table: TableSpec, cell: TableCell) -> pd.DataFrame:
+    """Return runs of the cell's protocol, task and model with the settings that it asks for."""
     runs = collection.runs
     same = runs[
         (runs["protocol"] == table.protocol)

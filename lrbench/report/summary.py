@@ -16,6 +16,8 @@ from rich.console import Console
 
 from lrbench.metrics import METRICS, metric_of
 from lrbench.report.chance import best_baseline, guessing_at
+from lrbench.report.columns import BY_SPLIT
+from lrbench.report.corpora.summary import split_evaluation_table, split_lines
 from lrbench.report.display import (
     columns_table,
     count,
@@ -46,6 +48,9 @@ def run_summary(
         say(console, line, "bold")
     if result["status"] == "diverged":
         say(console, _diverged(result), "bold red")
+    if result["protocol"] in BY_SPLIT:
+        split_lines(result, folder, console, references)
+        return
     rows = [row for row in result["evaluations"] if _is_fresh(row)]
     if rows:
         console.print()
@@ -59,8 +64,11 @@ def evaluation_table(rows: Sequence[dict[str, Any]], console: Console) -> None:
     """Print one line a length, for `lrbench evaluate`.
 
     Each row has `length`, `n`, `metric` and `value`, and where known `chance`, `peak_mib` (peak
-    memory) and `seconds`.
+    memory) and `seconds`. Rows with a `baseline` are of splits, one line each.
     """
+    if rows and "baseline" in rows[0]:
+        split_evaluation_table(rows, console)
+        return
     metric = metric_of({"evaluations": rows})
     columns = {
         "length": [f"{row['length']:,}" for row in rows],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
@@ -13,11 +12,14 @@ import pandas as pd
 from lrbench.metrics import ACCURACY, METRICS, metric_among
 from lrbench.report.cells import MISSING, Cell, Column, Table, span, spread
 from lrbench.report.collect import Collection
-from lrbench.report.columns import CELL
+from lrbench.report.columns import BY_SPLIT, CELL
+from lrbench.report.corpora.table import split_report_tables
 from lrbench.report.notes import (
     differences,
     settings_of,
+    statuses,
     table_notes,
+    without_number,
 )
 from lrbench.report.reference import Reference, faithful, lookup
 from lrbench.statistics import mean
@@ -57,9 +59,15 @@ class Score(NamedTuple):
 
 
 def report_tables(collection: Collection, references: Path | None = None) -> list[Table]:
-    """Return one table for each protocol: rows are cells, which never mix fingerprints."""
-    tables = []
+    """Return one table for each protocol: rows are cells, which never mix fingerprints.
+
+    Runs over a corpus have one for each task and training split.
+    """
+    tables: list[Table] = []
     for protocol, runs in collection.runs.groupby("protocol", sort=True):
+        if protocol in BY_SPLIT:
+            tables += split_report_tables(collection, str(protocol), references)
+            continue
         frame = collection.frame[collection.frame["protocol"] == protocol]
         scores = _scores(frame)
         rows = []
@@ -97,7 +105,7 @@ def _rows(
         Cell(_title(runs) + _scored_by(scores)),
         Cell(str(runs["model"].iloc[0])),
         configuration,
-        Cell(_statuses(runs)),
+        Cell(statuses(runs)),
         *(span(_whole(runs, name)) for name in ("steps", "parameters", "state_size")),
     )
     trained = [score for score in scores if score.split == "train_length"]
@@ -113,7 +121,7 @@ def _accuracy_cells(
     runs: pd.DataFrame, trained: list[Score], tested: list[Score], paper: Reference | None
 ) -> tuple[Cell, ...]:
     lengths = [span([score.length for score in scores]).text for scores in (trained, tested)]
-    missing = _without(runs)
+    missing = without_number(runs)
     by_rule = [score for score in tested if score.which == PAPER_RULE]
     return (
         Cell(" → ".join(lengths) if set(lengths) != {MISSING} else MISSING),
@@ -147,18 +155,6 @@ def _level(scores: list[Score], read: Callable[[Score], Any]) -> Cell:
 
 def _whole(runs: pd.DataFrame, name: str) -> list[int]:
     return [int(value) for value in runs[name].tolist() if pd.notna(value)]
-
-
-def _statuses(runs: pd.DataFrame) -> str:
-    counts = Counter(runs["status"])
-    known = [name for name in ("finished", "diverged", "failed") if name in counts]
-    return ", ".join(f"{counts[name]} {name}" for name in known)
-
-
-def _without(runs: pd.DataFrame) -> str:
-    """What stands where a cell has no number: 'failed' and 'diverged' only if all its runs did."""
-    statuses = set(runs["status"])
-    return statuses.pop() if statuses in ({"failed"}, {"diverged"}) else MISSING
 
 
 def _title(runs: pd.DataFrame) -> str:

@@ -22,6 +22,7 @@ PACKAGES = {
     "omegaconf": "omegaconf",
     "pandas": "pandas",
     "numba": "numba",
+    "triton": "triton",
 }
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = re.compile(r"(?<![\w.])~?(?:/[^/,\s\[\]{}'\"]*)*/")
@@ -39,6 +40,7 @@ def environment() -> dict[str, Any]:
         "cores": os.cpu_count(),
         **_devices(),
         "compiled": _compiled(),
+        **_scans(),
         "command": command(sys.argv),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -105,6 +107,15 @@ def _compiled() -> bool:
     from lrbench.scan.compiled.compiler import installed, wanted
 
     return wanted() and installed()
+
+
+def _scans() -> dict[str, Any]:
+    """Whether Triton's kernels would be used on a GPU, and which table `auto` goes by."""
+    from lrbench.scan.compiled.compiler import wanted
+    from lrbench.scan.fastest import table_digest
+    from lrbench.scan.fused.device import installed
+
+    return {"fused": wanted() and installed(), "scan_table": table_digest()}
 
 
 def _devices() -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,28 +12,42 @@ import torch
 
 from lrbench.config import config_from
 from lrbench.errors import Interrupted, UserError, unknown
+from lrbench.protocols import CorpusProtocolConfig
+from lrbench.report.columns import BY_SPLIT
 from lrbench.report.schema import result_complaint
 from lrbench.runs import checkpoints, files
 from lrbench.runs.files import UnreadableFile
 from lrbench.runs.memory import PeakMemory
 from lrbench.runs.signals import StopRequest
+from lrbench.runs.split_evaluation import named_splits, split_row
 from lrbench.runs.validate import resolve_device
 from lrbench.statistics import wilson
 from lrbench.tasks.baselines import best_baseline, measure_baselines
+from lrbench.training.epochs import EpochTrial
 from lrbench.training.final import baseline_strings
 from lrbench.training.rules import RULES
 from lrbench.training.scoring import score
+from lrbench.training.start import make_trial
 from lrbench.training.trial import Trial
+
+SPLIT_RULES = ("best", "last")  # what dev looks keep
+STRINGS = 1000  # for each length, where the user says nothing
 
 
 def evaluate_run(
-    folder: Path, lengths: str, which: str, strings: int, device_name: str
+    folder: Path,
+    lengths: str,
+    which: str,
+    strings: int | None,
+    device_name: str,
+    splits: str = "",
 ) -> list[dict[str, Any]]:
-    """Score a run's checkpoint at `lengths`; write evaluations/<time>.json; return its rows.
+    """Score a run's checkpoint at `lengths`, of a run over a corpus on `splits`.
 
-    Raises UserError as `score_run` does, and where nothing can be written.
+    Writes evaluations/<time>.json and returns its rows. Raises UserError as `score_run` does, and
+    where nothing can be written.
     """
-    rows, device = score_run(folder, lengths, which, strings, device_name)
+    rows, device = score_run(folder, lengths, which, strings, device_name, splits=splits)
     _keep(folder, rows, device)
     return rows
 
@@ -42,40 +56,86 @@ def score_run(
     folder: Path,
     lengths: str,
     which: str,
-    strings: int,
+    strings: int | None,
     device_name: str,
     purpose: str = "evaluate",
+    splits: str = "",
 ) -> tuple[list[dict[str, Any]], torch.device]:
     """Score a run's checkpoint at `lengths` on the strings of a purpose; return rows and device.
 
-    Raises UserError for a folder that holds no run, a rule that kept nothing or a length the task
-    does not have.
+    A run over a corpus is scored on whole `splits`. Raises UserError for a folder that holds no
+    run, a rule that kept nothing, a length or split the task does not have, and for lengths where
+    splits belong or the other way round.
     """
     if which not in RULES:
         raise unknown("rule", which, RULES, exit_code=2)
-    if strings < 1:
+    if strings is not None and strings < 1:
         raise UserError(f"--strings must be at least 1, not {strings}", exit_code=2)
     device = resolve_device(device_name)
     result, weights = _read(folder, which)
     config = config_from(result["config"])
+    over_corpus = isinstance(config.protocol, CorpusProtocolConfig)
+    _check_kind(config.task.name, over_corpus, lengths, strings, splits)
     torch.set_num_threads(config.threads)
-    trial = Trial(config, result["seed"], device)
+    trial = make_trial(config, result["seed"], device)
+    _take_weights(trial, weights, folder, which)
+    if isinstance(trial, EpochTrial):
+        wanted = named_splits(trial, splits)
+        with StopRequest() as stop:
+            check = _checked(stop)
+            return [split_row(trial, split, which, check) for split in wanted], device
+    lengths_wanted = _valid_lengths(trial, lengths)
+    with StopRequest() as stop:
+        n, check = strings or STRINGS, _checked(stop)
+        return [_row(trial, length, n, which, check, purpose) for length in lengths_wanted], device
+
+
+def _check_kind(
+    task: str, over_corpus: bool, lengths: str, strings: int | None, splits: str
+) -> None:
+    """Refuse what belongs to the other kind of run."""
+    if over_corpus and (lengths or strings is not None):
+        raise UserError(
+            f"{'--lengths' if lengths else '--strings'} does not go with a run over a corpus:"
+            f" {task} is scored on whole splits\n"
+            "name them instead, such as --splits dev; without, those of protocol.test_splits",
+            exit_code=2,
+        )
+    if splits and not over_corpus:
+        raise UserError(
+            f"--splits does not go with this run: {task} draws its strings, at any length\n"
+            "write --lengths 500,5003,100003",
+            exit_code=2,
+        )
+
+
+def _take_weights(trial: Trial, weights: dict[str, Any], folder: Path, which: str) -> None:
     try:
         trial.model.load_state_dict(weights)
     except (RuntimeError, TypeError) as error:
         raise UserError(
             f"{folder}: the '{which}' checkpoint is not of the model that result.json names"
         ) from error
-    wanted = _parse_lengths(lengths, [config.protocol.train_length, *config.protocol.test_lengths])
+
+
+def _valid_lengths(trial: Trial, lengths: str) -> list[int]:
+    protocol = trial.config.protocol
+    wanted = _parse_lengths(lengths, [protocol.train_length, *protocol.test_lengths])
     for length in wanted:
         if not trial.task.valid_length(length):
             raise UserError(
                 f"--lengths {length}: task {trial.task.name} has only {trial.task.length_rule}\n"
                 f"the nearest below is {trial.task.nearest_length(length)}"
             )
-    with StopRequest() as stop:
-        rows = [_row(trial, length, strings, which, stop, purpose) for length in wanted]
-    return rows, device
+    return wanted
+
+
+def _checked(stop: StopRequest) -> Callable[[], None]:
+    def check() -> None:
+        if stop.requested:
+            raise Interrupted(f"{stop.name}: stopped; no evaluation was written")
+
+    return check
 
 
 def _read(folder: Path, which: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -85,6 +145,8 @@ def _read(folder: Path, which: str) -> tuple[dict[str, Any], dict[str, Any]]:
         complaint = result_complaint(result)
         if complaint:
             raise UnreadableFile(path, complaint)
+        if result["protocol"] in BY_SPLIT and which not in SPLIT_RULES:
+            raise unknown("rule (of a run over a corpus)", which, SPLIT_RULES, exit_code=2)
         state = checkpoints.load(folder / "checkpoints" / f"{which}.pt")
     except UnreadableFile as error:
         raise UserError(
@@ -108,14 +170,9 @@ def _parse_lengths(text: str, default: Iterable[int]) -> list[int]:
 
 
 def _row(
-    trial: Trial, length: int, strings: int, which: str, stop: StopRequest, purpose: str
+    trial: Trial, length: int, strings: int, which: str, check: Callable[[], None], purpose: str
 ) -> dict[str, Any]:
     stream = trial.stream(purpose, length)
-
-    def check() -> None:
-        if stop.requested:
-            raise Interrupted(f"{stop.name}: stopped; no evaluation was written")
-
     with PeakMemory(trial.device) as peak:
         result = score(trial.model, trial.task, stream, length, strings, trial.device, check=check)
     chance = best_baseline(

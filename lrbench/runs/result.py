@@ -32,6 +32,7 @@ def assemble(
         "versions": cell.versions,
         "status": "diverged" if trial.stopped == "diverged" else "finished",
         "steps": trial.step,
+        **({"epochs": round(trial.step / each, 3)} if (each := _updates_per_epoch(trial)) else {}),
         "stopped": trial.stopped,
         "train_seconds": round(trial.seconds, 3),
         "parameters": trial.parameters,
@@ -47,6 +48,11 @@ def assemble(
         "guessing": guessing,
         "horizon": horizons,
     }
+
+
+def _updates_per_epoch(trial: Trial) -> int | None:
+    """A task that draws its strings has no epochs."""
+    return getattr(trial, "updates_per_epoch", None)
 
 
 def task_title(task: Any) -> str:

@@ -31,7 +31,8 @@ class Estimate:
         All updates are counted: one that stops early, or goes on from a checkpoint, takes less.
         """
         rates = self._rates.get(_cost(run.cell.settings))
-        return median(rates) * run.cell.config.protocol.max_steps if rates else None
+        most = run.cell.config.protocol.max_steps  # None: so many epochs of who knows how many
+        return median(rates) * most if rates and most else None
 
 
 def _results(folders: Iterable[Path]) -> Iterator[dict[str, Any]]:

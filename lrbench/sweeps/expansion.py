@@ -30,6 +30,11 @@ def table_cells(table: TableSpec, words: Sequence[str]) -> list[Overrides]:
 
     task= and model= choose among the cells instead. Raises UserError if they leave none.
     """
+    if not table.cells:
+        raise UserError(
+            f"table '{table.name}' has no cell: none of its models is one of lrbench's yet\n"
+            f"its printed numbers: lrbench report --table {table.name}"
+        )
     selected = {_key(word): _values(word) for word in words if _key(word) in SELECTING}
     common = [word for word in words if _key(word) not in SELECTING]
     cells = [

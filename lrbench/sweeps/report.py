@@ -43,13 +43,16 @@ def line_of(end: End, score: Callable[[dict[str, Any]], str]) -> str:
 def accuracy(result: dict[str, Any], rule: str) -> str:
     """Return '0.998 at 500' on fresh strings of the first test length, by this rule.
 
-    Of a task that is scored by an error, that error.
+    Of a task that is scored by an error, that error; over a corpus '0.591 on near_iid'.
     """
-    lengths = (result["config"].get("protocol") or {}).get("test_lengths") or []
+    protocol = result["config"].get("protocol") or {}
+    lengths, splits = protocol.get("test_lengths") or [], protocol.get("test_splits") or []
     for row in result["evaluations"]:
         fresh = row["kind"] == "test" and row["metric"] in METRICS and row["which"] == rule
         if fresh and row["value"] is not None and row["length"] in lengths[:1]:
             return f"{row['value']:.3f} at {row['length']}"
+        if fresh and row["value"] is not None and row["split"] in splits[:1]:
+            return f"{row['value']:.3f} on {row['split']}"
     return ""
 
 

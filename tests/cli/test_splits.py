@@ -1,0 +1,92 @@
+"""A run over a corpus from training to its tables, and a sweep over a paper's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import made_up_corpora
+
+Run = Callable[..., Any]
+TINY = [
+    *("task=listops", "model=bbt_grc", "model.width=8", "protocol.max_steps=2", "device=cpu"),
+    *("protocol.batch_size=8", "protocol.test_splits=[near_iid,args_10]", "output_dir=runs"),
+]
+
+
+@pytest.fixture(autouse=True)
+def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in an empty folder, with made-up corpora where the data belong."""
+    monkeypatch.setenv("LRBENCH_DATA", str(made_up_corpora.write(tmp_path / "data")))
+    monkeypatch.chdir(tmp_path)
+
+
+def test_from_training_to_tables(lrbench: Run, tmp_path: Path) -> None:
+    trained = lrbench("train", *TINY)
+    assert trained.code == 0, trained.err
+    assert "its budget of 2 updates was used up" in trained.out
+    assert "ended         after 0.667 epochs" in trained.out
+    [folder] = tmp_path.glob("runs/listops/bbt_grc/rir2023/*/s0")
+    assert f"lrbench evaluate {folder.relative_to(tmp_path)} --splits args_15" in trained.out
+    result = json.loads((folder / "result.json").read_text())
+    told = {
+        row["split"]: row["value"]
+        for row in result["evaluations"]
+        if (row["kind"], row["which"]) == ("test", "best")
+    }
+    assert set(told) == {"near_iid", "args_10"}
+
+    evaluated = lrbench("evaluate", str(folder), "--splits", "args_10,lra_test")
+    assert evaluated.code == 0, evaluated.err
+    assert "baseline: the best of those" in evaluated.out
+    [written] = (folder / "evaluations").iterdir()
+    rows = json.loads(written.read_text())["evaluations"]
+    assert [(row["split"], row["n"], row["kind"]) for row in rows] == [
+        ("args_10", 24, "test"),
+        ("lra_test", 24, "test"),
+    ]
+    assert rows[0]["value"] == told["args_10"]
+    assert rows[0]["interval"][0] <= rows[0]["value"] <= rows[0]["interval"][1]
+
+    planned = lrbench("sweep", *TINY, "seed=0,1", "--dry-run")
+    assert planned.code == 0 and "2 runs: 1 finished, 1 to do" in planned.out
+
+    report = lrbench("report", "--runs", "runs")
+    assert report.code == 0 and f"{told['near_iid']:.4f}" in report.out
+    table = lrbench("report", "--runs", "runs", "--table", "rir2023_table2")
+    assert table.code == 0 and f"{told['args_10']:.4f}" in table.out and "0.4535" in table.out
+    chosen = lrbench("report", "--runs", "runs", "--columns", "args_10")
+    assert chosen.code == 0 and "near_iid" not in chosen.out
+    without = lrbench("report", "--runs", "runs", "--figures", "figures")
+    assert without.code == 1 and "no figure to draw" in without.err
+
+    for words, told_why in (
+        (["--lengths", "500"], "listops is scored on whole splits"),
+        (["--strings", "5"], "--strings does not go with a run over a corpus"),
+        (["--splits", "nope"], "split 'nope' unknown"),
+        (["--which", "band"], "known: best, last"),
+    ):
+        refused = lrbench("evaluate", str(folder), *words)
+        assert refused.code != 0 and told_why in refused.err
+    assert len(list((folder / "evaluations").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "cells"), [("rir2023_table2", 4), ("rir2023_table3", 4), ("rir2023_table4", 4)]
+)
+def test_a_papers_table_can_be_planned(lrbench: Run, table: str, cells: int) -> None:
+    ended = lrbench("sweep", "--table", table, "--dry-run")
+    assert ended.code == 0, ended.err
+    assert f"{3 * cells} runs: 0 finished, {3 * cells} to do" in ended.out
+
+
+def test_a_table_without_a_model_of_ours(lrbench: Run, tmp_path: Path) -> None:
+    ended = lrbench("sweep", "--table", "rir2023_table5", "--dry-run")
+    assert ended.code == 1 and "has no cell" in ended.err
+    (tmp_path / "outputs").mkdir()
+    shown = lrbench("report", "--table", "rir2023_table5")
+    assert shown.code == 0 and "RIR-CRvNN" in shown.out
