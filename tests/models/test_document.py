@@ -9,7 +9,9 @@ import pytest
 
 from lrbench.cli.planning import composed
 from lrbench.models.build import build_model, count_parameters
-from lrbench.registry import MIXERS
+from lrbench.registry import ENCODERS, MIXERS
+from lrbench.tasks import make_task
+from lrbench.training.trial import model_for
 
 ROW = re.compile(r"^\| (`\w+`(?:, `\w+`)*) \|.*\| ([\d, ]+) \| ([\w, ]+) \|$", re.M)
 
@@ -34,3 +36,16 @@ def test_its_sizes_are_told(name: str, root: Path) -> None:
     model = build_model(composed([f"model={name}"]), symbols=5, classes=5, seed=0)
     size = "grows" if model.state_size is None else f"{model.state_size:,}"
     assert told(root)[name] == (f"{count_parameters(model):,}", size)
+
+
+ENCODER_ROW = re.compile(r"^\| `(\w+)` \| ([\d,]+|-) \|", re.M)
+
+
+def test_every_encoder_is_in_the_document_with_its_size(root: Path) -> None:
+    told = dict(ENCODER_ROW.findall((root / "docs" / "models.md").read_text()))
+    assert set(told) == {name for name in ENCODERS if ENCODERS.get(name).builtin}
+    for name, parameters in told.items():
+        config = composed(["task=listops", f"model={name}"])
+        if parameters != "-":
+            model = model_for(config, make_task(config.task), 0)
+            assert f"{count_parameters(model):,}" == parameters
