@@ -31,7 +31,7 @@ from lrbench.scan.transitions import (
 
 CANDIDATES = ("sequential", "tree", "chunked", "pscan")  # reference is slow on purpose
 SYMBOLS = 5
-MOST_NUMBERS = 1 << 25  # of all transitions, which a tree writes at each of its levels
+MOST_NUMBERS = 1 << 23  # of all transitions, which a tree writes at each of its levels
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lrbench.checks import shown
 from lrbench.errors import UserError
 
 if TYPE_CHECKING:
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 HELP = (
     "Check a bundle: its hashes and fingerprints, the data, the table rebuilt from its results, and"
-    " its checkpoints scored again on strings that nobody has seen.\n\n"
+    " its checkpoints scored again on strings that nobody has seen, of runs over a corpus on their"
+    " own splits where the same data are here.\n\n"
     "Nothing in it is executed, unless --trust-plugins is given. The exit code is 0 if all is as"
     " told and 1 if something differs.\n\n"
     "For example: lrbench verify table2.zip --strings 10000"
@@ -52,13 +54,19 @@ def verify(
         raise typer.Exit(1)
 
 
+def _same_strings(one: Comparison, differs: bool) -> str:
+    return (
+        f"  {shown(one.run)} {shown(one.place)}: told {one.told:.4f} of {one.told_n:,},"
+        f" now {one.now:.4f} of the same {one.now_n:,}: {'differs' if differs else 'as told'}"
+    )
+
+
 def _show(
     path: Path, opened: Opened, findings: list[Finding], comparisons: list[Comparison]
 ) -> None:
     """Print what was found: the bundle, the scores side by side, a line for each check."""
     from lrbench.bundles.archive import sha256
     from lrbench.bundles.rescore import differing
-    from lrbench.checks import shown
 
     versions = opened.manifest.get("versions")
     made_by = versions.get("lrbench") if isinstance(versions, dict) else None
@@ -73,6 +81,9 @@ def _show(
     )
     far = differing(comparisons) if comparisons else []
     for one in comparisons:
+        if one.split:
+            typer.echo(_same_strings(one, one in far))
+            continue
         verdict = "differs" if one in far else "within sampling error"
         ends = f" [{one.interval[0]:.4f}, {one.interval[1]:.4f}]" if one.interval else ""
         typer.echo(

@@ -141,14 +141,3 @@ def first_activation(embedding: nn.Module, norm: nn.Module, tokens: Tensor) -> T
         return rows(norm(embedding.weight), tokens)
     activation: Tensor = norm(embedding(tokens))
     return activation
-
-
-def dropout(x: Tensor, share: float, generator: torch.Generator | None) -> Tensor:
-    """Set a share of x to zero and scale up the rest; x itself outside training.
-
-    The generator is the trial's own, so that a resumed run drops what it would have dropped.
-    """
-    if generator is None or share == 0:
-        return x
-    kept = torch.empty_like(x).bernoulli_(1 - share, generator=generator)
-    return x * kept.div_(1 - share)

@@ -22,11 +22,11 @@ from lrbench.models.base import (
     Backbone,
     Carry,
     MakeMixer,
-    dropout,
     first_activation,
     input_layer,
     make_mixers,
 )
+from lrbench.models.randomness import dropout
 from lrbench.registry import register_backbone
 
 TINY = 1e-4  # gain of the orthogonal embedding that is normalised, over the root of its longer side

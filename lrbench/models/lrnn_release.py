@@ -27,6 +27,7 @@ from lrbench.mixers.base import Mixer
 from lrbench.mixers.normalisation import LayerNorm
 from lrbench.mixers.perceptron import perceptron
 from lrbench.models.base import Backbone, Carry, MakeMixer, input_layer, make_mixers
+from lrbench.models.randomness import add_noise
 from lrbench.registry import register_backbone
 
 
@@ -80,7 +81,7 @@ class LrnnRelease(Backbone):
     def logits(self, activation: Tensor, generator: torch.Generator | None) -> Tensor:
         final = self.head[0](activation)
         if generator is not None and self.config.noise > 0:
-            add_noise(final, self.config.noise, generator)
+            final = add_noise(final, self.config.noise, generator)
         return perceptron(self.head, final, start=1)
 
     def _mix(
@@ -97,18 +98,3 @@ class LrnnRelease(Backbone):
         if layer == 0 and by_symbol:
             return carry(mixer, norm(self.embedding.weight), tokens)
         return carry(mixer, norm(self.embedding(tokens) if activation is None else activation))
-
-
-@torch.no_grad()
-def add_noise(values: Tensor, scale: float, generator: torch.Generator) -> None:
-    """Add Gaussian noise to `values` (B, ...) in place, the second half of it minus the first.
-
-    Each number added is Gaussian and independent of all others of its string, and half of them need
-    not be drawn: drawing is a tenth of an update of a small model on CPU. Hidden from autograd, for
-    a constant changes no gradient.
-    """
-    half = (len(values) + 1) // 2
-    noise = torch.empty_like(values[:half], memory_format=torch.contiguous_format)
-    noise.normal_(0, scale, generator=generator)
-    values[:half].add_(noise)
-    values[half:].sub_(noise[: len(values) - half])

@@ -26,8 +26,9 @@ from torch.nn.functional import batch_norm, gelu, glu
 from lrbench.checks import one_of
 from lrbench.mixers.normalisation import LayerNorm
 from lrbench.mixers.normed_head import normed_head
-from lrbench.models.base import Backbone, Carry, MakeMixer, dropout, input_layer, make_mixers
+from lrbench.models.base import Backbone, Carry, MakeMixer, input_layer, make_mixers
 from lrbench.models.gate import gated
+from lrbench.models.randomness import dropout
 from lrbench.registry import register_backbone
 from lrbench.scan.rows import rows
 

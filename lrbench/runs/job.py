@@ -25,8 +25,9 @@ from lrbench.runs.validate import validated
 from lrbench.runs.watch import GroupWatch, LeaseLost
 from lrbench.training.final import chance_levels, final_tests
 from lrbench.training.loop import train_group
+from lrbench.training.members import members_for
 from lrbench.training.memory import keep_freed_memory
-from lrbench.training.side_by_side import SideBySide, cores_for
+from lrbench.training.side_by_side import SideBySide
 from lrbench.training.start import make_trial
 from lrbench.training.trial import Trial
 
@@ -102,8 +103,7 @@ def _train(
     trials: list[Trial], runs: dict[int, Run], leases: dict[int, Lease], stop: StopRequest
 ) -> list[Outcome]:
     """Train a group from its checkpoints to its results."""
-    config, device = trials[0].config, trials[0].device
-    with SideBySide(cores_for(len(trials), config.threads, device), config.threads) as members:
+    with members_for(trials, lambda line: messages().print(line, markup=False)) as members:
         try:
             for trial in trials:
                 if runs[trial.seed].restore(trial):

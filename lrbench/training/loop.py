@@ -68,17 +68,13 @@ def _updated(
     trials: list[Trial], watch: Watcher, members: SideBySide, log_due: bool
 ) -> list[Trial]:
     """Update trials and return those that did not fail; each is told its share of the time."""
-
-    def update(trial: Trial) -> float | None:
-        trial.update()
-        return trial.take_loss() if log_due or trial.look_due else None
-
     began = time.perf_counter()
-    losses = members.each(update, trials)
+    done = members.update(trials)
+    losses = [trial.take_loss() if log_due or trial.look_due else None for trial in trials]
     share = (time.perf_counter() - began) / len(trials)
-    for trial, loss in zip(trials, losses, strict=True):
-        if isinstance(loss, Exception):
-            _fail(trial, loss, watch)
+    for trial, outcome, loss in zip(trials, done, losses, strict=True):
+        if isinstance(outcome, Exception):
+            _fail(trial, outcome, watch)
             continue
         trial.seconds += share
         if loss is not None:

@@ -74,4 +74,8 @@ def learning_rate(config: OptimConfig, step: int, steps: int) -> float:
 def set_learning_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
     """Use `rate`, times the multiplier of each parameter group, from the next update on."""
     for group in optimiser.param_groups:
-        group["lr"] = rate * group.get("multiplier", 1.0)  # older checkpoints have none
+        value = rate * group.get("multiplier", 1.0)  # older checkpoints have none
+        if isinstance(group["lr"], torch.Tensor):  # that of a captured graph stays where it is
+            group["lr"].fill_(value)
+        else:
+            group["lr"] = value

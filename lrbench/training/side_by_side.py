@@ -8,10 +8,10 @@ take little more than half of K times as long as one, and each computes what it 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -43,6 +43,10 @@ class SideBySide:
     ) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+
+    def update(self, trials: Sequence[Trial]) -> list[Any]:
+        """Do the next update of each trial; return the exceptions of those that failed."""
+        return self.each(lambda trial: trial.update(), trials)
 
     def each(self, do: Callable[[Trial], T], trials: Iterable[Trial]) -> list[T | Exception]:
         """Return what `do` returns for each trial, in their order, or the exception it raised.

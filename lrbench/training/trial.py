@@ -94,7 +94,8 @@ class Trial:
     def take_loss(self) -> float:
         """Return the mean loss since the last call; only here is the device waited for."""
         mean = float(self.loss_sum) / max(1, self.loss_count)
-        self.loss_sum, self.loss_count = torch.zeros_like(self.loss_sum), 0
+        self.loss_sum.zero_()
+        self.loss_count = 0
         return mean
 
     @property
@@ -149,12 +150,12 @@ class Trial:
         """Return what a checkpoint keeps of this trial."""
         return {
             "step": self.step,
-            "model": self.model.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
+            "model": compact(self.model.state_dict()),
+            "optimiser": compact(self.optimiser.state_dict()),
             "rng": self.generator.get_state(),
             "stopped": self.stopped,
             "seconds": self.seconds,
-            "loss_sum": self.loss_sum,
+            "loss_sum": compact(self.loss_sum),
             "loss_count": self.loss_count,
             "rules": self.rules.state(),
             "perfect_look": self.perfect_look,
@@ -172,3 +173,16 @@ class Trial:
         self.loss_count = state["loss_count"]
         self.rules = Rules(state["rules"], self.task.metric)
         self.perfect_look = state["perfect_look"]
+
+
+def compact(value: Any) -> Any:
+    """Return a state without views: saved, a row of a stack would take the whole stack along."""
+    if isinstance(value, dict):
+        return {key: compact(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [compact(item) for item in value]
+    if isinstance(value, Tensor) and value.numel() < value.untyped_storage().size() // max(
+        1, value.element_size()
+    ):
+        return value.clone()
+    return value

@@ -10,7 +10,7 @@ import torch
 
 from lrbench.config import model_node
 from lrbench.models.build import build_model, count_parameters
-from lrbench.models.lrnn_release import add_noise
+from lrbench.models.randomness import add_noise
 
 
 def built(name: str, layers: int, symbols: int, classes: int, seed: int = 0, **more: Any) -> Any:

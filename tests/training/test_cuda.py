@@ -9,6 +9,7 @@ import torch
 
 from lrbench.config import Config
 from lrbench.training.looks import take_look
+from lrbench.training.stacked import Stacked
 from lrbench.training.trial import Trial
 
 pytestmark = pytest.mark.cuda
@@ -39,3 +40,18 @@ def test_looks_and_checkpoints_work_there(tiny: Callable[..., Config]) -> None:
     again.load(trial.state())
     pairs = zip(again.model.parameters(), trial.model.parameters(), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
+
+
+@pytest.mark.parametrize("noise", [0, 3])
+def test_a_captured_group_trains_as_single_runs_do(noise: int, tiny: Callable[..., Config]) -> None:
+    config = tiny(f"model.backbone.noise={noise}", "protocol.max_steps=20", "optim.clip=1.0")
+    together, alone = ([Trial(config, seed, "cuda") for seed in range(3)] for _ in range(2))
+    stack = Stacked(together)
+    for _ in range(20):
+        stack.update()
+        for trial in alone:
+            trial.update()
+    assert stack.graph is not None
+    for one, other in zip(together, alone, strict=True):
+        assert one.step == other.step
+        assert one.take_loss() == pytest.approx(other.take_loss(), rel=1e-3)
