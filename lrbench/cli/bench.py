@@ -168,7 +168,7 @@ def scan(
     costs = scan_costs(chosen, rounds, seconds, resolve_device(device), _tell)
     first = costs[:: len(CANDIDATES)]
     fields = {
-        "structure": [cost.size.structure for cost in first],
+        "ms": [cost.size.structure for cost in first],
         "b": [str(cost.size.block) for cost in first],
         "table": ["yes" if cost.size.indexed else "" for cost in first],
         "T": [f"{cost.size.length:,}" for cost in first],
@@ -176,7 +176,7 @@ def scan(
     }
     for place, name in enumerate(CANDIDATES):
         ms = [cost.seconds * 1e3 for cost in costs[place :: len(CANDIDATES)]]
-        fields[f"{name} ms"] = [f"{value:.2f}" for value in ms]
+        fields[name] = [f"{value:.2f}" for value in ms]
     best = [cost.algorithm for cost in costs if cost.times_fastest == 1.0]
     columns_table(results(), {**fields, "fastest": best})
     if output is not None:
