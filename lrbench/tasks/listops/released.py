@@ -39,6 +39,12 @@ def read_lra(path: Path) -> Strings:
     return _read(path, lines, _lra)
 
 
+def from_file(path: Path) -> Strings:
+    """Return the strings of a file of either format, which its first line tells."""
+    first = next(_lines(path), "")
+    return (read_lra if first.split("\t") == LRA_HEADER else read_d20s)(path)
+
+
 def parenthesised(tokens: list[str]) -> str:
     """Return a right expression with the round parentheses of a binary tree, as files have it.
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from lrbench.errors import UserError
+from lrbench.listops_files import FILES, FOLDER
+from lrbench.locations import data_dir
 from lrbench.registry import register_task
 from lrbench.tasks.corpus.recipe import load
 from lrbench.tasks.corpus.strings import Strings
@@ -13,6 +17,9 @@ from lrbench.tasks.listops.baselines import baselines
 from lrbench.tasks.listops.evaluation import evaluate
 from lrbench.tasks.listops.grammar import CLASS_NAMES, VOCABULARY
 from lrbench.tasks.listops.recipe import RECIPE, VERSION
+from lrbench.tasks.listops.released import from_file
+
+RELEASED_TEST = "released_test"
 
 
 @dataclass
@@ -26,6 +33,9 @@ class ListopsConfig:
 class Listops(CorpusTask):
     """ListOps: `[MAX 5 [SM 3 9 ] 2 ]` is 5. Its splits: lrbench/tasks/listops/splits.py.
 
+    A split may also be a file of the released formats, d20s or LRA's, by its path (ending in .tsv);
+    `released_test` is the released test file, which `lrbench data fetch listops_test` gets.
+
     Elsewhere: LRA's ListOps has strings of 500 to 2,000 tokens and up to ten arguments, and is the
     splits lra_*; some artefacts keep the round parentheses, which are left out here.
     """
@@ -38,10 +48,21 @@ class Listops(CorpusTask):
         self.class_names = CLASS_NAMES
 
     def read(self, split: str) -> Strings:
-        return load(RECIPE, split)
+        if split == RELEASED_TEST:
+            return from_file(_fetched())
+        return from_file(Path(split)) if split.endswith(".tsv") else load(RECIPE, split)
 
     def baselines(self, split: str, trained_on: str) -> Mapping[str, float]:
         return baselines(self.load(trained_on), self.load(split))
 
     def answer(self, *sides: Sequence[int]) -> int:
         return evaluate([VOCABULARY[token] for token in sides[0]])
+
+
+def _fetched() -> Path:
+    path = data_dir() / FOLDER / FILES[0].name
+    if not path.is_file():
+        raise UserError(
+            f"listops: there is no {path}\nget it with: lrbench data fetch listops_test"
+        )
+    return path
