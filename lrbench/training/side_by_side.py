@@ -1,13 +1,16 @@
 """Members of a group at once on a CPU: each on a core of its own, as it would be alone.
 
-A small model leaves all but one core idle, and what a member does is arithmetic outside of python:
-torch's operations and compiled loops let other threads go on meanwhile. So K members on two cores
-take little more than half of K times as long as one, and each computes what it would by itself.
+A small model leaves all but one core idle, and what a member does is mostly arithmetic outside of
+python: torch's operations and compiled loops let other threads go on meanwhile. Each computes what
+it would by itself. Between operations threads wait for each other, though, and where operations
+take some microseconds only that costs more than a second core gains; so a group tries both ways at
+its beginning, and goes on in the faster one.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -20,6 +23,8 @@ from lrbench.training.trial import Trial
 
 T = TypeVar("T")
 
+TRIES = 5  # updates each way, the first of which may compile or allocate
+
 
 class SideBySide:
     """Does something for each of several trials, some of them at a time."""
@@ -27,6 +32,10 @@ class SideBySide:
     def __init__(self, workers: int, threads: int = 1) -> None:
         """Use `workers` cores at once; each trial computes with `threads` threads."""
         self._pool = None
+        self._trials: list[list[float]] = [
+            [],
+            [],
+        ]  # seconds of updates: one after the other, at once
         if workers > 1:
             self._pool = ThreadPoolExecutor(
                 workers, "trial", initializer=torch.set_num_threads, initargs=(threads,)
@@ -46,14 +55,27 @@ class SideBySide:
 
     def update(self, trials: Sequence[Trial]) -> list[Any]:
         """Do the next update of each trial; return the exceptions of those that failed."""
-        return self.each(lambda trial: trial.update(), trials)
+        alone, at_once = self._tried
+        if self._pool is None or len(trials) == 1:
+            return self.each(Trial.update, trials)
+        trying = len(at_once) < TRIES
+        together = len(at_once) < len(alone) if trying else min(at_once) < min(alone)
+        began = time.perf_counter()
+        done = self._map(Trial.update, trials, together)
+        if trying:
+            (at_once if together else alone).append(time.perf_counter() - began)
+        return done
 
     def each(self, do: Callable[[Trial], T], trials: Iterable[Trial]) -> list[T | Exception]:
         """Return what `do` returns for each trial, in their order, or the exception it raised.
 
         One that fails keeps no other from going on. Raises Interrupted if one of them does.
         """
+        return self._map(do, list(trials), together=True)
 
+    def _map(
+        self, do: Callable[[Trial], T], trials: Sequence[Trial], together: bool
+    ) -> list[T | Exception]:
         def attempt(trial: Trial) -> T | Exception:
             try:
                 return do(trial)
@@ -62,10 +84,9 @@ class SideBySide:
             except Exception as error:
                 return error
 
-        listed = list(trials)
-        if self._pool is None or len(listed) == 1:
-            return [attempt(trial) for trial in listed]
-        return list(self._pool.map(attempt, listed))
+        if self._pool is None or len(trials) == 1 or not together:
+            return [attempt(trial) for trial in trials]
+        return list(self._pool.map(attempt, trials))
 
 
 def cores_for(trials: int, threads: int, device: torch.device) -> int:

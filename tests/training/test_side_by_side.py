@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -104,3 +105,24 @@ def test_cores_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cores_for(20, 3, cpu) == 2
     assert cores_for(20, 16, cpu) == 1
     assert cores_for(20, 1, gpu) == 1
+
+
+@pytest.mark.parametrize("threads_wait", [False, True])
+def test_updates_go_on_in_the_faster_way(
+    tiny: Make, monkeypatch: pytest.MonkeyPatch, threads_wait: bool
+) -> None:
+    main, how = threading.main_thread(), list[bool]()
+
+    def update(trial: Trial) -> None:
+        at_once = threading.current_thread() is not main
+        how.append(at_once)
+        time.sleep(0.02 if at_once == threads_wait else 0.0)
+
+    monkeypatch.setattr(Trial, "update", update)
+    trials = group(tiny, 2)
+    with SideBySide(2) as members:
+        for _ in range(2 * side_by_side.TRIES + 3):
+            assert members.update(trials) == [None, None]
+    tried, rest = how[: 4 * side_by_side.TRIES], how[4 * side_by_side.TRIES :]
+    assert sum(tried) == 2 * side_by_side.TRIES
+    assert rest == [not threads_wait] * 6
