@@ -24,6 +24,7 @@ from lrbench.runs.environment import FOLDERS
 
 SHORTEST = 3  # a name of two letters is in every file
 NOBODY = {"root", "user", "users", "admin", "localhost", "ubuntu", "debian", "runner", "jovyan"}
+EVERYWHERE = {"runs", "outputs"}  # folders of every bundle and configuration, whose ever it is
 REVEALING = ("commit", "dirty", "traceback", "run_dir", "host", "hostname", "user", "author")
 STRUCTURE = ("task", "model", "protocol", "fingerprint", "name", "status", "which", "kind")
 ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)*(?::[\w./~-]+)?")
@@ -56,7 +57,8 @@ def identities(folders: Iterable[str]) -> list[Identity]:
     """Return who and where we are, the longest first; `folders` are further places to hide."""
     found = [("user", name) for name in _user_names()]
     found += [("host", name) for name in _host_names()]
-    places = [str(Path.home()), os.getcwd(), *folders, *map(os.path.abspath, folders)]
+    named = [folder for folder in folders if folder.rstrip("/") not in EVERYWHERE]
+    places = [str(Path.home()), os.getcwd(), *named, *map(os.path.abspath, folders)]
     found += [("folder", place.rstrip("/")) for place in places]
     found += _of_git()
     wanted = {

@@ -14,7 +14,7 @@ TOP = "lrbench-bundle"  # every file of an archive is below a folder of this nam
 MANIFEST = "manifest.json"
 TABLE = "table.md"
 CSV = "runs.csv"
-STRINGS = "strings.json"  # hashes of the data
+STRINGS = "strings.json"  # hashes of the data; of a corpus also its first rows
 RUNS = "runs"  # as below an output folder; of each run the weights of one checkpoint
 PLUGINS = "plugins"  # the source of the user's own models and tasks
 

@@ -15,10 +15,12 @@ from lrbench.bundles.archive import packed, sha256
 from lrbench.bundles.choice import Choice
 from lrbench.bundles.contents import Contents, contents, plugins_of
 from lrbench.bundles.sources import plugin_sources
-from lrbench.bundles.strings import string_hashes
+from lrbench.bundles.strings import data_of
+from lrbench.errors import UserError
 from lrbench.report.collect import collect
 from lrbench.report.render import render
 from lrbench.runs.environment import environment
+from lrbench.runs.fingerprint import differing_keys, relevant
 
 VERSIONS = ("lrbench", "python", "torch", "numpy", "pandas")
 
@@ -47,11 +49,12 @@ def pack(
     plugins = plugin_sources(plugins_of(found.results))
     files = {f"{layout.RUNS}/{path}": data for path, data in found.files.items()}
     files |= {f"{layout.PLUGINS}/{path}": data for path, data in plugins.items()}
-    files[layout.STRINGS] = _json({f: string_hashes(r) for f, r in found.results.items()})
+    files[layout.STRINGS] = _json({f: data_of(r) for f, r in found.results.items()})
     places = [str(root), *_output_folders(found)]
     who = identities(places) if anonymous else []
     if anonymous:
-        files = anonymised(files, who)
+        open_ones, files = files, anonymised(files, who)
+        _refuse_changed_settings(open_ones, files)
     files |= tables(files, choice)
     manifest = _manifest(files, choice, found, choose, anonymous)
     files[layout.MANIFEST] = _json(manifest)
@@ -85,9 +88,21 @@ def unpack(files: dict[str, bytes], folder: Path, part: str) -> None:
             path.write_bytes(data)
 
 
-def _damaged(path: Path, reason: str) -> dict[str, bytes]:
-    from lrbench.errors import UserError
+def _refuse_changed_settings(before: dict[str, bytes], after: dict[str, bytes]) -> None:
+    """Refuse runs whose fingerprint would no longer be that of their configuration."""
+    for path, data in before.items():
+        if path.endswith("/config.json"):
+            told, made = relevant(json.loads(data)), relevant(json.loads(after[path]))
+            if told != made:
+                raise UserError(
+                    f"--anonymous: '{path}' names a folder, an address or a person in"
+                    f" {', '.join(differing_keys(told, made))[:200]}\n"
+                    "that is in its fingerprint and cannot be taken out; give files by relative"
+                    " paths and train again, or leave those runs out with --rows and --columns"
+                )
 
+
+def _damaged(path: Path, reason: str) -> dict[str, bytes]:
     raise UserError(f"a run of the table cannot be used: {path}: {reason}")
 
 

@@ -1,8 +1,12 @@
-"""Scoring a bundle's checkpoints on strings that nobody has seen, beside what was told of them."""
+"""Scoring a bundle's checkpoints on strings that nobody has seen, beside what was told of them.
+
+Over a corpus the strings are those of the run's own splits: the same scores must come out again.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,7 @@ from lrbench.runs.validate import resolve_device
 
 LEVEL = 0.01  # the chance that any of a bundle's numbers is doubted though all are right
 ROUNDING = 0.01  # of an error measured twice on the same series, by other hardware
+FLIPPED = 0.005  # of the answers to the same strings, by rounding on other hardware
 LONGEST = 100_000  # a length that a stranger's file may make us read
 
 
@@ -23,7 +28,8 @@ LONGEST = 100_000  # a length that a stranger's file may make us read
 class Comparison:
     """An accuracy as told, and the same checkpoint's on fresh strings; or an error, on the same.
 
-    An error has no `interval`: a fixed set of series is read again, so it must come out again.
+    An error has no `interval`: a fixed set of series is read again, so it must come out again. So
+    must the accuracy on a `split` of a corpus, where `length` is that of its longest string.
     """
 
     run: str
@@ -34,10 +40,20 @@ class Comparison:
     now_n: int
     interval: tuple[float, float] | None
     metric: str = ACCURACY.name
+    split: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where it was measured: 'at 500', 'on near_iid'."""
+        return f"on {self.split}" if self.split else f"at {self.length}"
 
     @property
     def p(self) -> float:
         """How likely so large a difference is for one true accuracy (Fisher's exact test)."""
+        if self.split:
+            allowed = max(1, FLIPPED * self.told_n) + 0.5
+            near = abs(self.told - self.now) * self.told_n <= allowed
+            return float(near and self.now_n == self.told_n)
         if not METRICS[self.metric].counts:
             same = self.now_n == self.told_n
             return float(not same or math.isclose(self.now, self.told, rel_tol=ROUNDING))
@@ -79,6 +95,43 @@ def rescore(
         )
         for row in rows
     ]
+
+
+def rescore_splits(
+    folder: Path, run: str, result: dict[str, Any], rule: str, splits: Sequence[str], device: str
+) -> list[Comparison]:
+    """Score the checkpoint of one run on those of `splits` that it tells accuracies of.
+
+    Nothing in the checkpoint is executed. Raises UserError where it cannot be scored.
+    """
+    told = {split: row for split, row in told_on_splits(result, rule).items() if split in splits}
+    if not told:
+        return []
+    check_fits(_config(result), resolve_device(device))
+    rows, _ = score_run(folder, "", rule, None, device, splits=",".join(told))
+    return [
+        Comparison(
+            run=run,
+            length=row["length"],
+            told=told[row["split"]]["value"],
+            told_n=told[row["split"]]["n"],
+            now=row["value"],
+            now_n=row["n"],
+            interval=None,
+            split=row["split"],
+        )
+        for row in rows
+    ]
+
+
+def told_on_splits(result: dict[str, Any], rule: str) -> dict[str, dict[str, Any]]:
+    """Return the rows of a run's accuracies on test splits, by split."""
+    return {
+        row["split"]: row
+        for row in result["evaluations"]
+        if (row["which"], row["kind"], row["metric"]) == (rule, "test", ACCURACY.name)
+        and row["value"] is not None
+    }
 
 
 def _told(result: dict[str, Any], rule: str) -> dict[int, dict[str, Any]]:

@@ -7,10 +7,16 @@ from typing import Any
 
 from torch import Tensor
 
+from lrbench.bundles.splits import over_corpus, split_identities
 from lrbench.config import Config, config_from
 from lrbench.tasks import make_task
 
 ROWS = 16
+
+
+def data_of(result: dict[str, Any]) -> dict[str, Any]:
+    """Return what identifies the data of a run: `string_hashes`, or `split_identities`."""
+    return split_identities(result) if over_corpus(result) else string_hashes(result)
 
 
 def string_hashes(result: dict[str, Any]) -> dict[str, str]:

@@ -15,23 +15,15 @@ from lrbench.bundles import layout
 from lrbench.bundles.archive import sha256, unpacked
 from lrbench.bundles.choice import Choice
 from lrbench.bundles.contents import plugins_of
+from lrbench.bundles.findings import BAD, GOOD, OPEN, Finding, finding
 from lrbench.bundles.pack import tables, unpack
-from lrbench.bundles.rescore import Comparison, differing, rescore
+from lrbench.bundles.rescore import Comparison, differing, rescore, rescore_splits
+from lrbench.bundles.splits import over_corpus, split_states
 from lrbench.bundles.strings import string_hashes
+from lrbench.bundles.unscored import States, obstacle, unscored_splits
 from lrbench.errors import UserError
 from lrbench.report.schema import result_complaint
 from lrbench.runs.fingerprint import fingerprint, source_hash
-
-GOOD, BAD, OPEN = "as told", "differs", "not checked"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at: `status` is as told, differs or not checked."""
-
-    what: str
-    status: str
-    text: str = ""
 
 
 @dataclass
@@ -94,10 +86,13 @@ def verify(opened: Opened, options: Options) -> tuple[list[Finding], list[Compar
         findings = [Finding("hashes", GOOD, f"{len(opened.files)} files"), _plugins(opened)]
         if options.trust_plugins:
             findings[-1] = _run_plugins(opened, folder)
-        findings += [_fingerprints(opened), _strings(opened), *_tables(opened)]
+        states = _splits(opened)
+        findings += [_fingerprints(opened), _strings(opened, states), *_tables(opened)]
         unpack(opened.files, folder, layout.RUNS)
-        comparisons, unscored = _scores(opened, folder / layout.RUNS, options)
-    return [*findings, _scored(opened, comparisons), *unscored], comparisons
+        comparisons, unscored = _scores(opened, folder / layout.RUNS, options, states)
+    left_out = list(unscored_splits(opened.results, opened.choice.rule, states))
+    scored = _scored(opened, comparisons, bool(left_out))
+    return [*findings, scored, *left_out, *unscored], comparisons
 
 
 def _plugins(opened: Opened) -> Finding:
@@ -137,13 +132,29 @@ def _fingerprints(opened: Opened) -> Finding:
         made = fingerprint(config, result.get("versions") or {})
         if not (made == told == run.split("/")[-2:][0]):
             wrong.append(f"{run}: {told} is told, its configuration gives {made}")
-    return _finding("fingerprints", wrong, f"{len(opened.results)} runs")
+    return finding("fingerprints", wrong, f"{len(opened.results)} runs")
 
 
-def _strings(opened: Opened) -> Finding:
+def _splits(opened: Opened) -> dict[str, States]:
+    """Return of each run over a corpus how its splits here compare with those told of."""
+    told = _json(layout.STRINGS, opened.files[layout.STRINGS])
+    states = {}
+    for run, result in opened.results.items():
+        if over_corpus(result):
+            try:
+                states[run] = split_states(result, told.get(run))
+            except (UserError, KeyError, TypeError, AttributeError):
+                continue  # a task of a plugin, or of another version: _strings counts it
+    return states
+
+
+def _strings(opened: Opened, states: dict[str, States]) -> Finding:
     told = _json(layout.STRINGS, opened.files[layout.STRINGS])
     wrong, unknown = [], 0
     for run, result in opened.results.items():
+        if run in states:
+            wrong += [f"{run}: {name}: {one.why}" for name, one in states[run].items() if one.fault]
+            continue
         try:
             here = string_hashes(result)
         except (UserError, KeyError, TypeError, AttributeError):
@@ -153,13 +164,18 @@ def _strings(opened: Opened) -> Finding:
             wrong.append(f"{run}: this lrbench draws other strings")
     if unknown and not wrong:
         return Finding("data", OPEN, f"{unknown} runs of tasks that are not there")
-    return _finding("data", wrong, "the same strings and answers are drawn here")
+    every = [one for found in states.values() for one in found.values()]
+    away = sum(bool(one.why) for one in every)
+    if away and not wrong:
+        return Finding("data", OPEN, f"{away} of {len(every)} splits are not here as they were")
+    how = "are here" if states else "are drawn here"
+    return finding("data", wrong, f"the same strings and answers {how}")
 
 
 def _tables(opened: Opened) -> Iterator[Finding]:
     made = tables(opened.files, opened.choice)
     for name in (layout.TABLE, layout.CSV):
-        yield _finding(name, _lines_that_differ(opened.files[name], made[name]), "rebuilt")
+        yield finding(name, _lines_that_differ(opened.files[name], made[name]), "rebuilt")
 
 
 def _lines_that_differ(told: bytes, made: bytes) -> list[str]:
@@ -172,7 +188,9 @@ def _lines_that_differ(told: bytes, made: bytes) -> list[str]:
     return lines or ["one is longer than the other"]
 
 
-def _scores(opened: Opened, runs: Path, options: Options) -> tuple[list[Comparison], list[Finding]]:
+def _scores(
+    opened: Opened, runs: Path, options: Options, states: dict[str, States]
+) -> tuple[list[Comparison], list[Finding]]:
     rule = opened.choice.rule
     comparisons: list[Comparison] = []
     unscored = []
@@ -180,6 +198,11 @@ def _scores(opened: Opened, runs: Path, options: Options) -> tuple[list[Comparis
         if f"{layout.RUNS}/{run}/checkpoints/{rule}.pt" not in opened.files:
             continue
         try:
+            if over_corpus(result):
+                found = states.get(run, {})
+                here = [name for name in found if not obstacle(result, found, name).why]
+                comparisons += rescore_splits(runs / run, run, result, rule, here, options.device)
+                continue
             comparisons += rescore(
                 runs / run, run, result, rule, options.strings, options.seed, options.device
             )
@@ -189,20 +212,18 @@ def _scores(opened: Opened, runs: Path, options: Options) -> tuple[list[Comparis
     return comparisons, unscored
 
 
-def _scored(opened: Opened, comparisons: list[Comparison]) -> Finding:
+def _scored(opened: Opened, comparisons: list[Comparison], left_out: bool) -> Finding:
     scored = len({one.run for one in comparisons})
-    text = f"{scored} of {len(opened.results)} runs scored again on fresh strings"
-    far = [f"{one.run} at {one.length}" for one in (differing(comparisons) if comparisons else [])]
+    kinds = {over_corpus(result) for result in opened.results.values()}
+    where = {frozenset({True}): "on their splits", frozenset({False}): "on fresh strings"}
+    on = where.get(frozenset(kinds), "on fresh strings or on their splits")
+    text = f"{scored} of {len(opened.results)} runs scored again {on}"
+    far = [f"{one.run} {one.place}" for one in (differing(comparisons) if comparisons else [])]
+    if not far and left_out:
+        return Finding("scores", OPEN, f"{text}; why not on all of them is told below")
     if not far and scored < len(opened.results):
         return Finding("scores", OPEN, f"{text}; of the others there is nothing to score")
-    return _finding("scores", far, text)
-
-
-def _finding(what: str, wrong: list[str], text: str) -> Finding:
-    if not wrong:
-        return Finding(what, GOOD, text)
-    more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-    return Finding(what, BAD, f"{wrong[0]}{more}")
+    return finding("scores", far, text)
 
 
 def _json(name: str, data: bytes | None) -> dict[str, Any]:

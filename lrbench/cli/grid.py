@@ -6,13 +6,18 @@ from collections.abc import Sequence
 
 from lrbench.checks import shown
 from lrbench.errors import UserError
-from lrbench.sweeps.expansion import expand
+from lrbench.protocols import MOST_LOOKS, PROTOCOLS
+from lrbench.registry import TASKS
+from lrbench.report.columns import BY_SPLIT
+from lrbench.sweeps.expansion import Overrides, expand
 
 EXAMPLE = "--grid optim.lr=1e-4,3e-4,1e-3"
 SEVERAL = ("task", "model", "protocol", "seed")  # may have several values outside the grid
 TUNED_PARTS = ("model.", "optim.")
 TUNED = ("optim", "protocol.batch_size", "protocol.max_steps", "protocol.supervision")
 WHOLE_BUDGET = "protocol.stop=never"  # a perfect look at the test length must not end a run
+# Over a corpus: not to become better for as many epochs as there can be must not end one either
+PATIENT = f"protocol.patience={MOST_LOOKS}"
 
 
 def grid_keys(grid: Sequence[str], words: Sequence[str]) -> list[str]:
@@ -65,12 +70,44 @@ def cells(grid: Sequence[str], words: Sequence[str]) -> list[tuple[str, ...]]:
                 f"'{shown(word)}' would end runs by their looks at the test length\n"
                 "tune trains every run for its whole budget; leave protocol.stop out"
             )
-    return expand([*words, WHOLE_BUDGET, *grid])
+    return [_whole(cell, grid) for cell in expand([*words, WHOLE_BUDGET, *grid])]
+
+
+def over_corpus(overrides: Sequence[str]) -> bool:
+    """Whether a cell is trained on a corpus: what is typed of its protocol or its task says so."""
+    typed = {key_of(word): word.partition("=")[2] for word in overrides}
+    protocol, task = typed.get("protocol"), typed.get("task", "")
+    if protocol not in PROTOCOLS:  # not typed, or a file of the user's: then its task decides
+        known = getattr(TASKS.get(task).cls, "protocols", ()) if task in TASKS else ()
+        protocol = next(iter(known), None)
+    return protocol in BY_SPLIT
 
 
 def key_of(word: str) -> str:
     """Return the key of an override."""
     return word.lstrip("+").partition("=")[0]
+
+
+def _whole(cell: Overrides, grid: Sequence[str]) -> Overrides:
+    """Let a cell over a corpus, whose protocol has no `stop`, wait for ever for a better score.
+
+    Raises UserError for a patience that was typed, and for a grid of budgets.
+    """
+    if not over_corpus(cell):
+        return cell
+    for word in cell:
+        if key_of(word) == "protocol.patience" and word != PATIENT:
+            raise UserError(
+                f"'{shown(word)}' would end runs before their budget is used up\n"
+                "tune trains every run for its whole budget: leave it out, and set protocol.epochs"
+            )
+    if any(key_of(word) == "protocol.max_steps" for word in grid):
+        raise UserError(
+            "--grid cannot vary protocol.max_steps over a corpus: every run has the same budget\n"
+            "write protocol.epochs=N or protocol.max_steps=N without --grid"
+        )
+    rest = [word for word in cell if word != PATIENT]
+    return tuple(PATIENT if word == WHOLE_BUDGET else word for word in rest)
 
 
 def _refuse_key(key: str) -> None:
@@ -81,8 +118,9 @@ def _refuse_key(key: str) -> None:
             " without --grid"
         )
     if key.startswith("protocol.test_"):
+        tested = "a test split" if key == "protocol.test_splits" else "the test length"
         raise UserError(
-            f"--grid cannot vary {shown(key)}: nothing is chosen by the test length\n"
+            f"--grid cannot vary {shown(key)}: nothing is chosen by {tested}\n"
             f"write {shown(key)}=VALUE without --grid"
         )
     # a key without a dot that is no group is left to the configuration, which knows all names

@@ -12,7 +12,7 @@ from lrbench.cli.sweep import ConfigDir, DryRun, Words
 HELP = (
     "Try every combination of --grid for each model and task, choose by validation strings of the"
     " training length, never by the test length, and write the winner as a preset. Over a corpus"
-    " choose by its dev split, never by a test split."
+    " choose by its dev split, never by a test split; protocol.test_splits=[] saves scoring those."
     "\n\n"
     "For example: lrbench tune task=sum,even_pair model=blockdiag,blockdiag_release seed=0,1"
     " protocol.max_steps=2000 --grid optim.lr=1e-4,3e-4,1e-3"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lrbench.checks import shown
-from lrbench.cli.grid import cells, grid_keys, key_of
+from lrbench.cli.grid import PATIENT, cells, grid_keys, key_of
 from lrbench.cli.launching import is_launcher
 from lrbench.cli.sweeping import Request, run_plan
 from lrbench.config import Config
@@ -20,9 +20,8 @@ from lrbench.sweeps.plan import Plan, make_plan
 from lrbench.sweeps.preset import FOLDER, chosen_values, existing, preset_text
 from lrbench.sweeps.study import Study, studies
 from lrbench.sweeps.tuning import Point, winner
-from lrbench.sweeps.tuning_table import NOTE, study_table, validation
+from lrbench.sweeps.tuning_table import note, study_table, validation
 
-DEFAULT = "fan2024"  # the protocol of conf/config.yaml
 NOT_TOLD = ("task", "model", "protocol", "output_dir", "threads", "device", "force")
 
 
@@ -81,7 +80,8 @@ class Search:
                 say(results(), "no winner: no run ended well")
             else:
                 kept += self._write(study, points, best, force)
-        say(results(), NOTE)
+        for text in dict.fromkeys(note(study) for study in self.studies):
+            say(results(), text)
         if kept:
             raise UserError(
                 f"{shown(kept[0], 200)} is there and says something else\n"
@@ -119,6 +119,8 @@ class Search:
     def _say_budgets(self) -> None:
         for study in self.studies:
             say(results(), f"{study.task} · {study.model}: {study.budget()}")
+        if any(study.over_corpus for study in self.studies):
+            say(results(), f"over a corpus with {PATIENT}: no run ends before its budget is used")
 
 
 def _noted(request: Request, overrides: Sequence[str], protocols: dict[str, str]) -> Config:
@@ -127,7 +129,7 @@ def _noted(request: Request, overrides: Sequence[str], protocols: dict[str, str]
 
     config = request.compose(overrides)
     named = {key_of(word): word.partition("=")[2] for word in overrides}
-    protocols[str(Cell.of(config).folder)] = named.get("protocol", DEFAULT)
+    protocols[str(Cell.of(config).folder)] = named.get("protocol", config.protocol.name)
     return config
 
 
@@ -143,7 +145,8 @@ def _make(folder: Path) -> None:
 
 def _command(study: Study, folder: Path) -> str:
     words = [f"task={study.task}", f"model={study.model}"]
-    words += [f"protocol={study.protocol}"] if study.protocol != DEFAULT else []
+    usual = study.config().protocol.name  # what the task implies, or conf/config.yaml
+    words += [f"protocol={study.protocol}"] if study.protocol != usual else []
     return shlex.join(["lrbench", "train", *words, "--config-dir", str(folder)])
 
 

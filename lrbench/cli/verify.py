@@ -11,8 +11,9 @@ from lrbench.checks import shown
 from lrbench.errors import UserError
 
 if TYPE_CHECKING:
+    from lrbench.bundles.findings import Finding
     from lrbench.bundles.rescore import Comparison
-    from lrbench.bundles.verify import Finding, Opened
+    from lrbench.bundles.verify import Opened
 
 HELP = (
     "Check a bundle: its hashes and fingerprints, the data, the table rebuilt from its results, and"
@@ -43,6 +44,7 @@ def verify(
     if strings < 1:
         raise UserError(f"--strings must be at least 1, not {strings}", exit_code=2)
     from lrbench.bundles import verify as bundles
+    from lrbench.bundles.findings import BAD
     from lrbench.plugins import load_plugins
 
     opened = bundles.open_bundle(bundle)
@@ -50,7 +52,7 @@ def verify(
     options = bundles.Options(strings, seed, device, trust_plugins)
     findings, comparisons = bundles.verify(opened, options)
     _show(bundle, opened, findings, comparisons)
-    if any(finding.status == bundles.BAD for finding in findings):
+    if any(finding.status == BAD for finding in findings):
         raise typer.Exit(1)
 
 

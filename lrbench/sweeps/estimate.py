@@ -11,7 +11,10 @@ from typing import Any
 from lrbench.report.schema import result_complaint
 from lrbench.runs import files
 from lrbench.runs.files import UnreadableFile
+from lrbench.sweeps.budget import updates
 from lrbench.sweeps.plan import Plan, PlannedRun
+
+SIZES = ("train_length", "train_split", "batch_size", "micro_batch", "bucket", "supervision")
 
 
 class Estimate:
@@ -31,8 +34,7 @@ class Estimate:
         All updates are counted: one that stops early, or goes on from a checkpoint, takes less.
         """
         rates = self._rates.get(_cost(run.cell.settings))
-        most = run.cell.config.protocol.max_steps  # None: so many epochs of who knows how many
-        return median(rates) * most if rates and most else None
+        return median(rates) * updates(run.cell.config) if rates else None
 
 
 def _results(folders: Iterable[Path]) -> Iterator[dict[str, Any]]:
@@ -49,6 +51,6 @@ def _results(folders: Iterable[Path]) -> Iterator[dict[str, Any]]:
 def _cost(config: dict[str, Any]) -> str:
     """What two configurations share whose updates cost the same."""
     protocol = config.get("protocol") or {}
-    sizes = [protocol.get(key) for key in ("train_length", "batch_size", "supervision")]
+    sizes = [protocol.get(key) for key in SIZES]
     parts = [config.get("task"), config.get("model"), sizes, config.get("threads")]
     return json.dumps(parts, sort_keys=True)

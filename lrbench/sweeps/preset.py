@@ -64,11 +64,10 @@ def preset_text(
     for key, value in values.items():
         _put(content, key.split("."), value)
     content["tuning_runs"] = len(study.runs)
-    length, metric = study.config().protocol.train_length, points[best].metric
+    metric = points[best].metric
     lines = [
         "@package _global_",
-        f"Chosen by `lrbench tune` on validation strings of the training length ({length}); the"
-        " test length had no say.",
+        f"Chosen by `lrbench tune` on {_basis(study)}",
         *([f"Tuned with: {' '.join(typed)}"] if typed else []),
         f"Budget: {study.budget()}.",
         f"Tried (mean validation {metric.title} and loss, runs, how they ended; * is the choice):",
@@ -77,6 +76,16 @@ def preset_text(
     ]
     body = yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=96)
     return "".join(f"# {line}\n" for line in lines) + str(body)
+
+
+def _basis(study: Study) -> str:
+    """Say what it was chosen by, and what had no say."""
+    protocol = study.config().protocol
+    if study.over_corpus:
+        split, score = protocol.dev_split, protocol.select_by
+        return f"the dev split ({split}) by {score}; the test splits had no say."
+    length = protocol.train_length
+    return f"validation strings of the training length ({length}); the test length had no say."
 
 
 def _tried(points: Sequence[Point], best: int) -> Iterator[str]:

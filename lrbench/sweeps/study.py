@@ -8,7 +8,9 @@ from typing import Any
 
 from lrbench.config import Config
 from lrbench.errors import UserError
+from lrbench.protocols import CorpusProtocolConfig
 from lrbench.report.display import plural
+from lrbench.sweeps.budget import epochs, updates
 from lrbench.sweeps.plan import Plan, PlannedRun
 from lrbench.sweeps.tuning import Point, attempt
 
@@ -29,6 +31,11 @@ class Study:
         return f"{self.protocol}_{self.task}_{self.model}"
 
     @property
+    def over_corpus(self) -> bool:
+        """Whether it is chosen by the dev split of a corpus."""
+        return isinstance(self.config().protocol, CorpusProtocolConfig)
+
+    @property
     def runs(self) -> list[PlannedRun]:
         return [run for group in self.groups for run in group]
 
@@ -44,17 +51,28 @@ class Study:
         ]
 
     def budget(self) -> str:
-        """Return '3 settings x 2 seeds x 2,000 updates = 6 runs, 12,000 updates'."""
-        updates = [run.cell.config.protocol.max_steps for run in self.runs]
+        """Return '3 settings x 2 seeds x 2,000 updates = 6 runs, 12,000 updates'.
+
+        Of epochs over a corpus '.. x 20 epochs of 621 updates = ..'.
+        """
+        spent = [updates(run.cell.config) for run in self.runs]
         seeds = {len(group) for group in self.groups}
         parts = [plural(len(self.groups), "setting")]
-        if len(seeds) == 1 and len(set(updates)) == 1:
-            parts += [plural(seeds.pop(), "seed"), plural(updates[0], "update")]
-        total = f"{plural(len(updates), 'run')}, {plural(sum(updates), 'update')}"
+        if len(seeds) == 1 and len(set(spent)) == 1:
+            parts += [plural(seeds.pop(), "seed"), _length(self.config())]
+        total = f"{plural(len(spent), 'run')}, {plural(sum(spent), 'update')}"
         return f"{' x '.join(parts)} = {total}"
 
     def _values(self, group: Sequence[PlannedRun]) -> tuple[tuple[str, Any], ...]:
         return tuple((key, setting(group[0].cell.settings, key)) for key in self.keys)
+
+
+def _length(config: Config) -> str:
+    """Say how long a run is trained: '2,000 updates', '20 epochs of 621 updates'."""
+    passes, every = epochs(config), updates(config)
+    if passes is None:
+        return plural(every, "update")
+    return f"{plural(passes, 'epoch')} of {plural(every // passes, 'update')}"
 
 
 def setting(settings: Mapping[str, Any], key: str) -> Any:
@@ -97,9 +115,10 @@ def _refuse_unequal(every: Sequence[Study]) -> None:
         told = [
             f"{model} {steps:,} updates of {size}" for model, ((steps, size), *_) in budgets.items()
         ]
+        length = "epochs" if rivals[0].over_corpus else "max_steps"
         raise UserError(
             f"on {place[1]} the models would get different budgets\n{', '.join(told)[:300]}\n"
-            "protocol.max_steps=N protocol.batch_size=128 gives every model the same"
+            f"protocol.{length}=N protocol.batch_size=128 gives every model the same"
         )
 
 
@@ -110,5 +129,5 @@ def _by_task(every: Sequence[Study]) -> Iterator[tuple[tuple[str, str], list[Stu
 
 
 def _spent(study: Study) -> list[tuple[int, int]]:
-    protocols = [run.cell.config.protocol for run in study.runs]
-    return sorted((protocol.max_steps, protocol.batch_size) for protocol in protocols)
+    configs = [run.cell.config for run in study.runs]
+    return sorted((updates(config), config.protocol.batch_size) for config in configs)

@@ -1,10 +1,16 @@
 """Which of the settings that were tried is best, by validation strings at the training length.
 
+Of a run over a corpus, by its dev split.
+
 Every number here is of the look that the rule `id` believes: strings that were neither trained on
 nor are as long as the test. The loss decides, as it does for that rule: it is over every supervised
 position, where an accuracy is over final ones, and of models that are all at chance there the best
 accuracy of a thousand strings is a matter of luck. A run that diverged or failed counts against its
 setting before any loss does.
+
+Over a corpus the look is the one that the rule `best` believes, which is of the dev split, and
+`protocol.select_by` says whether its loss decides or its accuracy, as it does for that rule. No
+number of a test split is read.
 """
 
 from __future__ import annotations
@@ -15,22 +21,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from lrbench.metrics import ACCURACY, Metric, metric_of
+from lrbench.report.columns import BY_SPLIT
 from lrbench.statistics import mean
 
 RULE, SPLIT = "id", "train_length"
+CORPUS_RULE = "best"  # the only one that a dev score decides
 
 
 @dataclass(frozen=True)
 class Score:
     """What one run came to: validation accuracy and loss, and the update of that look.
 
-    `accuracy` is the value of `metric`, whatever that is.
+    `accuracy` is the value of `metric`, whatever that is. `select_by` is which of the two decides.
     """
 
     accuracy: float
     loss: float
     step: int
     metric: Metric = ACCURACY
+    select_by: str = "loss"
 
 
 @dataclass(frozen=True)
@@ -89,15 +98,24 @@ def score_of(result: dict[str, Any]) -> Score | None:
     """Return the score in the content of a result.json; None for a run that diverged."""
     if result["status"] != "finished":
         return None
+    rule, split, select_by = _believed(result)
     values = {
         row["metric"]: row["value"]
         for row in result["evaluations"]
-        if (row["kind"], row["split"], row["which"]) == ("look", SPLIT, RULE)
+        if (row["kind"], row["split"], row["which"]) == ("look", split, rule)
     }
-    step, metric = (result.get("checkpoints") or {}).get(RULE), metric_of(result)
+    step, metric = (result.get("checkpoints") or {}).get(rule), metric_of(result)
     if values.get(metric.name) is None or values.get("loss") is None or step is None:
         return None
-    return Score(float(values[metric.name]), float(values["loss"]), step, metric)
+    return Score(float(values[metric.name]), float(values["loss"]), step, metric, select_by)
+
+
+def _believed(result: dict[str, Any]) -> tuple[str, str, str]:
+    """Return the rule and the split of the look that is read, and what of it decides."""
+    if result.get("protocol") not in BY_SPLIT:
+        return RULE, SPLIT, "loss"
+    protocol = result["config"].get("protocol") or {}
+    return CORPUS_RULE, protocol.get("dev_split", "dev"), protocol.get("select_by", "loss")
 
 
 def winner(points: Sequence[Point]) -> int | None:
@@ -105,6 +123,7 @@ def winner(points: Sequence[Point]) -> int | None:
 
     The fewest runs that diverged or failed, then the lowest mean loss of the others; ties by the
     better mean accuracy (or error), by fewer updates until the look, then by the order of the grid.
+    Where the accuracy decides, it comes before the loss.
     """
     candidates = [index for index, point in enumerate(points) if point.scores]
     if not candidates:
@@ -115,4 +134,7 @@ def winner(points: Sequence[Point]) -> int | None:
 def _order(point: Point, index: int) -> tuple[float, float, float, float, int]:
     lost = len(point.attempts) - len(point.scores)
     loss = mean([score.loss for score in point.scores])
-    return (lost, loss, -point.metric.merit(point.accuracy), point.step, index)
+    demerit = -point.metric.merit(point.accuracy)
+    if point.scores[0].select_by == "accuracy":
+        loss, demerit = demerit, loss
+    return (lost, loss, demerit, point.step, index)

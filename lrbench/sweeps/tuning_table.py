@@ -22,6 +22,16 @@ NOTE = (
     " then lowest loss, then highest accuracy, then fewest updates. Nothing was chosen by the test"
     " length, and its numbers are not shown here."
 )
+CORPUS_NOTE = (
+    "accuracy and loss: mean over runs, on the whole of {dev}, at the look of {best}; a run that"
+    " diverged or failed counts as accuracy 0; chosen: fewest of those, then {order}, then fewest"
+    " updates. Every run had its whole budget: protocol.patience was set so that it ends none."
+    " Nothing was chosen by a test split, and their numbers are not shown here."
+)
+BY = {
+    "loss": ("lowest loss", "lowest loss, then highest accuracy"),
+    "accuracy": ("highest accuracy", "highest accuracy, then lowest loss"),
+}
 ERROR_NOTE = "NRMSE: an error, lower is better; a run that diverged or failed counts as infinite."
 
 
@@ -88,6 +98,15 @@ def study_table(console: Console, study: Study, points: Sequence[Point], best: i
     say(console, f"budget: {study.budget()}")
     if not metric.counts:
         say(console, ERROR_NOTE)
+
+
+def note(study: Study) -> str:
+    """Return what the numbers of a study are, and how one is chosen."""
+    if not study.over_corpus:
+        return NOTE
+    protocol = study.config().protocol
+    best, order = BY[protocol.select_by]
+    return CORPUS_NOTE.format(dev=f"the dev split ({protocol.dev_split})", best=best, order=order)
 
 
 def validation(result: dict[str, Any]) -> str:

@@ -32,10 +32,7 @@ class SideBySide:
     def __init__(self, workers: int, threads: int = 1) -> None:
         """Use `workers` cores at once; each trial computes with `threads` threads."""
         self._pool = None
-        self._trials: list[list[float]] = [
-            [],
-            [],
-        ]  # seconds of updates: one after the other, at once
+        self._tried: tuple[list[float], list[float]] = [], []  # seconds: in turn, at once
         if workers > 1:
             self._pool = ThreadPoolExecutor(
                 workers, "trial", initializer=torch.set_num_threads, initargs=(threads,)

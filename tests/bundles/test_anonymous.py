@@ -14,8 +14,9 @@ import pytest
 from lrbench.bundles.anonymous import Identity, anonymised, identities, refuse_leaks
 from lrbench.bundles.archive import unpacked
 from lrbench.bundles.choice import Choice
+from lrbench.bundles.findings import BAD
 from lrbench.bundles.pack import pack
-from lrbench.bundles.verify import BAD, Options, open_bundle, verify
+from lrbench.bundles.verify import Options, open_bundle, verify
 from lrbench.errors import UserError
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
@@ -99,6 +100,15 @@ def test_an_anonymous_bundle_is_as_told(
     assert [finding for finding in findings if finding.status == BAD] == []
     assert len(comparisons) == 4
     assert json.loads(unpacked(path)["manifest.json"])["anonymous"] is True
+
+
+@pytest.mark.parametrize("name", ["outputs", "runs", "runs/", "mine"])
+def test_the_folder_of_runs_may_be_called_as_it_usually_is(
+    runs: Path, private: list[str], name: str
+) -> None:
+    runs.rename(name)
+    text = everything(pack(Path(name), Choice(), "a.zip", anonymous=True).data)
+    assert [word for word in (*private, str(Path(name).absolute())) if word in text] == []
 
 
 def test_what_cannot_be_changed_is_refused() -> None:

@@ -15,9 +15,10 @@ import torch
 
 from lrbench.bundles import layout
 from lrbench.bundles.choice import Choice
+from lrbench.bundles.findings import BAD, GOOD, OPEN, Finding
 from lrbench.bundles.pack import pack
 from lrbench.bundles.rescore import Comparison, differing
-from lrbench.bundles.verify import BAD, GOOD, OPEN, Finding, Options, open_bundle, verify
+from lrbench.bundles.verify import Options, open_bundle, verify
 from lrbench.errors import UserError
 from lrbench.runs.fingerprint import fingerprint
 

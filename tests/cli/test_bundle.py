@@ -13,6 +13,7 @@ import pytest
 
 from lrbench.cli.planning import composed
 from lrbench.runs.job import run_cell
+from tests import made_up_corpora
 
 SMALL = [
     "task=sum",
@@ -101,3 +102,23 @@ def test_mistakes(
     assert (ended.code, ended.out) == (code, "")
     assert message in ended.err
     assert len(ended.err.splitlines()) <= 6
+
+
+def test_over_a_corpus(
+    lrbench: Callable[..., object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LRBENCH_DATA", str(made_up_corpora.write(tmp_path / "data")))
+    words = ["task=listops", "model=bbt_grc", "model.width=8", "protocol.max_steps=1"]
+    words += ["protocol.test_splits=[near_iid,args_10]", "protocol.batch_size=8", "device=cpu"]
+    run_cell(composed([*words, "output_dir=runs"]))
+    made = lrbench("bundle", "--runs", "runs", "--output", "b.zip")
+    assert made.code == 0, made.err
+    done = lrbench("verify", "b.zip")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.count("of the same 24: as told") == 2
+    assert "as told      scores: 1 of 1 runs scored again on their splits" in done.out
+    monkeypatch.setenv("LRBENCH_DATA", str(tmp_path / "nowhere"))
+    done = lrbench("verify", "b.zip")
+    assert (done.code, done.err) == (0, "")
+    missing = "not checked  listops: near_iid, args_10 not scored again: the data are not here"
+    assert missing in done.out

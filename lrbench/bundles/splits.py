@@ -1,0 +1,179 @@
+"""What identifies the data of runs over a corpus: each split by hash and by sight."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from lrbench.config import Config, config_from
+from lrbench.errors import UserError
+from lrbench.protocols import CorpusProtocolConfig
+from lrbench.report.columns import BY_SPLIT
+from lrbench.tasks import make_task
+from lrbench.tasks.corpus.storage import ARRAYS
+from lrbench.tasks.corpus.strings import Strings
+from lrbench.tasks.corpus.task import CorpusTask
+
+ROWS, SYMBOLS = 3, 40  # that are shown of a split: rows, and symbols of a string
+
+
+@dataclass(frozen=True)
+class SplitState:
+    """How a split here compares with what a bundle tells of it; `why` is empty if it is the same.
+
+    `fault`: no other data explain it, for they are said to be made in the same way. `absent`: there
+    is nothing here that could be read.
+    """
+
+    why: str = ""
+    fault: bool = False
+    absent: bool = False
+
+
+def over_corpus(result: dict[str, Any]) -> bool:
+    """Whether a result is of a run over a corpus."""
+    return result["protocol"] in BY_SPLIT
+
+
+def split_identities(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return {split: its n, sides, made, sha256 and first rows} of the splits that a run used.
+
+    Raises UserError where one is not on disk, or is not what the run was scored on.
+    """
+    config = _config(result)
+    task, found = _corpus(config), {}
+    for split in _used(config.protocol):
+        strings = task.load(split)
+        _refuse_other(result, split, strings)
+        found[split] = identity(strings)
+    return found
+
+
+def split_states(result: dict[str, Any], told: Any) -> dict[str, SplitState]:
+    """Compare the splits here with those that `split_identities` told of a run, by their sha256."""
+    config = _config(result)
+    task = _corpus(config)
+    states = {}
+    for split in _used(config.protocol):
+        try:
+            here = identity(task.load(split))
+        except UserError as error:
+            states[split] = SplitState(f"the data are not here: {_fix(error)}", absent=True)
+            continue
+        entry = told.get(split) if isinstance(told, dict) else None
+        states[split] = _compared(here, entry if isinstance(entry, dict) else {})
+    return states
+
+
+@lru_cache(maxsize=64)
+def identity(strings: Strings) -> dict[str, Any]:
+    """Return what identifies a split; `sha256` is of its files, as split.json has it.
+
+    Of several splits joined, it is of the files they would be.
+    """
+    return {
+        "n": len(strings),
+        "sides": strings.sides,
+        "made": dict(strings.made),
+        "sha256": {
+            name: _file_sha256(np.asarray(getattr(strings, name), dtype))
+            for name, dtype in ARRAYS.items()
+        },
+        "rows": [_shown(strings, row) for row in range(min(ROWS, len(strings)))],
+    }
+
+
+def _used(protocol: CorpusProtocolConfig) -> list[str]:
+    named = (protocol.train_split, protocol.dev_split, *protocol.test_splits)
+    return list(dict.fromkeys(named))
+
+
+def _compared(here: dict[str, Any], told: dict[str, Any]) -> SplitState:
+    sums = told.get("sha256")
+    if not isinstance(sums, dict) or set(sums) != set(ARRAYS):
+        return SplitState("the bundle does not tell its sha256", fault=True)
+    differing = [name for name in ARRAYS if sums[name] != here["sha256"][name]]
+    if not differing:
+        return SplitState()
+    name = differing[0]
+    ours, theirs = here["sha256"][name][:12], str(sums[name])[:12]
+    made = told.get("made")
+    alike = bool(made) and made == here["made"]  # a file that was read does not say how
+    ways = [_way(here["made"]), _way(made)]
+    how = "both said to be made alike" if alike else "made {} here, {} there"
+    return SplitState(
+        f"other data here: sha256 of its {name} {ours}, not {theirs}; {how.format(*ways)}",
+        fault=alike,
+    )
+
+
+def _way(made: Any) -> str:
+    """Say shortly how a split was made."""
+    known = made if isinstance(made, dict) else {}
+    words = [f"{key} {known[key]}" for key in ("version", "seed") if key in known]
+    return " ".join(words)[:60] or "nobody says how"
+
+
+def _refuse_other(result: dict[str, Any], split: str, strings: Strings) -> None:
+    """Refuse data of which there are not as many, or as long ones, as the run was scored on."""
+    here = len(strings), int(np.max(strings.lengths))
+    for row in result["evaluations"]:
+        told = row["n"], row["length"]
+        if row["split"] == split and told != here:
+            raise UserError(
+                f"{result['task']}: split '{split}' is not what a run ({result['fingerprint']}) was"
+                f" scored on\nthen {told[0]:,} strings of up to {told[1]:,} tokens,"
+                f" now {here[0]:,} of up to {here[1]:,}\n"
+                "name the folder of its data with LRBENCH_DATA"
+            )
+
+
+def _config(result: dict[str, Any]) -> Config:
+    config = config_from(result["config"])
+    if not isinstance(config.protocol, CorpusProtocolConfig):
+        raise UserError(f"protocol {result['protocol']} is told, its configuration has another")
+    return config
+
+
+def _corpus(config: Config) -> CorpusTask:
+    task = make_task(config.task)
+    if not isinstance(task, CorpusTask):
+        raise UserError(f"task {task.name} has no splits")
+    return task
+
+
+def _file_sha256(array: np.ndarray[Any, Any]) -> str:
+    """Return the sha256 of the .npy file of an array, without writing it."""
+    digest = _Digest()
+    np.save(digest, np.ascontiguousarray(array))
+    return digest.sha256.hexdigest()
+
+
+class _Digest:
+    """A file that keeps nothing but the hash of what is written."""
+
+    def __init__(self) -> None:
+        self.sha256 = hashlib.sha256()
+
+    def write(self, data: bytes) -> None:
+        self.sha256.update(data)
+
+
+def _shown(strings: Strings, row: int) -> str:
+    """Return '[MAX 2 9 ] -> 9'; of a pair both strings; long ones are cut."""
+    sides = []
+    for side in range(strings.sides):
+        symbols = [strings.vocabulary[token] for token in strings.row(row, side)[:SYMBOLS].tolist()]
+        more = ["..."] if len(strings.row(row, side)) > SYMBOLS else []
+        sides.append(" ".join([*symbols, *more]))
+    return f"{' | '.join(sides)} -> {strings.class_names[int(strings.labels[row])]}"
+
+
+def _fix(error: UserError) -> str:
+    """The line of a message that says how to get the data, else its first."""
+    lines = str(error).splitlines()
+    return next((line for line in lines[1:] if "lrbench data" in line), lines[0])

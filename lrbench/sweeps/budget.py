@@ -1,0 +1,32 @@
+"""How many updates a run is allowed: a setting, or so many epochs of a corpus."""
+
+from __future__ import annotations
+
+from lrbench.config import Config
+from lrbench.protocols import CorpusProtocolConfig
+from lrbench.tasks import make_task
+from lrbench.tasks.corpus.task import CorpusTask
+
+
+def updates(config: Config) -> int:
+    """Return how many updates a run has at most; reads the training split of a corpus.
+
+    The same number as `steps` of the trial. Raises UserError where that split is not on disk.
+    """
+    protocol = config.protocol
+    if not isinstance(protocol, CorpusProtocolConfig):
+        most: int = protocol.max_steps
+        return most
+    task = make_task(config.task)
+    assert isinstance(task, CorpusTask)
+    strings = len(task.load(protocol.train_split))
+    every = protocol.epochs * -(-strings // protocol.batch_size)
+    return every if protocol.max_steps is None else min(every, protocol.max_steps)
+
+
+def epochs(config: Config) -> int | None:
+    """Return for how many epochs a run is trained, None where updates are what is counted."""
+    protocol = config.protocol
+    if not isinstance(protocol, CorpusProtocolConfig) or protocol.max_steps is not None:
+        return None
+    return protocol.epochs
