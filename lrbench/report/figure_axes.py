@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lrbench.report.figure_data import COSTS, LENGTH, Panel
+from lrbench.report.corpora.positions import LENGTH
+from lrbench.report.figure_data import COSTS, Panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

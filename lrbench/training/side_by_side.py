@@ -54,11 +54,11 @@ class SideBySide:
         """Do the next update of each trial; return the exceptions of those that failed."""
         alone, at_once = self._tried
         if self._pool is None or len(trials) == 1:
-            return self.each(Trial.update, trials)
+            return self.each(_update, trials)
         trying = len(at_once) < TRIES
         together = len(at_once) < len(alone) if trying else min(at_once) < min(alone)
         began = time.perf_counter()
-        done = self._map(Trial.update, trials, together)
+        done = self._map(_update, trials, together)
         if trying:
             (at_once if together else alone).append(time.perf_counter() - began)
         return done
@@ -84,6 +84,10 @@ class SideBySide:
         if self._pool is None or len(trials) == 1 or not together:
             return [attempt(trial) for trial in trials]
         return list(self._pool.map(attempt, trials))
+
+
+def _update(trial: Trial) -> None:
+    trial.update()
 
 
 def cores_for(trials: int, threads: int, device: torch.device) -> int:
