@@ -69,7 +69,7 @@ OPTIONAL: dict[str, Check] = {
     **dict.fromkeys(["data_seed", "parameters", "state_size", "threads"], is_integer),
     **dict.fromkeys(["train_seconds", "epochs"], is_number),
     "versions": is_settings,
-    **dict.fromkeys(["checkpoints", "perfect_look", "horizon"], is_object),
+    **dict.fromkeys(["checkpoints", "perfect_look", "horizon", "data"], is_object),
     **dict.fromkeys(["baselines", "guessing"], is_list),
 }
 EVALUATION: dict[str, Check] = {

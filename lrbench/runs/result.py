@@ -6,6 +6,8 @@ from typing import Any
 
 from lrbench.report.schema import SCHEMA
 from lrbench.runs.cell import Cell
+from lrbench.tasks.corpus.identity import identity
+from lrbench.training.epochs import EpochTrial
 from lrbench.training.trial import Trial
 
 
@@ -41,6 +43,7 @@ def assemble(
         "dtype": trial.dtype,
         "mode": getattr(trial.model, "mode", None),
         "threads": config.threads,
+        **_data(trial),
         "checkpoints": trial.rules.steps(),
         "perfect_look": trial.perfect_look,
         "evaluations": evaluations,
@@ -53,6 +56,17 @@ def assemble(
 def _updates_per_epoch(trial: Trial) -> int | None:
     """A task that draws its strings has no epochs."""
     return getattr(trial, "updates_per_epoch", None)
+
+
+def _data(trial: Trial) -> dict[str, Any]:
+    """Return what tells the data of a run over a corpus from other data, by split."""
+    if not isinstance(trial, EpochTrial):
+        return {}
+    protocol = trial.config.protocol
+    named = (protocol.train_split, protocol.dev_split, *protocol.test_splits)
+    whole = {split: identity(trial.task.load(split)) for split in named}
+    parts = ("n", "made", "sha256")
+    return {"data": {split: {key: told[key] for key in parts} for split, told in whole.items()}}
 
 
 def task_title(task: Any) -> str:

@@ -17,12 +17,12 @@ from lrbench.bundles.choice import Choice
 from lrbench.bundles.findings import BAD, GOOD, OPEN, Finding
 from lrbench.bundles.pack import pack
 from lrbench.bundles.rescore import Comparison
-from lrbench.bundles.splits import identity
 from lrbench.bundles.verify import Options, open_bundle, verify
 from lrbench.cli.planning import composed
 from lrbench.errors import UserError
 from lrbench.runs.job import run_cell
 from lrbench.tables import load_table
+from lrbench.tasks.corpus.identity import identity
 from lrbench.tasks.corpus.storage import describe, write
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.listops import load
