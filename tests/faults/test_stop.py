@@ -56,7 +56,7 @@ def test_a_stop_loses_no_update_of_any_trial(lab: Laboratory, tmp_path: Path) ->
 
     assert resumed.wait() == 0
     assert "seed 2: going on from update 33" in resumed.err
-    assert "seed 3: going on from update 32" in resumed.err
+    assert "seed 3: going on from update 33" in resumed.err
 
 
 def test_a_stopped_evaluation_writes_nothing(
