@@ -12,8 +12,7 @@ PYTHON ?= python3
 VENV ?= .venv
 # More words for every `pip install`, such as the index that holds torch's CPU build (see README).
 PIP_EXTRA ?=
-# Files of tests side by side; with other words one after the other: PYTEST_ARGS=-x
-PYTEST_ARGS ?= -n 2 --dist loadfile
+PYTEST_ARGS ?=
 
 bin := $(VENV)/bin
 pip_install := $(bin)/python -m pip install --disable-pip-version-check $(PIP_EXTRA) -c constraints.txt

@@ -84,7 +84,7 @@ def test_a_run_left_by_a_dead_process_is_taken_over_at_once(
     assert not differences(content(run_folder(tmp_path)), content(reference.folder))
 
 
-@pytest.mark.parametrize("age", [0.0, 3600.0])
+@pytest.mark.parametrize("age", [-4.0, 3600.0])  # seconds; a program may take some to get there
 def test_a_silent_owner_on_another_machine_is_waited_for_until_its_lease_expires(
     age: float, lab: Laboratory, reference: Reference, tmp_path: Path
 ) -> None:
@@ -98,7 +98,7 @@ def test_a_silent_owner_on_another_machine_is_waited_for_until_its_lease_expires
     program = lab.train(tmp_path, sabotage=[SOON])
 
     assert program.wait() == 0
-    assert ("waiting for" in program.err) == (age == 0.0)
+    assert ("waiting for" in program.err) == (age < 0)
     assert "elsewhere gave no sign of life for" in program.err.partition("taking over")[2]
     assert not differences(content(run_folder(tmp_path)), content(reference.folder))
 
