@@ -92,6 +92,15 @@ class CorpusProtocolConfig(Protocol):
         if isinstance(splits, list) and len(set(splits)) < len(splits):
             raise ValueError(f"protocol.test_splits names one twice: {shown(splits)}")
 
+    def updates_per_epoch(self, strings: int) -> int:
+        """Return how many updates go once through a training split of so many strings."""
+        return -(-strings // self.batch_size)
+
+    def updates(self, strings: int) -> int:
+        """Return how many updates a run on a training split of so many strings has at most."""
+        most = self.epochs * self.updates_per_epoch(strings)
+        return most if self.max_steps is None else min(most, self.max_steps)
+
 
 PROTOCOLS: dict[str, Any] = {"fan2024": ProtocolConfig, "rir2023": CorpusProtocolConfig}
 VERSIONS = {"fan2024": 1, "rir2023": 1}  # raise one whenever its numbers come to mean another thing

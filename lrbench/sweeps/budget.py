@@ -19,9 +19,7 @@ def updates(config: Config) -> int:
         return most
     task = make_task(config.task)
     assert isinstance(task, CorpusTask)
-    strings = len(task.load(protocol.train_split))
-    every = protocol.epochs * -(-strings // protocol.batch_size)
-    return every if protocol.max_steps is None else min(every, protocol.max_steps)
+    return protocol.updates(len(task.load(protocol.train_split)))
 
 
 def epochs(config: Config) -> int | None:

@@ -48,14 +48,13 @@ class EpochTrial(Trial):
     @property
     def updates_per_epoch(self) -> int:
         """How many updates go through the training split once."""
-        updates: int = -(-len(self.train) // self.config.protocol.batch_size)
+        updates: int = self.config.protocol.updates_per_epoch(len(self.train))
         return updates
 
     @property
     def steps(self) -> int:
-        protocol = self.config.protocol
-        most: int = protocol.epochs * self.updates_per_epoch
-        return most if protocol.max_steps is None else min(most, protocol.max_steps)
+        most: int = self.config.protocol.updates(len(self.train))
+        return most
 
     @property
     def look_due(self) -> bool:
