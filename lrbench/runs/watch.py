@@ -35,6 +35,11 @@ class GroupWatch:
         self.failures: dict[int, Exception] = {}  # by seed
         self.saved_at = time.monotonic()
 
+    @property
+    def stopping(self) -> bool:
+        """Whether somebody has asked for a stop."""
+        return self.stop.requested
+
     def logged(self, trial: Trial, loss: float) -> None:
         """Record a mean loss."""
         line = {"step": trial.step, "loss": loss, "lr": trial.rate, "seconds": trial.seconds}

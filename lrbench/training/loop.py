@@ -6,6 +6,7 @@ import math
 import time
 from typing import Any, Protocol
 
+from lrbench.training.apart import train_apart
 from lrbench.training.looks import take_look
 from lrbench.training.side_by_side import SideBySide
 from lrbench.training.trial import Trial
@@ -15,6 +16,10 @@ LOG_EVERY = 100
 
 class Watcher(Protocol):
     """Whoever wants to know: keeps records and checkpoints, shows progress, may raise to stop."""
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `updated` is going to raise Interrupted."""
 
     def logged(self, trial: Trial, loss: float) -> None:
         """Take note of the mean loss since the last time."""
@@ -36,11 +41,16 @@ def train_group(trials: list[Trial], watch: Watcher, members: SideBySide | None 
     """Train every trial of a group until each has stopped.
 
     Trials keep in step with each other; one that resumes from an older checkpoint than the others
-    is waited for, and one that has ended or failed leaves the group. `members` says how many go at
-    once; one after the other by default.
+    is waited for, and one that has ended or failed leaves the group. `members` says how: in turn by
+    default, in processes of their own where that is worth it.
     """
     members = members or SideBySide(1)
     while active := [trial for trial in trials if trial.stopped is None]:
+        processes = members.processes_for(active)
+        if processes:
+            if not train_apart(active, watch, processes):
+                members.stay()
+            continue
         furthest_behind = min(trial.step for trial in active)
         advance([trial for trial in active if trial.step == furthest_behind], watch, members)
 

@@ -1,10 +1,9 @@
-"""Members of a group at once on a CPU: each on a core of its own, as it would be alone.
+"""Members of a group that share one process: updates in turn, examinations on all cores.
 
-A small model leaves all but one core idle, and what a member does is mostly arithmetic outside of
-python: torch's operations and compiled loops let other threads go on meanwhile. Each computes what
-it would by itself. Between operations threads wait for each other, though, and where operations
-take some microseconds only that costs more than a second core gains; so a group tries both ways at
-its beginning, and goes on in the faster one.
+An update of a small model is hundreds of operations of some microseconds, and threads that do such
+wait for each other more than they gain; long operations, as of an examination, they do at once.
+Updates go to processes of their own (`apart.py`) where those soon earn the seconds they take to
+start.
 """
 
 from __future__ import annotations
@@ -23,16 +22,18 @@ from lrbench.training.trial import Trial
 
 T = TypeVar("T")
 
-TRIES = 5  # updates each way, the first of which may compile or allocate
+TIMED = 3  # updates of each before it is known what one takes: the first may compile or allocate
+START_SECONDS = 15.0  # what starting processes costs, with a margin
 
 
 class SideBySide:
-    """Does something for each of several trials, some of them at a time."""
+    """Does something for each of several trials."""
 
     def __init__(self, workers: int, threads: int = 1) -> None:
         """Use `workers` cores at once; each trial computes with `threads` threads."""
+        self.workers = workers
         self._pool = None
-        self._tried: tuple[list[float], list[float]] = [], []  # seconds: in turn, at once
+        self._seconds: list[float] = []  # of an update of one trial
         if workers > 1:
             self._pool = ThreadPoolExecutor(
                 workers, "trial", initializer=torch.set_num_threads, initargs=(threads,)
@@ -52,42 +53,45 @@ class SideBySide:
 
     def update(self, trials: Sequence[Trial]) -> list[Any]:
         """Do the next update of each trial; return the exceptions of those that failed."""
-        alone, at_once = self._tried
-        if self._pool is None or len(trials) == 1:
-            return self.each(_update, trials)
-        trying = len(at_once) < TRIES
-        together = len(at_once) < len(alone) if trying else min(at_once) < min(alone)
         began = time.perf_counter()
-        done = self._map(_update, trials, together)
-        if trying:
-            (at_once if together else alone).append(time.perf_counter() - began)
+        done = [_attempt(lambda one: one.update(), trial) for trial in trials]
+        if len(self._seconds) < TIMED:
+            self._seconds.append((time.perf_counter() - began) / len(trials))
         return done
+
+    def processes_for(self, trials: Sequence[Trial]) -> int:
+        """Return how many processes the updates that are left should go to; 0 for none.
+
+        Raises nothing and starts nothing. `stay` makes it 0 for good.
+        """
+        processes = min(self.workers, len(trials))
+        if processes < 2 or len(self._seconds) < TIMED:
+            return 0
+        left = sum(trial.steps - trial.step for trial in trials) * min(self._seconds)
+        return processes if left * (1 - 1 / processes) > START_SECONDS else 0
+
+    def stay(self) -> None:
+        """Train in this process from now on."""
+        self.workers = 1
 
     def each(self, do: Callable[[Trial], T], trials: Iterable[Trial]) -> list[T | Exception]:
         """Return what `do` returns for each trial, in their order, or the exception it raised.
 
         One that fails keeps no other from going on. Raises Interrupted if one of them does.
         """
-        return self._map(do, list(trials), together=True)
-
-    def _map(
-        self, do: Callable[[Trial], T], trials: Sequence[Trial], together: bool
-    ) -> list[T | Exception]:
-        def attempt(trial: Trial) -> T | Exception:
-            try:
-                return do(trial)
-            except Interrupted:
-                raise
-            except Exception as error:
-                return error
-
-        if self._pool is None or len(trials) == 1 or not together:
-            return [attempt(trial) for trial in trials]
-        return list(self._pool.map(attempt, trials))
+        trials = list(trials)
+        if self._pool is None or len(trials) == 1:
+            return [_attempt(do, trial) for trial in trials]
+        return list(self._pool.map(lambda trial: _attempt(do, trial), trials))
 
 
-def _update(trial: Trial) -> None:
-    trial.update()
+def _attempt(do: Callable[[Trial], T], trial: Trial) -> T | Exception:
+    try:
+        return do(trial)
+    except Interrupted:
+        raise
+    except Exception as error:
+        return error
 
 
 def cores_for(trials: int, threads: int, device: torch.device) -> int:

@@ -24,6 +24,10 @@ class Diary:
         self.updates: list[tuple[int, int]] = []
         self.failures: list[tuple[int, str]] = []
 
+    @property
+    def stopping(self) -> bool:
+        return False
+
     def logged(self, trial: Trial, loss: float) -> None:
         self.losses.append((trial.seed, trial.step))
 

@@ -107,22 +107,22 @@ def test_cores_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cores_for(20, 1, gpu) == 1
 
 
-@pytest.mark.parametrize("threads_wait", [False, True])
-def test_updates_go_on_in_the_faster_way(
-    tiny: Make, monkeypatch: pytest.MonkeyPatch, threads_wait: bool
+def test_processes_are_for_groups_that_earn_them(
+    tiny: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    main, how = threading.main_thread(), list[bool]()
-
     def update(trial: Trial) -> None:
-        at_once = threading.current_thread() is not main
-        how.append(at_once)
-        time.sleep(0.02 if at_once == threads_wait else 0.0)
+        trial.step += 1
+        time.sleep(0.002)
 
     monkeypatch.setattr(Trial, "update", update)
-    trials = group(tiny, 2)
-    with SideBySide(2) as members:
-        for _ in range(2 * side_by_side.TRIES + 3):
-            assert members.update(trials) == [None, None]
-    tried, rest = how[: 4 * side_by_side.TRIES], how[4 * side_by_side.TRIES :]
-    assert sum(tried) == 2 * side_by_side.TRIES
-    assert rest == [not threads_wait] * 6
+    monkeypatch.setattr(side_by_side, "START_SECONDS", 1.0)
+    few, many = group(tiny, 3), [Trial(tiny("protocol.max_steps=2000"), seed) for seed in range(3)]
+    with SideBySide(2) as members, SideBySide(1) as single:
+        for _ in range(side_by_side.TIMED):
+            assert members.processes_for(many) == 0  # not known yet
+            assert members.update(many) == single.update(many) == [None] * 3
+        assert members.processes_for(many) == 2
+        assert members.processes_for(few) == members.processes_for(many[:1]) == 0
+        assert single.processes_for(many) == 0
+        members.stay()
+        assert members.processes_for(many) == 0

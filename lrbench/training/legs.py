@@ -1,0 +1,134 @@
+"""A member of a group trained leg by leg in a process of its own: what that process does.
+
+`python -m lrbench.training.legs FD` serves whoever holds the other end of socket FD: told a seed
+and the state that its trial is in, it trains until the next look or for some seconds, and says what
+a `Watcher` would be told on the way. It computes what the other process would: same code, same
+state, same number of threads. It ends when the other end is closed, so also if that end is killed.
+"""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import sys
+import time
+import traceback
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+
+from lrbench.config import config_from
+from lrbench.errors import Interrupted
+from lrbench.plugins import load_plugins
+from lrbench.training.loop import advance
+from lrbench.training.memory import keep_freed_memory
+from lrbench.training.messages import Ended, Failed, Logged, Looked, receive, send
+from lrbench.training.side_by_side import SideBySide
+from lrbench.training.start import make_trial
+from lrbench.training.trial import Trial
+
+LEG_SECONDS = 10.0  # at most; looks end a leg, too
+
+
+class Reporter:
+    """The `Watcher` of a leg: tells the other end, and stops when it asks for that."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.ends_at = time.monotonic() + LEG_SECONDS
+        self.ended = False
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the other end has something to say, or is no longer there."""
+        return self.connection.poll()
+
+    def logged(self, trial: Trial, loss: float) -> None:
+        """Tell a mean loss."""
+        send(self.connection, Logged(trial.step, trial.seconds, loss))
+
+    def looked(self, trial: Trial, look: dict[str, Any], believed: list[str]) -> None:
+        """Tell of a look; the leg ends with it."""
+        send(self.connection, Looked(trial.state(), look, believed))
+        self.ended = True
+
+    def updated(self, trial: Trial) -> None:
+        """End the leg when it is time, and when asked to."""
+        if trial.stopped is not None or self.stopping or time.monotonic() > self.ends_at:
+            self.ended = True
+
+    def failed(self, trial: Trial, error: Exception) -> None:
+        """Tell of a failure."""
+        send(self.connection, Failed(portable(error)))
+        self.ended = True
+
+    def check(self) -> None:
+        """Give up a look when asked to stop."""
+        if self.stopping:
+            raise Interrupted("asked to stop")
+
+
+def portable(error: Exception) -> Exception:
+    """Return an exception that another process can raise, with the traceback of this one."""
+    text = "".join(traceback.format_exception(error))
+    try:
+        same = pickle.loads(pickle.dumps(error))
+    except Exception:  # whatever its constructor or its parts object to
+        same = RuntimeError(f"{type(error).__name__}: {error}")
+    same.add_note(f"in the process of this member:\n{text}")
+    assert isinstance(same, Exception)
+    return same
+
+
+def leg(trial: Trial, connection: Connection) -> None:
+    """Train until a look, an end, or for LEG_SECONDS."""
+    reporter, members = Reporter(connection), SideBySide(1)
+    try:
+        while not reporter.ended:
+            advance([trial], reporter, members)
+    except Interrupted:
+        send(connection, Ended(None))
+        return
+    send(connection, Ended(trial.state()))
+
+
+def serve(connection: Connection) -> None:
+    """Answer until the other end is closed."""
+    path, settings, threads = receive(connection)
+    sys.path[:] = path
+    torch.set_num_threads(threads)
+    keep_freed_memory()
+    load_plugins()
+    config = config_from(settings)
+    trials: dict[int, Trial] = {}
+    send(connection, "ready")
+    while True:
+        asked = receive(connection)
+        if asked == "stop":
+            continue  # it came when the leg had ended already
+        seed, state = asked
+        try:
+            if seed not in trials:
+                trials[seed] = make_trial(config, seed)
+            trials[seed].load(state)
+        except Exception as error:
+            send(connection, Failed(portable(error)))
+            send(connection, Ended(None))
+            continue
+        leg(trials[seed], connection)
+
+
+def main() -> None:
+    """Serve the socket that the command line names."""
+    # a Ctrl-C reaches all processes of a terminal: the one that was started by hand decides
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    # at its end the other end has what it wanted, or has died
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        serve(Connection(int(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""A group whose members train in processes of their own: killed, stopped, and gone on with."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from .bits import content, differences
+from .conftest import SMALL, Laboratory, run_folder
+
+AT_ONCE = (  # members go to processes after a few updates, however short the run
+    "from lrbench.training import side_by_side as s; s.START_SECONDS = -1e9;"
+    "s.available_cores = lambda: 2;"
+    "from lrbench.cli import main; main()"
+)
+GROUP = [*SMALL, "trials=3", "protocol.max_steps=200", "device=cpu"]
+
+
+def command(output: Path) -> list[str]:
+    return [sys.executable, "-c", AT_ONCE, "train", *GROUP, f"output_dir={output}"]
+
+
+def children(pid: int) -> list[int]:
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(word) for word in listed.split()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+@pytest.fixture(scope="module")
+def whole(lab: Laboratory, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runs of a group that stayed in one process and that nothing happened to."""
+    folder = tmp_path_factory.mktemp("whole")
+    assert lab.start("train", *GROUP, f"output_dir={folder}").wait() == 0
+    return folder
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_it_goes_on_with_the_same_bits_and_leaves_no_process(
+    number: signal.Signals, whole: Path, tmp_path: Path
+) -> None:
+    with subprocess.Popen(command(tmp_path), stderr=subprocess.PIPE, text=True) as program:
+        deadline = time.monotonic() + 120
+        while len(list(tmp_path.rglob("checkpoints/step-*.pt"))) < 2:
+            assert program.poll() is None and time.monotonic() < deadline
+            time.sleep(0.02)
+        workers = children(program.pid)
+        program.send_signal(number)
+        assert program.stderr is not None
+        last = program.stderr.read().splitlines()[-1]
+    assert len(workers) == 2
+    assert program.returncode == (130 if number == signal.SIGTERM else -signal.SIGKILL)
+    assert number == signal.SIGKILL or last.startswith("lrbench: SIGTERM: stopped at update")
+    while any(alive(pid) for pid in workers):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+    subprocess.run(command(tmp_path), check=True, capture_output=True)
+
+    for seed in (2, 3, 4):
+        once, twice = (run_folder(where, f"s{seed}") for where in (whole, tmp_path))
+        assert not differences(content(once), content(twice))
