@@ -2,14 +2,18 @@
 
     python -m benchmarks.group_speed [--tasks sum even_pair mod_arith] [--trials 5] [--write]
 
-Each round times an update of one trial, of the group (side by side on the cores there are), the
-drawing of an update's strings, and the scoring of a look's 128 strings at the test length. What is
-told are multiples of the one update, medians over rounds.
+A group is timed as a user runs it: `lrbench train trials=K` for some updates, without looks, from
+its start to its results, against `lrbench train`, in turn. Of a trial by itself are told, as
+multiples of an update, the drawing of an update's strings and the scoring of a look's 128 strings
+at the test length. All are medians over rounds.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,22 +22,39 @@ import torch
 
 from lrbench.bench.timing import Rounds, alternate, keep
 from lrbench.cli.planning import composed
-from lrbench.training.members import members_for
 from lrbench.training.memory import keep_freed_memory
 from lrbench.training.scoring import score
 from lrbench.training.trial import Trial
 
 RESULTS = Path(__file__).resolve().parent / "results"
-TASKS = ("sum", "even_pair", "mod_arith")
+UPDATES = {"sum": 4000, "even_pair": 4000, "mod_arith": 400}  # some twenty seconds each
+SHORT = (  # training is what is timed: one look at the end, and next to no examination
+    *("protocol.stop=never", "protocol.look_every=1000000", "protocol.validation_size=16"),
+    *("protocol.look_size=16", "protocol.test_size=16", "protocol.further_lengths=[]"),
+)
 
 
-def parts(task: str, model: str, trials: int, device: str) -> dict[str, Callable[[], object]]:
-    """Return what is timed, by name."""
-    config = composed([f"task={task}", f"model={model}", f"trials={trials}"])
-    alone = Trial(config, 0, device)
-    group = [Trial(config, seed, device) for seed in range(trials)]
-    members = members_for(group, print)
-    drawn = Trial(config, 0, device)
+def command(task: str, model: str, trials: int, device: str) -> None:
+    """Train `trials` seeds from nothing to their results."""
+    words = [f"task={task}", f"model={model}", f"trials={trials}", f"device={device}", *SHORT]
+    with tempfile.TemporaryDirectory() as folder:
+        words += [f"protocol.max_steps={UPDATES[task]}", f"output_dir={folder}"]
+        program = [sys.executable, "-m", "lrbench", "train", *words]
+        subprocess.run(program, check=True, capture_output=True)
+
+
+def groups(task: str, model: str, trials: int, device: str) -> dict[str, Callable[[], object]]:
+    """Return the two commands."""
+    return {
+        "one": lambda: command(task, model, 1, device),
+        "group": lambda: command(task, model, trials, device),
+    }
+
+
+def parts(task: str, model: str, device: str) -> dict[str, Callable[[], object]]:
+    """Return an update of a trial, the drawing of its strings, and the scoring of a look."""
+    config = composed([f"task={task}", f"model={model}"])
+    alone, drawn = Trial(config, 0, device), Trial(config, 0, device)
     protocol = config.protocol
     length = protocol.test_lengths[0]
 
@@ -45,32 +66,28 @@ def parts(task: str, model: str, trials: int, device: str) -> dict[str, Callable
         stream = alone.stream("look", length, 0)
         score(alone.model, alone.task, stream, length, protocol.look_size, alone.device)
 
-    return {
-        "one": alone.update,
-        "group": lambda: members.update(group),
-        "data": draw,
-        "look": look,
-    }
+    return {"update": alone.update, "data": draw, "look": look}
 
 
-def told(task: str, trials: int, measured: Rounds) -> str:
+def told(task: str, trials: int, group: Rounds, part: Rounds) -> str:
     """Return the line a person reads about one task."""
-    low, high = min(measured.ratios("group", "one")), max(measured.ratios("group", "one"))
+    ratios = group.ratios("group", "one")
     return (
-        f"{task:10} one update {1e3 * measured.time('one'):7.2f} ms"
-        f"   {trials} together {measured.ratio('group', 'one'):5.2f} ({low:.2f}..{high:.2f})"
-        f"   data {measured.ratio('data', 'one'):6.1%}   look {measured.ratio('look', 'one'):5.1f}"
+        f"{task:10} one update {1e3 * part.time('update'):7.2f} ms"
+        f"   {trials} trials {group.ratio('group', 'one'):5.2f} x one"
+        f" ({min(ratios):.2f}..{max(ratios):.2f})"
+        f"   data {part.ratio('data', 'update'):6.1%}   look {part.ratio('look', 'update'):5.1f}"
     )
 
 
 def main(words: list[str] | None = None) -> None:
     """Measure, print, and with `--write` keep the raw numbers."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--tasks", nargs="+", choices=list(UPDATES), default=list(UPDATES))
     parser.add_argument("--model", default="blockdiag")
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--rounds", type=int, default=9, help="at least 3")
+    parser.add_argument("--rounds", type=int, default=3, help="at least 3")
     parser.add_argument("--seconds", type=float, default=0.5, help="per part and round")
     parser.add_argument("--write", action="store_true", help="write results/group_speed.json")
     options = parser.parse_args(words)
@@ -78,10 +95,13 @@ def main(words: list[str] | None = None) -> None:
     keep_freed_memory()
     tasks: dict[str, Any] = {}
     for task in options.tasks:
-        calls = parts(task, options.model, options.trials, options.device)
-        measured = alternate(calls, options.rounds, options.seconds)
-        tasks[task] = measured.seconds
-        print(told(task, options.trials, measured), flush=True)
+        part = alternate(
+            parts(task, options.model, options.device), options.rounds, options.seconds
+        )
+        calls = groups(task, options.model, options.trials, options.device)
+        group = alternate(calls, options.rounds, 0.0)
+        tasks[task] = {**part.seconds, **group.seconds}
+        print(told(task, options.trials, group, part), flush=True)
     if options.write:
         settings = {key: value for key, value in vars(options).items() if key != "write"}
         keep(RESULTS / "group_speed.json", "groups of trials", settings, {"tasks": tasks})

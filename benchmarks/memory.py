@@ -1,0 +1,95 @@
+"""Memory against length: of training updates (linear), of an examination (flat).
+
+    python -m benchmarks.memory [--tasks sum even_pair mod_arith] [--model blockdiag] [--write]
+
+Each number is what a process of its own adds to its resident memory at the peak: over its size
+with the model built, of some updates on strings of a length, or of scoring 128 strings of a length.
+"""
+
+from __future__ import annotations
+
+import argparse
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import torch
+
+from lrbench.bench.timing import keep
+from lrbench.bench.updates import peak_of
+from lrbench.cli.planning import composed
+from lrbench.runs.memory import PeakMemory
+from lrbench.training.scoring import score
+from lrbench.training.trial import Trial
+
+RESULTS = Path(__file__).resolve().parent / "results"
+MIB = 2**20
+TRAINED = (40, 80, 160, 320, 640)
+EXAMINED = (500, 5_000, 50_000, 100_003)
+STRINGS = 128
+
+
+def valid(task: str, length: int) -> int:
+    """Return the nearest length below that a task has."""
+    return length - (task == "mod_arith" and length % 2 == 0)
+
+
+def training(task: str, model: str) -> dict[int, float]:
+    """Return MiB that updates need, by length."""
+    found = {}
+    for length in TRAINED:
+        at = valid(task, length)
+        words = [f"task={task}", f"model={model}", f"protocol.train_length={at}"]
+        beyond = f"protocol.band=[{at + 2},{at + 4}]"
+        longer = f"protocol.test_lengths=[{at + 2}]"
+        found[at] = peak_of(composed([*words, beyond, longer])) / MIB
+    return found
+
+
+def examination(task: str, model: str) -> dict[int, float]:
+    """Return MiB that scoring needs, by length."""
+    context = get_context("spawn")
+    found = {}
+    for length in EXAMINED:
+        with ProcessPoolExecutor(1, mp_context=context) as pool:
+            at = valid(task, length)
+            found[at] = pool.submit(examined, task, model, at).result()
+    return found
+
+
+def examined(task: str, model: str, length: int) -> float:
+    """Return MiB that scoring STRINGS strings adds to this process."""
+    torch.set_num_threads(1)
+    trial = Trial(composed([f"task={task}", f"model={model}"]), 0)
+    shortest = valid(task, EXAMINED[0])
+    score(trial.model, trial.task, trial.stream("test", 0), shortest, STRINGS, trial.device)
+    with PeakMemory(trial.device) as before:
+        pass
+    with PeakMemory(trial.device) as peak:
+        stream = trial.stream("test", length)
+        score(trial.model, trial.task, stream, length, STRINGS, trial.device)
+    return peak.mib - before.mib
+
+
+def main(words: list[str] | None = None) -> None:
+    """Measure, print, and with `--write` keep the numbers."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--tasks", nargs="+", default=["sum", "even_pair", "mod_arith"])
+    parser.add_argument("--model", default="blockdiag")
+    parser.add_argument("--write", action="store_true", help="write results/memory.json")
+    options = parser.parse_args(words)
+    tasks = {}
+    for task in options.tasks:
+        both = {
+            "training": training(task, options.model),
+            "examination": examination(task, options.model),
+        }
+        for name, found in both.items():
+            print(f"{task:10} {name:12}", *(f"{at}: {mib:.1f} MiB" for at, mib in found.items()))
+        tasks[task] = both
+    if options.write:
+        keep(RESULTS / "memory.json", "memory against length", vars(options), {"tasks": tasks})
+
+
+if __name__ == "__main__":
+    main()
