@@ -1,4 +1,4 @@
-"""`lrbench evaluate RUN`: a finished run's checkpoint at any length, in constant memory."""
+"""`lrbench evaluate RUN`: a run's checkpoint at any length, in constant memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 HELP = (
-    "Score a finished run's checkpoint on fresh strings of any length, in constant memory; that of"
+    "Score a run's checkpoint on fresh strings of any length, in constant memory; that of"
     " a run over a corpus on any of its splits."
     "\n\n"
     "RUN is a run's folder, the one that holds result.json, for example:"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,7 +25,8 @@ HELP = (
     "Print a few strings of a task, each with its answers below.\n\n"
     "Nothing stands below a symbol where nothing is asked.\n\n"
     "For example: lrbench show task=mod_arith length=11 count=2 task.modulus=7\n\n"
-    "Of a corpus: lrbench show task=listops split=dev count=2 first=10"
+    "Of a corpus: lrbench show task=listops split=dev count=2 first=10\n\n"
+    'How a trained tree encoder reads a string: lrbench show --tree RUN "[MAX 5 [SM 3 9 ] 2 ]"'
 )
 
 Words = Annotated[
@@ -75,14 +77,28 @@ def add_to(app: typer.Typer) -> None:
     app.command(help=HELP)(show)
 
 
-def show(words: Words = None) -> None:
-    """Print strings and answers."""
+def show(
+    words: Words = None,
+    tree: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="A run's folder: print the trees it reads strings by."),
+    ] = None,
+    which: Annotated[str, typer.Option(help="Whose checkpoint: best or last.")] = "best",
+) -> None:
+    """Print strings and answers, or the tree of a string."""
+    from lrbench.cli.trees import show_tree
     from lrbench.console import results
     from lrbench.plugins import load_plugins
     from lrbench.registry import TASKS
     from lrbench.report.display import say
 
     load_plugins()
+    if tree is not None:
+        for text in words or []:
+            show_tree(tree, text, which)
+        if not words:
+            raise UserError('which string?\nlrbench show --tree RUN "[MAX 5 [SM 3 9 ] 2 ]"')
+        return
     values = pairs(words or [])
     entry = TASKS.get(values.pop("task", "sum"))
     if hasattr(entry.cls, "sides"):

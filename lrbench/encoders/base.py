@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from lrbench.mixers.base import ParameterRule
 
+Tree = int | tuple["Tree", "Tree"]
+
 
 class Encoder(nn.Module):
     """Reads N strings of vectors, padded on the right to S positions, into a vector each.
@@ -26,15 +28,16 @@ class Encoder(nn.Module):
     changes them: `padding` (the largest relative difference in float64 that more padding may make:
     0.0 for none at all; None where the result depends on it, for the reason told in
     `padding_reason`), `dtypes`, `tolerance` (relative, float64, of ways to compute the same),
-    `exact_gradient` (False for straight-through estimators and detached parts) and `head` (the head
-    of a classifier in the encoder's paper: "mlp" or "linear").
+    `exact_gradient` (False for straight-through estimators and detached parts), `head` (the head of
+    a classifier in the encoder's paper: "mlp" or "linear") and `shows_trees` (it has `trees`).
     """
 
     version: ClassVar[int] = 1
     dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.float32, torch.float64)
     tolerance: ClassVar[float] = 1e-9
-    exact_gradient: ClassVar[bool] = True
+    exact_gradient: bool = True
     head: ClassVar[str] = "mlp"
+    shows_trees: ClassVar[bool] = False
     padding: float | None = 0.0
     padding_reason: str = ""
 
@@ -59,6 +62,14 @@ class Encoder(nn.Module):
         mask (N, S), bool: true at the first L_n >= 1 positions of string n. What x holds elsewhere
         changes nothing.
         """
+
+    def trees(self, x: Tensor, mask: Tensor) -> list[Tree]:
+        """Return the tree over the positions of each of N strings that x (N, S, d) is read by.
+
+        That of the best beam where there are several, in evaluation. Positions count from 0. Only
+        encoders with `shows_trees` have them: for those, this is to be overridden.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no trees: shows_trees is False")
 
 
 def lengths_of(mask: Tensor) -> list[int]:

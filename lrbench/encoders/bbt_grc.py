@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from lrbench.encoders.base import Encoder, lengths_of
+from lrbench.encoders.base import Encoder, Tree, lengths_of
 from lrbench.encoders.dropout import check_share
 from lrbench.encoders.grc import GatedRecursiveCell
 from lrbench.mixers.normalisation import LayerNorm
@@ -42,6 +42,7 @@ class BbtGrc(Encoder):
     """The gated recursive cell over a balanced binary tree (Ray Chowdhury & Caragea 2023)."""
 
     config: BbtGrcConfig
+    shows_trees = True
 
     def __init__(self, config: BbtGrcConfig, width: int) -> None:
         super().__init__(config, width)
@@ -61,6 +62,16 @@ class BbtGrc(Encoder):
                 parents = torch.cat([parents, left])
             nodes = parents
         return nodes.index_select(0, torch.from_numpy(roots).to(x.device))
+
+    def trees(self, x: Tensor, mask: Tensor) -> list[Tree]:
+        """Return the balanced tree of each string, of its positions."""
+        lengths = lengths_of(mask)
+        nodes: list[Tree] = [place for length in lengths for place in range(length)]
+        levels, roots = balanced(lengths)
+        for pairs, alone in levels:
+            parents = [(nodes[a], nodes[b]) for a, b in pairs.reshape(-1, 2).tolist()]
+            nodes = [*parents, *(nodes[node] for node in alone.tolist())]
+        return [nodes[root] for root in roots.tolist()]
 
     def reference(self, x: Tensor, mask: Tensor) -> Tensor:
         """Return what `forward` does without dropout, level by level on padded strings."""

@@ -9,28 +9,24 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
-from lrbench.config import config_from
-from lrbench.errors import Interrupted, UserError, unknown
+from lrbench.errors import Interrupted, UserError
 from lrbench.protocols import CorpusProtocolConfig
-from lrbench.report.columns import BY_SPLIT
-from lrbench.report.schema import result_complaint
-from lrbench.runs import checkpoints, files
-from lrbench.runs.files import UnreadableFile
+from lrbench.runs import files
 from lrbench.runs.memory import PeakMemory
 from lrbench.runs.signals import StopRequest
 from lrbench.runs.split_evaluation import named_splits, split_row
+from lrbench.runs.trained import trained
 from lrbench.runs.validate import resolve_device
 from lrbench.statistics import wilson
 from lrbench.tasks.baselines import best_baseline, measure_baselines
 from lrbench.training.epochs import EpochTrial
 from lrbench.training.final import baseline_strings
-from lrbench.training.rules import RULES
 from lrbench.training.scoring import score
 from lrbench.training.start import make_trial
 from lrbench.training.trial import Trial
 
-SPLIT_RULES = ("best", "last")  # what dev looks keep
 STRINGS = 1000  # for each length, where the user says nothing
 
 
@@ -42,7 +38,7 @@ def evaluate_run(
     device_name: str,
     splits: str = "",
 ) -> list[dict[str, Any]]:
-    """Score a run's checkpoint at `lengths`, of a run over a corpus on `splits`.
+    """Score a run's checkpoint at `lengths`, of a run over a corpus on `splits`; finished or not.
 
     Writes evaluations/<time>.json and returns its rows. Raises UserError as `score_run` does, and
     where nothing can be written.
@@ -67,18 +63,16 @@ def score_run(
     run, a rule that kept nothing, a length or split the task does not have, and for lengths where
     splits belong or the other way round.
     """
-    if which not in RULES:
-        raise unknown("rule", which, RULES, exit_code=2)
     if strings is not None and strings < 1:
         raise UserError(f"--strings must be at least 1, not {strings}", exit_code=2)
     device = resolve_device(device_name)
-    result, weights = _read(folder, which)
-    config = config_from(result["config"])
+    run = trained(folder, which)
+    config = run.config
     over_corpus = isinstance(config.protocol, CorpusProtocolConfig)
     _check_kind(config.task.name, over_corpus, lengths, strings, splits)
     torch.set_num_threads(config.threads)
-    trial = make_trial(config, result["seed"], device)
-    _take_weights(trial, weights, folder, which)
+    trial = make_trial(config, run.seed, device)
+    take_weights(trial.model, run.weights, folder, which)
     if isinstance(trial, EpochTrial):
         wanted = named_splits(trial, splits)
         with StopRequest() as stop:
@@ -109,12 +103,13 @@ def _check_kind(
         )
 
 
-def _take_weights(trial: Trial, weights: dict[str, Any], folder: Path, which: str) -> None:
+def take_weights(model: nn.Module, weights: dict[str, Any], folder: Path, which: str) -> None:
+    """Load the weights that a rule kept of a run; UserError if they are of another model."""
     try:
-        trial.model.load_state_dict(weights)
+        model.load_state_dict(weights)
     except (RuntimeError, TypeError) as error:
         raise UserError(
-            f"{folder}: the '{which}' checkpoint is not of the model that result.json names"
+            f"{folder}: the '{which}' checkpoint is not of the model that its configuration names"
         ) from error
 
 
@@ -136,24 +131,6 @@ def _checked(stop: StopRequest) -> Callable[[], None]:
             raise Interrupted(f"{stop.name}: stopped; no evaluation was written")
 
     return check
-
-
-def _read(folder: Path, which: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    path = folder / "result.json"
-    try:
-        result = files.read_json(path)
-        complaint = result_complaint(result)
-        if complaint:
-            raise UnreadableFile(path, complaint)
-        if result["protocol"] in BY_SPLIT and which not in SPLIT_RULES:
-            raise unknown("rule (of a run over a corpus)", which, SPLIT_RULES, exit_code=2)
-        state = checkpoints.load(folder / "checkpoints" / f"{which}.pt")
-    except UnreadableFile as error:
-        raise UserError(
-            f"{folder} is not a finished run with a '{which}' checkpoint: {error}\n"
-            "name the folder that holds result.json, such as outputs/sum/blockdiag/fan2024/.../s0"
-        ) from error
-    return result, state.get("model", {})
 
 
 def _parse_lengths(text: str, default: Iterable[int]) -> list[int]:

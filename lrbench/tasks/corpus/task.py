@@ -42,6 +42,22 @@ class CorpusTask(Task):
     def answer(self, *sides: Sequence[int]) -> int:
         """Return the class of a string, or of a pair, slowly and obviously right."""
 
+    def tokens_of(self, text: str) -> list[int]:
+        """Return the tokens of a string as a person types it, symbols between spaces.
+
+        Raises UserError for a symbol that the task does not have.
+        """
+        ids = {symbol: token for token, symbol in enumerate(self.vocabulary)}
+        words = text.split()
+        for place, word in enumerate(words, 1):
+            if word not in ids:
+                raise UserError(
+                    f"symbol {place} is '{word[:40]}'; {self.name} has {' '.join(self.vocabulary)}"
+                )
+        if not words:
+            raise UserError(f"an empty string; {self.name} has {' '.join(self.vocabulary)}")
+        return [ids[word] for word in words]
+
     def load(self, split: str) -> Strings:
         """Return a split, read once a process. Raises UserError as `read` does."""
         settings = tuple(sorted(vars(self.config).items()))

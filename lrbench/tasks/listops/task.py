@@ -14,7 +14,7 @@ from lrbench.tasks.corpus.recipe import load
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.corpus.task import CorpusTask
 from lrbench.tasks.listops.baselines import baselines
-from lrbench.tasks.listops.evaluation import evaluate
+from lrbench.tasks.listops.evaluation import check_nesting, evaluate
 from lrbench.tasks.listops.grammar import CLASS_NAMES, VOCABULARY
 from lrbench.tasks.listops.recipe import RECIPE, VERSION
 from lrbench.tasks.listops.released import from_file
@@ -54,6 +54,11 @@ class Listops(CorpusTask):
 
     def baselines(self, split: str, trained_on: str) -> Mapping[str, float]:
         return baselines(self.load(trained_on), self.load(split))
+
+    def tokens_of(self, text: str) -> list[int]:
+        tokens = super().tokens_of(text.replace("]", " ] "))
+        check_nesting(tokens)
+        return tokens
 
     def answer(self, *sides: Sequence[int]) -> int:
         return evaluate([VOCABULARY[token] for token in sides[0]])

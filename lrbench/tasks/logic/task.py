@@ -10,6 +10,7 @@ from lrbench.registry import register_task
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.corpus.task import CorpusTask
 from lrbench.tasks.logic.baselines import baselines
+from lrbench.tasks.logic.formulas import parse
 from lrbench.tasks.logic.loading import RECIPES, load
 from lrbench.tasks.logic.relations import relation
 from lrbench.tasks.logic.vocabulary import RELATIONS, WORDS
@@ -45,6 +46,12 @@ class Logic(CorpusTask):
 
     def baselines(self, split: str, trained_on: str) -> Mapping[str, float]:
         return baselines(self.load(trained_on), self.load(split))
+
+    def tokens_of(self, text: str) -> list[int]:
+        spaced = text.replace("(", " ( ").replace(")", " ) ")
+        tokens = super().tokens_of(spaced)
+        parse(spaced.split())  # refuses what is no formula
+        return tokens
 
     def answer(self, *sides: Sequence[int]) -> int:
         left, right = ([WORDS[token] for token in side] for side in sides)

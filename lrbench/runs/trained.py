@@ -1,0 +1,69 @@
+"""The model that a run trained, from its folder: what it was set to, and weights it kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lrbench.config import Config, config_from
+from lrbench.errors import UserError, unknown
+from lrbench.protocols import CorpusProtocolConfig
+from lrbench.report.schema import result_complaint
+from lrbench.runs import checkpoints, files
+from lrbench.runs.files import UnreadableFile
+from lrbench.training.rules import RULES
+
+DEV_RULES = ("best", "last")  # what looks at a dev split keep
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A checkpoint of a run, by the rule that kept it.
+
+    `config` and `seed` are the run's, `weights` the model's at update `step`; `finished` is whether
+    the run has a result.
+    """
+
+    config: Config
+    seed: int
+    weights: dict[str, Any]
+    step: int
+    finished: bool
+
+
+def trained(folder: Path, which: str) -> Trained:
+    """Read the checkpoint that rule `which` kept of a run, which may still be under way.
+
+    Raises UserError for an unknown rule, and for a folder that holds no such checkpoint.
+    """
+    if which not in RULES:
+        raise unknown("rule", which, RULES, exit_code=2)
+    finished = (folder / "result.json").exists()
+    try:
+        result = _result(folder) if finished else None
+        config = config_from(_settings(folder) if result is None else result["config"])
+        if isinstance(config.protocol, CorpusProtocolConfig) and which not in DEV_RULES:
+            raise unknown("rule (of a run over a corpus)", which, DEV_RULES, exit_code=2)
+        state = checkpoints.load(folder / "checkpoints" / f"{which}.pt")
+    except UnreadableFile as error:
+        raise UserError(
+            f"{folder} is not a run with a '{which}' checkpoint: {error}\n"
+            "name the folder of a run, such as outputs/sum/blockdiag/fan2024/.../s0"
+        ) from error
+    seed = (state if result is None else result).get("seed", config.seed)
+    return Trained(config, int(seed), state.get("model", {}), int(state.get("step", 0)), finished)
+
+
+def _result(folder: Path) -> dict[str, Any]:
+    result = files.read_json(folder / "result.json")
+    if complaint := result_complaint(result):
+        raise UnreadableFile(folder / "result.json", complaint)
+    return result
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    """Return the configuration of a run that has no result yet: that of its cell."""
+    if not (folder / "checkpoints").is_dir():
+        raise UnreadableFile(folder, "no result.json and no checkpoints")
+    return files.read_json(folder.parent / "config.json")

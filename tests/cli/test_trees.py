@@ -1,0 +1,94 @@
+"""`lrbench show --tree`: the tree of a finished run, of one under way, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lrbench.runs.parses import bracketed, spans
+from tests import made_up_corpora
+
+Run = Callable[..., Any]
+TINY = ["model.width=8", "protocol.max_steps=2", "device=cpu", "output_dir=runs"]
+TINY += ["protocol.batch_size=8", "protocol.test_splits=[]"]
+STRING = "[MAX 5 [SM 3 9] 2]"
+
+
+@pytest.fixture(autouse=True)
+def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LRBENCH_DATA", str(made_up_corpora.write(tmp_path / "data")))
+    monkeypatch.chdir(tmp_path)
+
+
+def train(lrbench: Run, task: str, model: str) -> str:
+    ended = lrbench("train", f"task={task}", f"model={model}", *TINY)
+    assert ended.code == 0, ended.err
+    [folder] = Path("runs").glob(f"{task}/{model}/*/*/s0")
+    return str(folder)
+
+
+def test_the_balanced_tree_of_listops(lrbench: Run) -> None:
+    folder = train(lrbench, "listops", "bbt_grc")
+
+    told = lrbench("show", "--tree", folder, STRING)
+
+    assert told.code == 0, told.err
+    assert "string  [MAX 5 [SM 3 9 ] 2 ]" in told.out
+    assert "answer  5, the model says " in told.out
+    assert "parse   ((([MAX 5) ([SM 3)) ((9 ]) (2 ])))" in told.out
+    assert told.out.count("├── ") == told.out.count("└── ") == 7  # a pair of children each
+
+    Path(folder, "result.json").unlink()  # as while it trains
+    assert lrbench("show", "--tree", folder, STRING).out == told.out
+    assert lrbench("show", "--tree", folder, "7").out.splitlines()[-1] == "7"
+
+
+def test_a_formula_has_no_answer_by_itself(lrbench: Run) -> None:
+    folder = train(lrbench, "logic", "bbt_grc")
+
+    told = lrbench("show", "--tree", folder, "(a (or b))", "(not a)")
+
+    assert told.code == 0, told.err
+    assert "answer" not in told.out
+    assert "string  ( a ( or b ) )" in told.out and "string  ( not a )" in told.out
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[MAX 5", "cut short"),
+        ("[MAX 5 x ]", "symbol 3 is 'x'; listops has"),
+        ("", "an empty string"),
+    ],
+)
+def test_what_is_no_string_is_refused(lrbench: Run, text: str, why: str) -> None:
+    told = lrbench("show", "--tree", train(lrbench, "listops", "bbt_grc"), text)
+    assert told.code == 1 and why in told.err
+
+
+def test_runs_without_a_tree_are_refused(lrbench: Run) -> None:
+    told = lrbench("show", "--tree", train(lrbench, "listops", "rnn_grc"), STRING)
+    assert told.code == 1 and "rnn_grc has no tree to show" in told.err
+    told = lrbench("show", "--tree", "nowhere", STRING)
+    assert told.code == 1 and "nowhere is not a run with a 'best' checkpoint" in told.err
+    assert "which string?" in lrbench("show", "--tree", "nowhere").err
+
+
+def test_deep_trees_have_lines_too() -> None:
+    tree: Any = 0
+    for position in range(1, 5000):
+        tree = (tree, position)
+    assert bracketed(tree, ["x"] * 5000) == "(" * 4999 + "x" + " x)" * 4999
+
+
+def test_spans_of_a_tree() -> None:
+    assert spans(((0, 1), 2)) == [
+        (0, range(0, 3)),
+        (1, range(0, 2)),
+        (2, range(0, 1)),
+        (2, range(1, 2)),
+        (1, range(2, 3)),
+    ]
