@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -22,15 +22,23 @@ Factory = Callable[..., Mixer]
 def factory_of(model: Any) -> Factory:
     """Return make(seed=0, dtype=float64): the mixer a `model` node describes, in eval mode."""
     cls = MIXERS.get(model.name).cls
+    settings = _checked(cls, model.mixer)
 
     def make(seed: int = 0, dtype: torch.dtype = torch.float64) -> Mixer:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            mixer: Mixer = cls(model.mixer, model.width)
+            mixer: Mixer = cls(settings, model.width)
         _refuse_complex(model.name, mixer)
         return mixer.to(dtype).eval()
 
     return make
+
+
+def _checked(cls: type, settings: Any) -> Any:
+    """Return a mixer's settings with those it is to be checked with, unless the user set them."""
+    wanted = getattr(cls, "checked_with", {})
+    unset = {name: value for name, value in wanted.items() if getattr(settings, name) is None}
+    return replace(settings, **unset) if unset else settings
 
 
 def _refuse_complex(name: str, mixer: Mixer) -> None:

@@ -47,8 +47,13 @@ class GatedRecursiveCell(nn.Module):
 
     def forward(self, pairs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Map pairs (M, 2d), l beside r, to their parents (M, d)."""
-        bits, drop = self.draw(len(pairs), generator, pairs.device)
-        form, rest = _form(self.norm.eps, drop), [] if bits is None else [bits]
+        bits, _ = self.draw(len(pairs), generator, pairs.device)
+        return self.parents(pairs, bits)
+
+    def parents(self, pairs: Tensor, bits: Tensor | None) -> Tensor:
+        """Map pairs (M, 2d) to their parents (M, d); bits (M, 4d) say what is dropped."""
+        form = self.form(None if bits is None else dropping(self.dropout))
+        rest = [] if bits is None else [bits]
         if torch.is_grad_enabled():
             return form(*self.weights(), pairs.contiguous(), *rest)
         parts = [tensor.split(_piece(pairs)) for tensor in (pairs.contiguous(), *rest)]
@@ -67,6 +72,10 @@ class GatedRecursiveCell(nn.Module):
             return None, None
         bits = draw_bits((rows, EXPANSION * self.width), generator, device)
         return bits, dropping(self.dropout)
+
+    def form(self, drop: Dropout | None) -> ClosedForm:
+        """Return (`weights()`, pairs[, bits]) -> parents."""
+        return _form(self.norm.eps, drop)
 
     def reference(self, pairs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Return what `forward` does, as the equation is written."""

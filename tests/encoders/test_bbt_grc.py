@@ -52,6 +52,12 @@ def test_trees_are_balanced(lengths: list[int]) -> None:
     assert [nodes[root] for root in roots] == [bracketed(leaves) for leaves in names]
 
 
+def test_trees_can_be_read_out() -> None:
+    mask = torch.arange(5) < torch.tensor([5, 1, 2])[:, None]
+    trees = encoder_of(8).trees(torch.zeros(3, 5, 8), mask)
+    assert trees == [(((0, 1), (2, 3)), 4), 0, (0, 1)]
+
+
 def test_cells_are_called_once_a_level(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder, calls = encoder_of(8), []
     forward = encoder.cell.forward

@@ -29,11 +29,21 @@ def classifier(name: str = "bbt_grc", width: int = 8, **settings: Any) -> Classi
 
 
 @pytest.mark.parametrize(
-    ("name", "parameters"), [("rnn_grc", 414_602), ("bbt_grc", 431_370), ("s4d_stack", 534_026)]
+    ("name", "settings", "parameters"),
+    [
+        ("rnn_grc", {}, 414_602),
+        ("bbt_grc", {}, 431_370),
+        ("s4d_stack", {}, 534_026),
+        ("ebt_grc", {}, 439_691),
+        ("rir_ebt_grc", {"s4d": False}, 439_691),
+        ("rir_ebt_grc", {}, 555_147),
+    ],
 )
-def test_parameters_of_the_paper(name: str, parameters: int) -> None:
+def test_parameters_of_the_paper(name: str, settings: dict[str, Any], parameters: int) -> None:
     """Of ListOps: 15 symbols and 3 more, 10 classes, d = 128, embedding and head included."""
-    model = Classifier(ClassifierConfig(), encoder_of(name, 128), symbols=15, classes=10)
+    model = Classifier(
+        ClassifierConfig(), encoder_of(name, 128, **settings), symbols=15, classes=10
+    )
     assert count_parameters(model) == parameters
 
 

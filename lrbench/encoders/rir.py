@@ -1,0 +1,142 @@
+"""Recursion in recursion: a shallow outer tree of chunks around any inner encoder.
+
+Ray Chowdhury & Caragea 2023 (arXiv:2311.04449):
+
+    leaves    h = LN(W_0 x' + b_0),   x' = S4D(x), or x itself
+    a level   chunks of k vectors (`rir_levels.py`) -> the inner encoder -> a vector for each chunk
+
+until one vector is left for each string: about log_k S levels, all with the same inner encoder.
+Leaves are made once, before all levels. With k = 2 the tree is the balanced one; with k >= S there
+is one chunk, the string.
+
+What an inner encoder without beams has to be is the `forward` of an `Encoder`,
+
+    inner(x (M, c, d), mask (M, c), generator) -> (M, d),
+
+called once a level on the chunks of all strings; one that keeps beams between levels
+(`rir_ebt_grc.py`) walks the levels itself. Because chunks depend on how far a batch is padded, so
+do results, unless every string of it is shorter than 1.5 k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lrbench.checks import at_least, one_of
+from lrbench.encoders.base import Encoder, lengths_of
+from lrbench.encoders.dropout import check_share
+from lrbench.encoders.rir_levels import DECISIONS, Level, levels_of
+from lrbench.encoders.s4d_layer import S4dLayer
+from lrbench.mixers.base import ParameterRule
+from lrbench.mixers.normalisation import LayerNorm
+
+INFERENCES = ("rir", "full")
+ROUNDING = 1e-8
+ROUNDING_REASON = "convolutions of another length round differently"
+PADDING_REASON = "a batch is cut into chunks by its padded length, once that is 1.5 chunks"
+
+Inner = Callable[[Tensor, Tensor, torch.Generator | None], Tensor]
+
+
+@dataclass
+class RirConfig:
+    """Settings that every `rir_*` encoder has; those with another default say so.
+
+    dropout: of the cell's hidden layer. chunk: k. chunk_decision: `batch` (as released) or `row`,
+    whose positions say when to chunk. inference: `rir`, chunks in evaluation too, or `full`, the
+    inner encoder on whole strings then. s4d: the S4D layer before the leaves, with s4d_dropout of
+    its channels; s4d_detach_backward: no gradient through its backward half, as released.
+    """
+
+    dropout: float = 0.1
+    chunk: int = 30
+    chunk_decision: str = "batch"
+    inference: str = "rir"
+    s4d: bool = True
+    s4d_dropout: float = 0.1
+    s4d_detach_backward: bool = True
+
+    def __post_init__(self) -> None:
+        check_share("model.encoder.dropout", self.dropout)
+        check_share("model.encoder.s4d_dropout", self.s4d_dropout)
+        at_least("model.encoder.chunk", self.chunk, 2)
+        one_of("model.encoder.chunk_decision", self.chunk_decision, DECISIONS)
+        one_of("model.encoder.inference", self.inference, INFERENCES)
+
+
+class RirLeaves(nn.Module):
+    """x' = S4D(x) or x, then LN(W_0 x' + b_0); `norm` is the batch normalisation of S4D."""
+
+    def __init__(self, config: RirConfig, width: int, norm: bool = False) -> None:
+        super().__init__()
+        detach, dropout = config.s4d_detach_backward, config.s4d_dropout
+        layer = S4dLayer(width, dropout=dropout, norm=norm, detach_backward=detach)
+        self.s4d = layer if config.s4d else None
+        self.map = nn.Sequential(nn.Linear(width, width), LayerNorm(width))
+
+    def forward(self, x: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Map x (N, S, d) with mask (N, S) to leaves, string by string: (L_1 + .. + L_N, d)."""
+        if self.s4d is not None:
+            x = self.s4d(x, mask, generator)
+        leaves: Tensor = self.map(x[mask])
+        return leaves
+
+    def rules(self) -> dict[str, ParameterRule]:
+        """Return the rules of the parameters of the S4D layer."""
+        if self.s4d is None:
+            return {}
+        return {f"s4d.spaces.{name}": rule for name, rule in self.s4d.spaces.rules().items()}
+
+
+class RirEncoder(Encoder):
+    """What encoders of recursion in recursion share: leaves, and the levels of a batch."""
+
+    config: RirConfig
+
+    def __init__(self, config: RirConfig, width: int, norm: bool = False) -> None:
+        super().__init__(config, width)
+        whole = config.inference == "full"
+        self.padding = ROUNDING if whole else None
+        self.padding_reason = ROUNDING_REASON if whole else PADDING_REASON
+        self.leaves = RirLeaves(config, width, norm)
+        # the detached half is computed and not differentiated
+        self.exact_gradient = not (config.s4d and config.s4d_detach_backward)
+
+    def parameter_rules(self) -> dict[str, ParameterRule]:
+        return {f"leaves.{name}": rule for name, rule in self.leaves.rules().items()}
+
+    def levels(self, mask: Tensor, training: bool) -> list[Level]:
+        """Return the levels of strings with mask (N, S)."""
+        config: Any = self.config
+        whole = not training and config.inference == "full"
+        chunk = max(2, mask.shape[1]) if whole else config.chunk
+        return levels_of(lengths_of(mask), mask.shape[1], chunk, config.chunk_decision)
+
+    def recurse(
+        self, inner: Inner, x: Tensor, mask: Tensor, generator: torch.Generator | None
+    ) -> Tensor:
+        """Return a vector for each string (N, d): leaves, then one call of `inner` a level."""
+        packed: Tensor = self.leaves(x, mask, generator)
+        for level in self.levels(mask, generator is not None):
+            packed = ascend(inner, packed, level, generator)
+        return packed
+
+
+def ascend(inner: Inner, packed: Tensor, level: Level, generator: torch.Generator | None) -> Tensor:
+    """Return vectors of chunks (M, d) for those of the packed positions below (T, d)."""
+    chunks = np.flatnonzero(level.composed)
+    places, mask = (tensor.to(packed.device) for tensor in level.places(chunks))
+    below = packed.index_select(0, places.flatten()).view(*places.shape, -1)
+    above = inner(below * mask[..., None], mask, generator)
+    if len(chunks) == len(level.composed):
+        return above
+    starts = torch.from_numpy(level.starts).to(packed.device)
+    return packed.index_select(0, starts).index_copy(
+        0, torch.from_numpy(chunks).to(packed.device), above
+    )

@@ -1,0 +1,62 @@
+"""Recursion in recursion with Ordered Memory inside (`rir_om`).
+
+Ray Chowdhury & Caragea 2023 (arXiv:2311.04449), "RIR-OM": the levels of `rir.py`, with Ordered
+Memory (`ordered_memory.py`) along each chunk. Leaves are made once, before all levels, so vectors
+go into the memory as they are. The S4D layer has batch normalisation and no dropout. The paper does
+not say whether chunks are made in evaluation; here they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lrbench.checks import at_least
+from lrbench.encoders.base import lengths_of
+from lrbench.encoders.dropout import check_share
+from lrbench.encoders.ordered_memory import Memory, OrderedMemoryConfig
+from lrbench.encoders.rir import RirConfig, RirEncoder
+from lrbench.encoders.rnn_grc import Plan
+from lrbench.registry import register_encoder
+
+
+@dataclass
+class RirOmConfig(RirConfig):
+    """Settings of `rir_om`: those of all `rir_*` (`rir.py`) and of `ordered_memory`."""
+
+    s4d_dropout: float = 0.0
+    slots: int = 21
+    test_slot_factor: int = 1
+    memory_dropout: float = 0.1
+    recompute: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("model.encoder.slots", self.slots, 1)
+        at_least("model.encoder.test_slot_factor", self.test_slot_factor, 1)
+        check_share("model.encoder.memory_dropout", self.memory_dropout)
+
+
+@register_encoder("rir_om", RirOmConfig, "recursion in recursion, Ordered Memory inside (2023)")
+class RirOm(RirEncoder):
+    """Ordered Memory over chunks of chunks (Ray Chowdhury & Caragea 2023)."""
+
+    config: RirOmConfig
+
+    def __init__(self, config: RirOmConfig, width: int) -> None:
+        super().__init__(config, width, norm=True)
+        names = ("slots", "test_slot_factor", "dropout", "memory_dropout", "recompute")
+        settings = {name: getattr(config, name) for name in names}
+        self.memory = Memory(OrderedMemoryConfig(**settings), width)
+
+    def forward(self, x: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        return self.recurse(self._chunks, x, mask, generator)
+
+    def _chunks(self, x: Tensor, mask: Tensor, generator: torch.Generator | None) -> Tensor:
+        plan = Plan.of(lengths_of(mask))
+        places = plan.rows * x.shape[1] + plan.positions
+        packed = x.flatten(0, 1).index_select(0, places.to(x.device))
+        last: Tensor = self.memory(packed, plan, generator)
+        return last
