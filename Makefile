@@ -12,7 +12,8 @@ PYTHON ?= python3
 VENV ?= .venv
 # More words for every `pip install`, such as the index that holds torch's CPU build (see README).
 PIP_EXTRA ?=
-PYTEST_ARGS ?=
+# Files of tests side by side, two at a time; one after the other: PYTEST_ARGS=-x
+PYTEST_ARGS ?= -n 2 --dist loadfile
 
 bin := $(VENV)/bin
 pip_install := $(bin)/python -m pip install --disable-pip-version-check $(PIP_EXTRA) -c constraints.txt

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from lrbench.bench.resident import forget_peak, status
 from lrbench.bench.timing import Call, Rounds, alternate
 from lrbench.config import Config, config_from
 from lrbench.plugins import load_plugins
@@ -21,7 +21,6 @@ from lrbench.training.trial import Trial
 
 Compose = Callable[[Sequence[str]], Config]
 STEPS_FOR_MEMORY = 3
-STATUS, CLEAR, RESET_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs"), "5"
 
 
 @dataclass(frozen=True)
@@ -106,18 +105,10 @@ def _added(settings: dict[str, Any]) -> int:
     config = config_from(settings)  # its classes are made at run time and cannot be sent
     torch.set_num_threads(config.threads)
     trial = make_trial(config, config.seed)
-    CLEAR.write_text(RESET_PEAK)  # importing torch needed more than many a model does
-    before = _status("VmRSS")
+    before = forget_peak()  # importing torch needed more than many a model does
     for _ in range(STEPS_FOR_MEMORY):
         trial.update()
-    return max(0, _status("VmHWM") - before)
-
-
-def _status(key: str) -> int:
-    """Return a size from the kernel's account of this process, in bytes."""
-    lines = STATUS.read_text().splitlines()
-    found = next(line for line in lines if line.startswith(f"{key}:"))
-    return int(found.split()[1]) * 1024
+    return max(0, status("VmHWM") - before)
 
 
 def _outside(measured: Rounds, name: str) -> float | None:

@@ -31,8 +31,7 @@ def by_products(
 
     draws: of training. soft: whether the last beam is a mixture there ("OneSoft").
     """
-    leaf, cell, scorer = parts
-    x, mask = strings
+    (leaf, cell, scorer), (x, mask) = parts, strings
     h = leaf(x)[:, None]
     scores, beams = x.new_zeros(len(x), 1), torch.ones_like(mask[:, :1])
     for t in range(x.shape[1] - 1):
@@ -48,13 +47,10 @@ def by_products(
         scores = (scores[..., None] + masked_log_softmax(e, every).gather(2, places)).flatten(1)
         first = torch.arange(k, device=x.device) == 0
         beams = (beams[..., None] & (alive[:, None, None] | first)).flatten(1)
-        if scores.shape[1] <= beam:
-            weights = torch.eye(scores.shape[1]).to(x).expand(len(x), -1, -1)
-        elif soft and draws is not None:
+        if soft and draws is not None and scores.shape[1] > beam:
             weights = _one_soft(scores, beams, beam)
         else:
-            kept = top_k(_noised(scores, alive, noisy, t, BEAMS), beams, beam)
-            weights = one_hot(kept, scores.shape[1]).to(x)
+            weights = _all_hard(scores, _noised(scores, alive, noisy, t, BEAMS), beams, beam)
         selected = weights @ one_hot(places.flatten(1), e.shape[2]).to(x)
         owners = weights.unflatten(2, (-1, k)).sum(3)
         scores = (weights @ scores[..., None]).squeeze(-1)
@@ -75,6 +71,14 @@ def merged(h: Tensor, parents: Tensor, selected: Tensor) -> Tensor:
     left, right = 1 - until, until - selected
     stays, moves = left[..., None] * h[..., :-1, :], right[..., None] * h[..., 1:, :]
     return selected[..., None] * parents + stays + moves
+
+
+def _all_hard(scores: Tensor, noised: Tensor, beams: Tensor, beam: int) -> Tensor:
+    """Return weights (N, B', C): of each beam that goes on, the candidate that it is."""
+    count = scores.shape[1]
+    if count <= beam:
+        return torch.eye(count).to(scores).expand(len(scores), -1, -1)
+    return one_hot(top_k(noised, beams, beam), count).to(scores)
 
 
 def _one_soft(scores: Tensor, beams: Tensor, beam: int) -> Tensor:

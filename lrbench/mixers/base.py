@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -37,8 +38,9 @@ class Mixer(nn.Module):
     What a mixer can do is declared by class attributes: `modes` (names of evaluation modes that
     compute the same function up to rounding), `default_mode`, `dtypes`, `tolerance` (relative,
     float64, between modes), `length_multiple`, `takes_symbols` (`forward` accepts `index`), `vmap`
-    (copies with stacked parameters can be evaluated together) and `exact_gradient` (False for
-    straight-through estimators, whose gradient is not the derivative).
+    (copies with stacked parameters can be evaluated together), `exact_gradient` (False for
+    straight-through estimators, whose gradient is not the derivative) and `checked_with` (settings
+    that a check of its contract uses where the user gave none: of a solver, tolerances of zero).
     """
 
     version: ClassVar[int] = 1
@@ -50,6 +52,7 @@ class Mixer(nn.Module):
     takes_symbols: ClassVar[bool] = False
     vmap: ClassVar[bool] = True
     exact_gradient: ClassVar[bool] = True
+    checked_with: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, config: Any, width: int) -> None:
         super().__init__()
@@ -71,6 +74,14 @@ class Mixer(nn.Module):
     def channel_mixer(self) -> Mixer | None:
         """Return the sublayer that belongs between two of these in a `gpt` stack; None: an MLP."""
         return None
+
+    def telemetry(self) -> dict[str, tuple[float, int]]:
+        """Return {name: (sum, count)} of what is worth recording of training since the last call.
+
+        Means of these stand in metrics.jsonl and result.json. `converged`, of 0s and 1s, is
+        something that a user is warned about where it is not always 1.
+        """
+        return {}
 
     @property
     @abstractmethod

@@ -77,7 +77,7 @@ class S5Config:
 
 
 @register_mixer(
-    "s5", S5Config, "one diagonal state space for all features (Smith et al. 2023)", "s4"
+    "s5", S5Config, "one diagonal system for all features (Smith et al. 2023)", "s4"
 )
 class S5(TimeInvariantMixer):
     """One diagonal state space of D inputs and D outputs (Smith et al. 2023)."""

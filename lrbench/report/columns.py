@@ -21,6 +21,8 @@ RUN_COLUMNS = {
     "stopped": "object",  # perfect, patience, budget or diverged
     "steps": "Int64",
     "train_seconds": "float64",
+    "iterations": "float64",  # mean an update, of models solved by iteration
+    "converged": "float64",  # the share of updates whose iterations had converged
     "parameters": "Int64",
     "state_size": "Int64",
     "device": "object",

@@ -10,6 +10,10 @@ from lrbench.report.entry import Entry
 from lrbench.report.places import LEFT, View
 from lrbench.statistics import SOLVED, bootstrap_mean, mean, median, solve_rate
 
+ITERATED = (
+    "iterations: linear scans an update until all strings had converged, mean over training; a"
+    " whole number where the model is that many"
+)
 TUNING = "tuning_runs"  # the setting that tells how many runs a tuned model was chosen from
 
 
@@ -43,6 +47,7 @@ def solved_table(view: View) -> Table:
 def cost_table(view: View) -> Table:
     """Return parameters, state size, updates, time and tuning budget of each cell."""
     rows = []
+    iterated = any(entry.runs["iterations"].notna().any() for entry, _ in view.with_runs())
     for entry, head in view.with_runs():
         seconds = [float(value) for value in entry.runs["train_seconds"].dropna()]
         rows.append(
@@ -51,20 +56,44 @@ def cost_table(view: View) -> Table:
                 *(span(_whole(entry, name)) for name in ("parameters", "state_size", "steps")),
                 span([int(n) for n in [entry.settings.get("protocol.max_steps")] if n]),
                 Cell(duration(median(seconds)) if seconds else MISSING, tuple(seconds)),
+                _speed(entry),
+                *([_iterations(entry)] if iterated else []),
                 Cell(str(entry.settings.get(TUNING) or MISSING)),
                 Cell(", ".join(_statuses(entry))),
                 Cell(str(entry.runs["fingerprint"].iloc[0])),
             )
         )
     titles = (
-        *("parameters", "state", "updates", "budget", "time", "tuning", "runs"),
+        *("parameters", "state", "updates", "budget", "time", "updates/s"),
+        *(("iterations",) if iterated else ()),
+        *("tuning", "runs"),
         "configuration",
     )
     notes = (
         "state: floats kept between symbols; updates: done, of a budget; time: of updates alone,"
         " median run; tuning: runs the settings were chosen from, - where it is not recorded",
+        *((ITERATED,) if iterated else ()),
     )
     return Table("Cost", _columns(titles), tuple(rows), notes)
+
+
+def _speed(entry: Entry) -> Cell:
+    """Return the updates a second of the median run."""
+    runs = entry.runs[(entry.runs["train_seconds"] > 0) & entry.runs["steps"].notna()]
+    pairs = zip(runs["steps"].tolist(), runs["train_seconds"].tolist(), strict=True)
+    speeds = tuple(float(steps) / float(seconds) for steps, seconds in pairs)
+    return Cell(f"{median(speeds):.3g}", speeds) if speeds else Cell()
+
+
+def _iterations(entry: Entry) -> Cell:
+    """Return the mean iterations of all runs, and how many solutions had converged if not all."""
+    known = entry.runs[entry.runs["iterations"].notna()]
+    values = [float(value) for value in known["iterations"].tolist()]
+    if not values:  # a number that was set is no mean
+        return Cell(str(entry.settings.get("model.mixer.iterations") or MISSING))
+    converged = mean([float(value) for value in known["converged"].fillna(1.0).tolist()])
+    share_told = "" if converged == 1 else f", {converged:.1%} converged"
+    return Cell(f"{mean(values):.1f}{share_told}", tuple(values))
 
 
 def _columns(titles: Sequence[str]) -> tuple[Column, ...]:

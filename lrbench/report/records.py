@@ -117,7 +117,10 @@ def _parsed(content: bytes) -> Any:
 def _finished(root: Path, folder: Path, result: dict[str, Any]) -> Record:
     look = result.get("perfect_look") or {}
     row = {name: result.get(name) for name in RUN_COLUMNS}
+    told = result.get("telemetry") or {}
     row |= {
+        "iterations": told.get("iterations"),
+        "converged": told.get("converged"),
         "perfect_step": look.get("step"),
         "perfect_seconds": look.get("seconds"),
         "error": None,

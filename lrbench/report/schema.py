@@ -69,7 +69,7 @@ OPTIONAL: dict[str, Check] = {
     **dict.fromkeys(["data_seed", "parameters", "state_size", "threads"], is_integer),
     **dict.fromkeys(["train_seconds", "epochs"], is_number),
     "versions": is_settings,
-    **dict.fromkeys(["checkpoints", "perfect_look", "horizon", "data"], is_object),
+    **dict.fromkeys(["checkpoints", "perfect_look", "horizon", "data", "telemetry"], is_object),
     **dict.fromkeys(["baselines", "guessing"], is_list),
 }
 EVALUATION: dict[str, Check] = {
@@ -80,6 +80,11 @@ EVALUATION: dict[str, Check] = {
 BASELINE: dict[str, Check] = {"baseline": is_text, "length": is_length, "value": is_number}
 BASELINE_OF_SPLIT: dict[str, Check] = {"baseline": is_text, "split": is_text, "value": is_number}
 GUESSING: dict[str, Check] = {"rule": is_text, "length": is_length, "value": is_number}
+TELEMETRY: dict[str, Check] = {
+    "iterations": is_number,
+    "converged": is_number,
+    "failed_at": lambda value: value is None or is_integer(value),
+}
 LOOK: dict[str, Check] = {"step": is_integer, "seconds": is_number}
 HORIZON: dict[str, Check] = {"text": is_text}
 
@@ -90,6 +95,7 @@ def result_complaint(data: Any) -> str | None:
         _head(data)
         or _fields(data, REQUIRED, "")
         or _fields({k: v for k, v in data.items() if v is not None}, OPTIONAL, "", missing=True)
+        or _fields(data.get("telemetry") or {}, TELEMETRY, "telemetry.", missing=True)
         or _evaluations(data["evaluations"])
         or _baselines(data.get("baselines") or [])
         or _items(data.get("guessing") or [], GUESSING, "guessing")

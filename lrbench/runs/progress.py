@@ -61,6 +61,10 @@ class Display:
         if self.bar is None:
             self._line(trial, f"look: {long}  {_speed(trial)}")
 
+    def notice(self, trial: Trial, text: str) -> None:
+        """Say something that a user ought to know, once."""
+        messages().print(f"seed {trial.seed}  {text}", markup=False)
+
     def _line(self, trial: Trial, text: str) -> None:
         self.last_line = time.perf_counter()
         messages().print(f"seed {trial.seed}  update {trial.step:,}/{self.steps:,}  {text}")

@@ -37,6 +37,9 @@ def assemble(
         **({"epochs": round(trial.step / each, 3)} if (each := _updates_per_epoch(trial)) else {}),
         "stopped": trial.stopped,
         "train_seconds": round(trial.seconds, 3),
+        # {iterations: mean an update, converged: share of updates, failed_at: update of the first
+        # log with one that had not}, only of models that are solved by iteration
+        **({"telemetry": told} if (told := trial.telemetry.summary()) else {}),
         "parameters": trial.parameters,
         "state_size": getattr(trial.model, "state_size", None),
         "device": str(trial.device),

@@ -10,6 +10,7 @@ from lrbench.runs.lease import Lease
 from lrbench.runs.progress import Display
 from lrbench.runs.run import Run
 from lrbench.runs.signals import StopRequest
+from lrbench.training.telemetry import CONVERGED
 from lrbench.training.trial import Trial
 
 CHECKPOINT_SECONDS = 60.0  # at most this much work is lost to kill -9 between looks
@@ -33,6 +34,7 @@ class GroupWatch:
         self.trials, self.runs, self.leases = trials, runs, leases
         self.stop, self.display = stop, display
         self.failures: dict[int, Exception] = {}  # by seed
+        self.warned: set[int] = set()  # seeds
         self.saved_at = time.monotonic()
 
     @property
@@ -43,8 +45,15 @@ class GroupWatch:
     def logged(self, trial: Trial, loss: float) -> None:
         """Record a mean loss."""
         line = {"step": trial.step, "loss": loss, "lr": trial.rate, "seconds": trial.seconds}
-        self._ours(trial).record(line)
+        run = self._ours(trial)
+        run.record({**line, **trial.telemetry.latest})
         self.display.logged(trial, loss)
+        if trial.telemetry.latest.get(CONVERGED, 1.0) < 1 and trial.seed not in self.warned:
+            self.warned.add(trial.seed)
+            notice = unconverged(trial)
+            run.record({"step": trial.step, "notice": notice})
+            run.log(notice)
+            self.display.notice(trial, notice)
 
     def looked(self, trial: Trial, look: dict[str, Any], believed: list[str]) -> None:
         """Record a look and keep the checkpoints it earns."""
@@ -100,6 +109,15 @@ class GroupWatch:
         if not lease.verify():
             raise _taken_over(run, lease)
         return run
+
+
+def unconverged(trial: Trial) -> str:
+    """Return what a user is told once about a run whose solver stopped converging."""
+    share = 1 - trial.telemetry.latest[CONVERGED]
+    return (
+        f"not converged within the cap in {share:.1%} of solutions up to update {trial.step:,}:"
+        " their states and gradients are those of the last iterate"
+    )
 
 
 def _taken_over(run: Run, lease: Lease) -> LeaseLost:

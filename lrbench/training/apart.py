@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
 from lrbench.training.messages import Failed, Logged, Looked, receive, send
+from lrbench.training.telemetry import Telemetry
 from lrbench.training.trial import Trial
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ class _Legs:
         if isinstance(message, Logged):
             then = copy.copy(trial)  # the trial itself stays as the last leg left it
             then.step, then.seconds = message.step, message.seconds
+            then.telemetry = Telemetry()
+            then.telemetry.latest = message.telemetry
             self.watch.logged(then, message.loss)
         elif isinstance(message, Looked):
             trial.load(message.state)

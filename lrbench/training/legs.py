@@ -47,7 +47,7 @@ class Reporter:
 
     def logged(self, trial: Trial, loss: float) -> None:
         """Tell a mean loss."""
-        send(self.connection, Logged(trial.step, trial.seconds, loss))
+        send(self.connection, Logged(trial.step, trial.seconds, loss, trial.telemetry.latest))
 
     def looked(self, trial: Trial, look: dict[str, Any], believed: list[str]) -> None:
         """Tell of a look; the leg ends with it."""

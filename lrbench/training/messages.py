@@ -6,18 +6,19 @@ They are pickled by value: `Connection.send` would have torch pass on open files
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
 
 @dataclass(frozen=True)
 class Logged:
-    """A mean loss, and where the trial was by then."""
+    """A mean loss, what else was told meanwhile, and where the trial was by then."""
 
     step: int
     seconds: float
     loss: float
+    telemetry: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

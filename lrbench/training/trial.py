@@ -17,6 +17,7 @@ from lrbench.tasks.stream import Stream
 from lrbench.training.cross_entropy import mean_cross_entropy
 from lrbench.training.optim import learning_rate, make_optimiser, set_learning_rate
 from lrbench.training.rules import Rules
+from lrbench.training.telemetry import Telemetry
 
 DRAWN_AT_ONCE = 1 << 16  # symbols: half a megabyte as int64, twelve updates of 128 strings of 40
 
@@ -45,6 +46,7 @@ class Trial:
         self.seconds = 0.0  # spent in updates only
         self.loss_sum = torch.zeros((), device=self.device)
         self.loss_count = 0
+        self.telemetry = Telemetry()
         self.rules = Rules(metric=self.task.metric)
         self.perfect_look: dict[str, Any] | None = None
 
@@ -92,7 +94,11 @@ class Trial:
         return loss.detach()
 
     def take_loss(self) -> float:
-        """Return the mean loss since the last call; only here is the device waited for."""
+        """Return the mean loss since the last call; only here is the device waited for.
+
+        What mixers told in the same time is in `telemetry` then.
+        """
+        self.telemetry.take(self.model, self.step)
         mean = float(self.loss_sum) / max(1, self.loss_count)
         self.loss_sum.zero_()
         self.loss_count = 0
@@ -157,6 +163,7 @@ class Trial:
             "seconds": self.seconds,
             "loss_sum": compact(self.loss_sum),
             "loss_count": self.loss_count,
+            "telemetry": self.telemetry.state(self.model),
             "rules": self.rules.state(),
             "perfect_look": self.perfect_look,
         }
@@ -171,6 +178,8 @@ class Trial:
         self.seconds = state["seconds"]
         self.loss_sum = state["loss_sum"].to(self.device)
         self.loss_count = state["loss_count"]
+        self.telemetry.collect(self.model)  # of updates that are not this state's
+        self.telemetry = Telemetry(state.get("telemetry"))
         self.rules = Rules(state["rules"], self.task.metric)
         self.perfect_look = state["perfect_look"]
 

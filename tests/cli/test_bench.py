@@ -24,9 +24,19 @@ def test_as_a_user_would_run_it(lrbench: Run, tmp_path: Path) -> None:
     assert {cost["length"] for cost in json.loads(raw.read_text())["costs"]} == {3, 5}
 
 
+def test_fixed_point_prints_counts_beside_the_specified_ones(lrbench: Run, tmp_path: Path) -> None:
+    raw = tmp_path / "raw.json"
+    tiny = ["--draws", "1", "--width", "8", "--batch", "2", "--lengths", "4", "--seconds", "0"]
+    ended = lrbench("bench", "fixed_point", *tiny, "--output", str(raw))
+    assert ended.code == 0 and "newton" in ended.out and "(14)" in ended.out
+    assert len(json.loads(raw.read_text())["iterations"]) == 30
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        (["fixed_point", "--draws", "0"], "--draws must be at least 1"),
+        (["fixed_point", "--figure", "x.png"], "must end in .svg or .pdf"),
         (["train", "--models", "s7"], "model 's7' unknown"),
         (["train", "--models", "blockdiag,blockdiag"], "names something twice"),
         (["modes", "--models", "blockdiag", "--rounds", "1"], "--rounds must be at least 3"),

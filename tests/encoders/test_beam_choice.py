@@ -33,7 +33,7 @@ def test_where_nothing_is_valid_all_are_equal() -> None:
     found = masked_log_softmax(logits, nothing)
     torch.testing.assert_close(found, torch.full((2, 4), -math.log(4)))
     found.sum().backward()
-    assert not logits.grad.any()
+    assert logits.grad is not None and not logits.grad.any()
     assert torch.equal(beam_shares(torch.randn(2, 4), nothing), torch.full((2, 4), 0.25))
 
 

@@ -1,0 +1,170 @@
+"""`lrbench bench fixed_point`: how many iterations non-linear recurrences need, and what they cost.
+
+Iterations: random Elman networks of 8 units with A of a given spectral radius, inputs that are
+normal of a given scale, 200 positions, float64, until no state changes by more than 1e-6. The
+median of several draws stands beside the figures in the specification that this project began
+with, which are of one draw each.
+
+Times: forward and backward of one layer as it is initialised, against torch's cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+
+import torch
+from torch import Tensor
+
+from lrbench.bench.modes import training_of
+from lrbench.bench.timing import Call, alternate
+from lrbench.mixers.base import Mixer
+from lrbench.mixers.elman import Elman
+from lrbench.mixers.fixed_point import Limits, Solution, solve
+from lrbench.mixers.fixed_point_surrogates import SURROGATES, Surrogate
+from lrbench.registry import MIXERS
+
+UNITS, LENGTH, TOLERANCE = 8, 200, 1e-6
+# (scale of the inputs, spectral radius of A): iterations of jacobi, plain, taylor and newton as
+# specified, "-" for more than 60 or an overflow
+SPECIFIED: dict[tuple[float, float], tuple[str, ...]] = {
+    (0.05, 0.5): ("19", "3", "3", "2"),
+    (0.05, 0.9): ("-", "7", "7", "3"),
+    (0.3, 0.9): ("-", "-", "41", "5"),
+    (1.0, 0.5): ("14", "17", "7", "3"),
+    (1.0, 0.9): ("42", "-", "-", "6"),
+    (1.0, 1.8): ("", "", "", "14"),
+}
+MODELS = (
+    "rnn",
+    "elman",
+    *(f"elman_{name}_solve" for name in ("plain", "taylor", "newton", "quasi")),
+    "gru",
+    "gru_seed",
+    *(f"gru_{name}_solve" for name in ("plain", "newton")),
+)
+
+
+@dataclass(frozen=True)
+class IterationCount:
+    """Iterations of one surrogate for one kind of network: each draw, and their median."""
+
+    scale: float
+    radius: float
+    surrogate: str
+    iterations: list[int]
+    converged: list[bool]
+    specified: str
+
+    @property
+    def median(self) -> float:
+        return median(self.iterations)
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """Seconds of forward and backward of a layer, over those of torch's cell, and iterations."""
+
+    model: str
+    length: int
+    batch: int
+    seconds: float
+    times_torch: float
+    iterations: float | None
+    rounds: list[float]
+
+
+def iteration_counts(
+    draws: int,
+    tell: Callable[[str], None] = lambda line: None,
+    length: int = LENGTH,
+) -> list[IterationCount]:
+    """Count iterations for each kind of network and each surrogate, on `draws` networks."""
+    found = []
+    for (scale, radius), specified in SPECIFIED.items():
+        told = dict(zip(SURROGATES, specified, strict=False))
+        networks = [network(scale, radius, seed, length) for seed in range(draws)]
+        for name, surrogate in SURROGATES.items():
+            solutions = [_solved(surrogate, *drawn) for drawn in networks]
+            found.append(
+                IterationCount(
+                    scale,
+                    radius,
+                    name,
+                    [solution.iterations for solution in solutions],
+                    [solution.converged for solution in solutions],
+                    told.get(name, ""),
+                )
+            )
+        tell(f"inputs {scale:g}, radius {radius:g}")
+    return found
+
+
+def network(scale: float, radius: float, seed: int, length: int) -> tuple[Elman, Tensor]:
+    """Return an Elman network of a spectral radius and inputs (T, 1, N) of a scale."""
+    generator = torch.Generator().manual_seed(seed)
+    matrix = torch.randn(UNITS, UNITS, generator=generator, dtype=torch.float64)
+    matrix *= radius / torch.linalg.eigvals(matrix).abs().max()
+    drive = torch.randn(length, 1, UNITS, generator=generator, dtype=torch.float64)
+    return Elman(matrix), scale * drive
+
+
+def _solved(surrogate: Surrogate, recurrence: Elman, drive: Tensor) -> Solution:
+    limits = Limits(atol=TOLERANCE, rtol=0.0)
+    return solve(recurrence, surrogate, drive, torch.zeros_like(drive[0]), limits)
+
+
+def layer_costs(
+    lengths: Sequence[int],
+    width: int,
+    batch: int,
+    rounds: int,
+    seconds: float,
+    device: torch.device,
+    tell: Callable[[str], None] = lambda line: None,
+) -> list[LayerCost]:
+    """Measure every model at every length, in turn; `batch` strings at 40, fewer at longer."""
+    found = []
+    for length in lengths:
+        strings = max(1, batch * 40 // max(40, length))
+        u = torch.randn(strings, length, width, generator=torch.Generator().manual_seed(0))
+        u = u.to(device).requires_grad_()
+        mixers = {name: drawn(name, width).to(device) for name in MODELS}
+        calls: dict[str, Call] = {
+            name: training_of(partial(mixer.outputs, u), mixer, u) for name, mixer in mixers.items()
+        }
+        if device.type == "cuda":
+            calls = {name: partial(_waited, call) for name, call in calls.items()}
+        measured = alternate(calls, rounds, seconds)
+        for name, mixer in mixers.items():
+            cell = "gru" if name.startswith("gru") else "rnn"
+            told = mixer.telemetry().get("iterations", (0.0, 0))
+            found.append(
+                LayerCost(
+                    model=name,
+                    length=length,
+                    batch=strings,
+                    seconds=measured.time(name),
+                    times_torch=measured.ratio(name, cell),
+                    iterations=told[0] / told[1] if told[1] else None,
+                    rounds=measured.seconds[name],
+                )
+            )
+        tell(f"T {length:,}")
+    return found
+
+
+def drawn(name: str, width: int) -> Mixer:
+    """Return a layer with the weights of seed 0."""
+    entry = MIXERS.get(name)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        mixer: Mixer = entry.cls(entry.config(), width)
+    return mixer
+
+
+def _waited(call: Call) -> None:
+    call()
+    torch.cuda.synchronize()

@@ -1,0 +1,23 @@
+"""Rows added to rows by number: compiled and torch's, rows named more than once included."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from lrbench.scan.compiled.compiler import SWITCH
+from lrbench.scan.row_sums import add_rows
+
+
+@pytest.mark.parametrize("switch", ["0", "1"])
+@pytest.mark.parametrize("width", [5, 8, 32])
+def test_rows_are_added(width: int, switch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SWITCH, switch)
+    target = torch.arange(4.0)[:, None].repeat(1, width)
+    source = torch.arange(5.0 * width).view(5, width)
+    index = torch.tensor([2, 0, 2, 2, 3])
+    add_rows(target, index, source)
+    expected = torch.stack(
+        [source[1], torch.ones(width), 2 + source[[0, 2, 3]].sum(0), 3 + source[4]]
+    )
+    assert torch.equal(target, expected)
