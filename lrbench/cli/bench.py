@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lrbench.cli.bench_fixed_point import HELP as FIXED_POINT_HELP
+from lrbench.cli.bench_fixed_point import fixed_point
 from lrbench.errors import UserError
 
 if TYPE_CHECKING:
+    from lrbench.bench.tree_speed import CellCost
     from lrbench.config import Config
 
 HELP = (
@@ -38,6 +41,12 @@ PAPER_HELP = (
     "Theirs are seconds on a GPU for what they call an instance, ours seconds for a batch of 128"
     " strings here: compare the ratios."
 )
+TREES_HELP = (
+    "Training on single strings of ListOps, as timed by Ray Chowdhury & Caragea 2023 (Table 1).\n\n"
+    "Theirs are minutes for 100 strings on a GPU: compare the ratios to RNN-GRC, which is measured"
+    " beside every model. A cell that takes too long is measured on fewer strings and says so.\n\n"
+    "For example: lrbench bench rir_table1 --models ebt_grc,rir_ebt_grc --lengths 900-1000"
+)
 
 Words = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", show_default=False)]
 Models = Annotated[str, typer.Option(help="Models, comma-separated; default: all.")]
@@ -53,6 +62,8 @@ def add_to(app: typer.Typer) -> None:
     benches.command(help=MODES_HELP)(modes)
     benches.command(help=SCAN_HELP)(scan)
     benches.command("fan2024_speed", help=PAPER_HELP)(fan2024_speed)
+    benches.command("rir_table1", help=TREES_HELP)(rir_table1)
+    benches.command("fixed_point", help=FIXED_POINT_HELP)(fixed_point)
     app.add_typer(benches, name="bench")
 
 
@@ -218,6 +229,65 @@ def fan2024_speed(
         options = {"rounds": rounds, "seconds": seconds, "device": str(where)}
         content = {"settings": [asdict(row) for row in found]}
         keep(output, "section 4.5 of Fan, Chi & Rudnicky 2024", options, content)
+
+
+def rir_table1(
+    models: Annotated[str, typer.Option(help="Models, comma-separated; default: all.")] = "",
+    lengths: Annotated[
+        str, typer.Option(help="Ranges of lengths such as 200-250, comma-separated; default: all.")
+    ] = "",
+    strings: Annotated[int, typer.Option(help="Strings of a cell.", min=1)] = 100,
+    limit_s: Annotated[float, typer.Option(help="Seconds after which a cell has enough.")] = 300,
+    memory_gb: Annotated[float, typer.Option(help="What a cell may need on a CPU.")] = 12,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    output: Output = None,
+) -> None:
+    """Measure Table 1."""
+    from lrbench.bench.timing import keep
+    from lrbench.bench.tree_speed import Limits, chosen_lengths, chosen_rows, measured
+    from lrbench.cli.planning import composed
+    from lrbench.runs.validate import resolve_device
+
+    where = resolve_device(device)
+    limits = Limits(strings, limit_s, memory_gb)
+    rows, ranges = chosen_rows(_split(models)), chosen_lengths(_split(lengths))
+    options = {**asdict(limits), "device": str(where)}
+    cells: list[CellCost] = []
+    for place in ranges:
+        for row in rows:
+            cells.append(measured(composed, row, place, limits, where))
+            _tell(f"{place} {row.label}: {cells[-1].strings} strings {cells[-1].failed}")
+            if output is not None:  # after each cell: a table takes long
+                content = {"cells": [asdict(cell) for cell in cells]}
+                keep(output, "Table 1 of Ray Chowdhury & Caragea 2023", options, content)
+        _tell_trees(place, [cell for cell in cells if cell.lengths == place])
+
+
+def _tell_trees(lengths: str, cells: list[CellCost]) -> None:
+    from lrbench.console import results
+    from lrbench.report.display import columns_table
+    from lrbench.report.tree_speeds import PrintedCost, times_unit, tree_speeds
+
+    printed = tree_speeds()
+    theirs = [printed.get((cell.paper, lengths), PrintedCost()) for cell in cells]
+    ratios = [times_unit(printed, cell.paper, lengths) for cell in cells]
+    columns_table(
+        results(),
+        {
+            lengths: [cell.model for cell in cells],
+            "strings": [str(cell.strings) for cell in cells],
+            "s a string": [
+                cell.failed if cell.seconds is None else f"{cell.seconds:.3f}" for cell in cells
+            ],
+            "times RNN-GRC": ["-" if cell.ratio is None else f"{cell.ratio:.2f}" for cell in cells],
+            "paper": ["-" if ratio is None else f"{ratio:.2f}" for ratio in ratios],
+            "MiB": [
+                "-" if cell.peak_bytes is None else f"{cell.peak_bytes / 2**20:,.0f}"
+                for cell in cells
+            ],
+            "paper: GB": [cost.peak_memory or "-" for cost in theirs],
+        },
+    )
 
 
 def _chosen(models: str) -> list[str]:

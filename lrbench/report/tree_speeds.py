@@ -1,0 +1,38 @@
+"""Table 1 of Ray Chowdhury & Caragea 2023, time and memory, from the reference tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from lrbench.report.reference import load, reference_dir
+
+PAPER, PLACE = "rir2023", "1"
+UNIT = "RNN-GRC"
+
+
+@dataclass(frozen=True)
+class PrintedCost:
+    """Minutes for 100 strings and gigabytes, as printed; empty where memory did not suffice."""
+
+    time: str = ""
+    peak_memory: str = ""
+
+
+def tree_speeds(folder: Path | None = None) -> dict[tuple[str, str], PrintedCost]:
+    """Return the costs by the paper's model and its range of lengths, such as "200-250"."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for row in load(folder or reference_dir()):
+        if (row["paper"], row.get("table")) == (PAPER, PLACE):
+            lengths = row["split"].removeprefix("len").partition("(")[0]
+            found.setdefault((row["model"], lengths), {})[row["metric"]] = row["value"] or ""
+    return {place: PrintedCost(**values) for place, values in found.items()}
+
+
+def times_unit(
+    printed: dict[tuple[str, str], PrintedCost], model: str, lengths: str
+) -> float | None:
+    """Return the printed time over that of RNN-GRC; None if one of them is not there."""
+    mine = printed.get((model, lengths), PrintedCost()).time
+    unit = printed.get((UNIT, lengths), PrintedCost()).time
+    return float(mine) / float(unit) if mine and unit else None
