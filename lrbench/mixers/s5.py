@@ -76,9 +76,7 @@ class S5Config:
             )
 
 
-@register_mixer(
-    "s5", S5Config, "one diagonal system for all features (Smith et al. 2023)", "s4"
-)
+@register_mixer("s5", S5Config, "one diagonal system for all features (Smith et al. 2023)", "s4")
 class S5(TimeInvariantMixer):
     """One diagonal state space of D inputs and D outputs (Smith et al. 2023)."""
 

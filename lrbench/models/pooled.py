@@ -67,9 +67,7 @@ class Pooled(Encoder):
         self.stack = _stack(config, width)
         mixers = self.stack.stateful
         self.tolerance = max(mixer.tolerance for mixer in mixers)  # type: ignore[misc]
-        self.exact_gradient = all(  # type: ignore[misc]
-            mixer.exact_gradient for mixer in mixers
-        )
+        self.exact_gradient = all(mixer.exact_gradient for mixer in mixers)
         self.dtypes = tuple(  # type: ignore[misc]
             dtype for dtype in mixers[0].dtypes if all(dtype in m.dtypes for m in mixers)
         )

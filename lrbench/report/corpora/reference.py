@@ -31,7 +31,8 @@ PLACES: dict[tuple[str, str], tuple[str, dict[str, str]]] = {
     ("listops", "mix_train"): ("listopsmix", {"mix_test": "test"}),
     ("logic", "train"): ("proplogic", {f"test_{n}": f"ops{n}" for n in range(7, 13)}),
 }
-MODELS = {"s4d_stack": "S4D", "ordered_memory": "OM"}  # other names are the paper's but for case and signs
+# Other names are the paper's but for case and signs.
+MODELS = {"s4d_stack": "S4D", "ordered_memory": "OM"}
 MEASURED = "Measured baselines"  # column `table` of what was measured here, not printed
 
 
