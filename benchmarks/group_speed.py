@@ -27,7 +27,7 @@ from lrbench.training.scoring import score
 from lrbench.training.trial import Trial
 
 RESULTS = Path(__file__).resolve().parent / "results"
-UPDATES = {"sum": 4000, "even_pair": 4000, "mod_arith": 400}  # some twenty seconds each
+UPDATES = {"sum": 3000, "even_pair": 3000, "mod_arith": 250}  # some twenty seconds each
 SHORT = (  # training is what is timed: one look at the end, and next to no examination
     *("protocol.stop=never", "protocol.look_every=1000000", "protocol.validation_size=16"),
     *("protocol.look_size=16", "protocol.test_size=16", "protocol.further_lengths=[]"),

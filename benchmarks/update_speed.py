@@ -79,7 +79,7 @@ def parse(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--scan", choices=list(SCANS), default="loop", help="the released step's")
     parser.add_argument("--compile", action="store_true", help="torch.compile the released step")
     parser.add_argument(
-        "--write", action="store_true", help="write results/update_speed_MODEL.json"
+        "--write", action="store_true", help="write results/update_speed_MODEL[_compiled].json"
     )
     return parser.parse_args(words)
 
@@ -102,7 +102,13 @@ def main(words: list[str] | None = None) -> None:
     if options.write:
         settings = {key: value for key, value in vars(options).items() if key != "write"}
         what = "training updates per second, released step against ours"
-        keep(RESULTS / f"update_speed_{options.model}.json", what, settings, {"tasks": tasks})
+        compiled = "_compiled" if options.compile else ""
+        keep(
+            RESULTS / f"update_speed_{options.model}{compiled}.json",
+            what,
+            settings,
+            {"tasks": tasks},
+        )
 
 
 if __name__ == "__main__":
