@@ -48,7 +48,7 @@ def test_example_model_is_causal_and_its_modes_agree(mine: ModuleType) -> None:
 def test_the_commands_of_the_page_run(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a process of their own, as a user's would: the page's file, its check, a short training."""
+    """In processes of their own, as a user's: the check of the page's file, a short training."""
     example = re.search(r"^```python\n(.*?)^```", page(root), re.M | re.S)
     assert example
     (tmp_path / "mine.py").write_text(example[1])
