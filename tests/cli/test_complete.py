@@ -118,7 +118,7 @@ def test_what_is_read_from_the_source_is_what_is_registered(registry) -> None:
 
 @pytest.mark.usefixtures("plugin")
 def test_plugins_are_read_and_not_run() -> None:
-    assert complete([], "model=m") == ["model=mine"]
+    assert complete([], "model=mi") == ["model=mine"]
     assert complete([], "task=ri") == ["task=riddle"]
     keys = ["model.mixer.hidden=", "model.mixer.lengths=", "model.mixer.rate="]
     assert complete(["model=mine"], "model.mixer.") == keys

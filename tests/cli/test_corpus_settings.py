@@ -32,8 +32,9 @@ def test_every_encoder_and_corpus_go_together(task: str, model: str) -> None:
     validated(config)
     assert (config.task.name, config.model.name) == (task, model)
     assert config.protocol.name == "rir2023"
-    assert config.optim.name == ("adamw" if model == "s4d_stack" else "ranger")
-    assert config.model.width == (200 if task == "logic" else 128)
+    assert config.optim.name == ("adamw" if model in ("s4d_stack", "mega") else "ranger")
+    usual = 200 if task == "logic" else 128
+    assert config.model.width == (80 if model == "mega" else usual)
 
 
 def test_what_does_not_go_together_is_told() -> None:
