@@ -12,9 +12,8 @@ from lrbench.protocols import CorpusProtocolConfig
 from lrbench.report.schema import result_complaint
 from lrbench.runs import checkpoints, files
 from lrbench.runs.files import UnreadableFile
+from lrbench.training.dev_rules import RULES as DEV_RULES
 from lrbench.training.rules import RULES
-
-DEV_RULES = ("best", "last")  # what looks at a dev split keep
 
 
 @dataclass(frozen=True)

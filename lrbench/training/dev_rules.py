@@ -17,6 +17,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from lrbench.metrics import ACCURACY, Metric
 from lrbench.training.rules import Rules
 
+RULES = ("best", "last")
 BETTER = 1e-4
 FACTOR, PATIENCE = 0.5, 2  # of the plateau schedule
 
@@ -53,7 +54,7 @@ class DevRules(Rules):
         best = self.kept.get("best")
         believed = ["last"]
         if best is None or score > self.score(best) + BETTER:
-            believed, self.waited = ["best", "last"], 0
+            believed, self.waited = list(RULES), 0
         else:
             self.waited += 1
         self._plateau.step(score)

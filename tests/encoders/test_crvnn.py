@@ -13,6 +13,8 @@ from lrbench.encoders.crvnn_steps import neighbours
 from lrbench.models.build import count_parameters
 from lrbench.models.classifier import Classifier, ClassifierConfig
 
+from .agreement import assert_same_as_reference
+
 LENGTHS = torch.tensor([5, 1, 13, 8, 2, 13, 9])
 
 
@@ -70,12 +72,7 @@ def test_packed_steps_equal_plain_ones(
     monkeypatch.setenv("LRBENCH_COMPILED", compiled)
     encoder = encoder_of(16, peaked, **settings)
     x, mask = strings(16, more=2)
-    weight, found = torch.randn(len(x), 16, dtype=torch.float64), []
-    for way in (encoder.forward, encoder.reference):
-        y = way(x, mask)
-        found.append([y, *torch.autograd.grad((y * weight).sum(), [x, *encoder.parameters()])])
-    for ours, theirs in zip(*found, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+    assert_same_as_reference(encoder, x, mask)
 
 
 def test_strings_halt_before_their_length() -> None:

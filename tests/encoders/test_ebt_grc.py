@@ -13,6 +13,8 @@ from torch.nn.functional import pad
 from lrbench.encoders.ebt_grc import EbtGrc, EbtGrcConfig
 from lrbench.scan.compiled.compiler import SWITCH
 
+from .agreement import assert_same_as_reference
+
 LENGTHS = torch.tensor([5, 1, 13, 8, 2, 13, 3])
 MASK = torch.arange(13) < LENGTHS[:, None]
 
@@ -39,14 +41,7 @@ def test_two_passes_equal_the_released_form(
     monkeypatch.setenv(SWITCH, compiled)
     for seed in range(2):
         encoder, x = encoder_of(seed, beam=beam, dropout=0.3), inputs().requires_grad_()
-        weight, found = torch.randn(7, 8, dtype=torch.float64), []
-        for way in (encoder.forward, encoder.reference):
-            generator = torch.Generator().manual_seed(seed) if trains else None
-            y = way(x, MASK, generator)
-            slopes = torch.autograd.grad((y * weight).sum(), [x, *encoder.parameters()])
-            found.append([y, *slopes])
-        for ours, theirs in zip(*found, strict=True):
-            torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
+        assert_same_as_reference(encoder, x, MASK, seed if trains else None, atol=1e-12)
 
 
 def leaves_of(encoder: EbtGrc, x: Tensor) -> list[Tensor]:

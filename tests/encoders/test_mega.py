@@ -12,6 +12,8 @@ from lrbench.errors import UserError
 from lrbench.models.build import count_parameters
 from lrbench.models.classifier import Classifier, ClassifierConfig
 
+from .agreement import assert_same_as_reference
+
 LENGTHS = torch.tensor([5, 1, 40, 18, 2, 27, 19])
 
 
@@ -79,12 +81,7 @@ def test_groups_equal_the_padded_batch(compiled: str, monkeypatch: pytest.Monkey
     monkeypatch.setenv("LRBENCH_COMPILED", compiled)
     encoder = encoder_of(16)
     x, mask = strings(16, more=2)
-    weight, found = torch.randn(len(x), 16, dtype=torch.float64), []
-    for way in (encoder.forward, encoder.reference):
-        y = way(x, mask)
-        found.append([y, *torch.autograd.grad((y * weight).sum(), [x, *encoder.parameters()])])
-    for ours, theirs in zip(*found, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+    assert_same_as_reference(encoder, x, mask)
 
 
 def test_groups_are_of_similar_length() -> None:

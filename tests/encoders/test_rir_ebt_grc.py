@@ -13,6 +13,8 @@ from lrbench.encoders.easy_first import EasyFirst
 from lrbench.encoders.ebt_grc import EbtGrc, EbtGrcConfig
 from lrbench.encoders.rir_ebt_grc import RirEbtGrc, RirEbtGrcConfig
 
+from .agreement import assert_same_as_reference
+
 LENGTHS = torch.tensor([5, 1, 19, 8, 2, 17, 4])
 MASK = torch.arange(19) < LENGTHS[:, None]
 
@@ -45,14 +47,7 @@ def inputs(mask: Tensor = MASK) -> Tensor:
 def test_two_passes_equal_the_released_form(settings: dict[str, Any], trains: bool) -> None:
     for seed in range(2):
         encoder, x = encoder_of(seed, dropout=0.3, **settings), inputs().requires_grad_()
-        weight, found = torch.randn(7, 8, dtype=torch.float64), []
-        for way in (encoder.forward, encoder.reference):
-            generator = torch.Generator().manual_seed(seed) if trains else None
-            y = way(x, MASK, generator)
-            slopes = torch.autograd.grad((y * weight).sum(), [x, *encoder.parameters()])
-            found.append([y, *slopes])
-        for ours, theirs in zip(*found, strict=True):
-            torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
+        assert_same_as_reference(encoder, x, MASK, seed if trains else None, atol=1e-12)
 
 
 def shared(encoder: RirEbtGrc) -> dict[str, Tensor]:
