@@ -60,11 +60,11 @@ def test_each_ends_as_it_would_alone(tiny: Make) -> None:
 
 
 class Stopping(Diary):
-    """Asks for a stop after the second look, and stops when it may."""
+    """Asks for a stop once both members have had a look, and stops when it may."""
 
     @property
     def stopping(self) -> bool:
-        return len(self.looks) >= 2
+        return len({seed for seed, _ in self.looks}) == 2
 
     def updated(self, trial: Trial) -> None:
         if self.stopping:
