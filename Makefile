@@ -4,6 +4,8 @@
 #   make demo         train block-diagonal on Sum(5) and print its report
 #   make test         the test suite
 #   make check        formatting, lint, types, dependency directions
+#   make tables       every published table again, from the files in results/
+#   make reproduce TABLE=fan2024_table2   that table from scratch, to compare; goes on where it stopped
 #   make wheel-test   build, install in a clean environment, use from an unrelated folder
 #   make slurm-test   a sweep through a real one-node SLURM, started for it (Debian, root)
 #   make clean        remove what make made; outputs/ is yours and stays
@@ -20,7 +22,7 @@ pip_install := $(bin)/python -m pip install --disable-pip-version-check $(PIP_EX
 slurm := ../shared/tools/slurm_one_node.sh
 requirements := pyproject.toml constraints.txt
 
-.PHONY: demo test check wheel-test slurm-test clean
+.PHONY: demo test check tables reproduce wheel-test slurm-test clean
 .NOTPARALLEL: # two pips in one environment trip over each other
 
 demo: $(VENV)/.installed
@@ -35,6 +37,18 @@ check: $(VENV)/.installed-dev
 	$(bin)/ruff check .
 	$(bin)/mypy
 	$(bin)/lint-imports
+
+tables: $(VENV)/.installed-dev
+	$(bin)/lrbench publish --rebuild results --page README.md
+
+# A table with some failed runs is still published; the exit code is that of the sweep.
+reproduced := outputs/reproduced
+reproduce: $(VENV)/.installed-dev
+	@test -n '$(TABLE)' || { echo 'which one? make reproduce TABLE=fan2024_table2' >&2; exit 2; }
+	$(bin)/lrbench sweep --table $(TABLE) output_dir=$(reproduced)/$(TABLE); code=$$?; \
+	[ "$$code" -gt 1 ] || \
+	$(bin)/lrbench publish $(TABLE) --runs $(reproduced)/$(TABLE) --output $(reproduced)/published \
+	&& exit $$code
 
 wheel-test: $(VENV)/.installed-dev
 	PYTHON='$(PYTHON)' PIP_EXTRA='$(PIP_EXTRA)' tests/wheel_install.sh '$(abspath $(bin)/python)'

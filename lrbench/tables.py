@@ -16,18 +16,21 @@ from lrbench.errors import UserError, unknown
 from lrbench.locations import conf_dir
 
 RULES = ("best", "id", "band", "last")
-KEYS = ("title", "source", "protocol", "rule", "columns", "common", "cells")
+KINDS = ("paper", "lengths")
+KEYS = ("title", "source", "kind", "protocol", "rule", "columns", "common", "cells")
 
 
 @dataclass(frozen=True)
 class TableCell:
     """One cell: its overrides, and the name of the row of the paper it is compared with.
 
-    Without `reference` the paper's row is found by the model's name.
+    Without `reference` the paper's row is found by the model's name. `label` names its row; without
+    it that is the model, and what sets the cell apart from others of it.
     """
 
     overrides: tuple[str, ...]
     reference: str | None = None
+    label: str | None = None
 
     @property
     def task(self) -> str:
@@ -51,7 +54,8 @@ class TableCell:
 class TableSpec:
     """A table: where it was printed, the rule of its numbers, its columns and cells.
 
-    Columns are tasks, of a protocol over a corpus splits.
+    Columns are tasks, of a protocol over a corpus splits; of a table of the kind `lengths` they are
+    the lengths that its runs were scored at.
     """
 
     name: str
@@ -61,6 +65,7 @@ class TableSpec:
     protocol: str = "fan2024"
     rule: str = "best"
     columns: tuple[str, ...] = field(default=())
+    kind: str = "paper"
 
     @property
     def rows(self) -> tuple[str, ...]:
@@ -107,9 +112,10 @@ def _read(path: Path) -> TableSpec:
     for key in content:
         if key not in KEYS:
             raise unknown(f"key of table '{path}'", str(key), list(KEYS))
-    rule = content.get("rule", "best")
-    if rule not in RULES:
-        raise unknown(f"rule of table '{path}'", str(rule), list(RULES))
+    rule, kind = content.get("rule", "best"), content.get("kind", "paper")
+    for key, value, known in (("rule", rule, RULES), ("kind", kind, KINDS)):
+        if value not in known:
+            raise unknown(f"{key} of table '{path}'", str(value), list(known))
     common = _words(path, content.get("common", []))
     cells = tuple(_cell(path, cell, common) for cell in content["cells"])
     return TableSpec(
@@ -120,13 +126,16 @@ def _read(path: Path) -> TableSpec:
         protocol=str(content.get("protocol", "fan2024")),
         rule=rule,
         columns=_words(path, content.get("columns", [])),
+        kind=kind,
     )
 
 
 def _cell(path: Path, cell: Any, common: Sequence[str]) -> TableCell:
-    if not isinstance(cell, dict) or not set(cell) <= {"overrides", "reference"}:
-        raise UserError(f"table '{path}': a cell is 'overrides' and perhaps 'reference': {cell}")
-    made = TableCell((*common, *_words(path, cell.get("overrides"))), cell.get("reference"))
+    if not isinstance(cell, dict) or not set(cell) <= {"overrides", "reference", "label"}:
+        told = "'overrides' and perhaps 'reference' and 'label'"
+        raise UserError(f"table '{path}': a cell is {told}: {cell}")
+    words = (*common, *_words(path, cell.get("overrides")))
+    made = TableCell(words, cell.get("reference"), cell.get("label"))
     for key in ("task", "model"):
         if not getattr(made, key):
             raise UserError(f"table '{path}': a cell without {key}=: {' '.join(made.overrides)}")

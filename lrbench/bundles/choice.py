@@ -13,7 +13,7 @@ from lrbench.report.cells import to_markdown
 from lrbench.report.collect import Collection
 from lrbench.report.matrix import chosen_tables, paper_tables
 from lrbench.report.selection import select
-from lrbench.tables import RULES, TableCell, TableSpec
+from lrbench.tables import KINDS, RULES, TableCell, TableSpec
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,17 @@ class Choice:
             table = content["table"]
             if table is not None:
                 cells = [
-                    TableCell(_words(cell["overrides"]), _text_or_none(cell["reference"]))
+                    TableCell(
+                        _words(cell["overrides"]),
+                        _text_or_none(cell["reference"]),
+                        _text_or_none(cell.get("label")),
+                    )
                     for cell in table["cells"]
                 ]
                 texts = {key: _text(table[key]) for key in ("name", "title", "source", "protocol")}
                 columns = _words(table["columns"])
-                rule = _text(table["rule"])
-                table = TableSpec(cells=tuple(cells), columns=columns, rule=rule, **texts)
+                texts |= {"rule": _text(table["rule"]), "kind": _kind(table)}
+                table = TableSpec(cells=tuple(cells), columns=columns, **texts)
             rows, columns = _words(content["rows"]), _words(content["columns"])
             choice = cls(table, rows, columns, _text(content["rule"]))
         except (KeyError, TypeError, AttributeError) as error:
@@ -115,6 +119,14 @@ def _contested(task: str, model: str, rivals: tuple[str, ...]) -> UserError:
         f"{len(rivals)} configurations compete for {task} x {model}: {', '.join(rivals)[:200]}\n"
         f"a bundle has one of them: --fingerprint {rivals[0]}"
     )
+
+
+def _kind(table: dict[str, Any]) -> str:
+    """The kind of a table; bundles of earlier versions do not tell it."""
+    kind = _text(table.get("kind", KINDS[0]))
+    if kind not in KINDS:
+        raise UserError(f"the manifest's kind of table '{kind[:40]}' is none of {KINDS}")
+    return kind
 
 
 def _text(value: Any) -> str:

@@ -12,6 +12,7 @@ from lrbench.cli import (
     doctor,
     evaluate,
     listing,
+    publish,
     report,
     show,
     sweep,
@@ -32,6 +33,7 @@ sweep.add_to(app)
 tune.add_to(app)
 evaluate.add_to(app)
 report.add_to(app)
+publish.add_to(app)
 bundle.add_to(app)
 verify.add_to(app)
 show.add_to(app)

@@ -7,13 +7,24 @@ from typing import Annotated
 
 import typer
 
+from lrbench.errors import UserError
+
 HELP = (
     "Score a run's checkpoint on fresh strings of any length, in constant memory; that of"
     " a run over a corpus on any of its splits."
     "\n\n"
     "RUN is a run's folder, the one that holds result.json, for example:"
     " lrbench evaluate outputs/sum/blockdiag/fan2024/0123456789ab/s0 --lengths 500,5003,100003"
+    "\n\n"
+    "Or all runs of a table that solve its task, where they have not been scored yet:"
+    " lrbench evaluate --table length_curves --lengths 10007,20011,50021,100003"
 )
+
+
+def _tables() -> list[str]:
+    from lrbench.tables import table_names
+
+    return table_names()
 
 
 def add_to(app: typer.Typer) -> None:
@@ -22,7 +33,14 @@ def add_to(app: typer.Typer) -> None:
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
+    run: Annotated[Path | None, typer.Argument(metavar="RUN", help="A run's folder.")] = None,
+    table: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Every run of a table instead.", autocompletion=_tables),
+    ] = "",
+    runs: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the runs of --table are; outputs.")
+    ] = None,
     lengths: Annotated[
         str, typer.Option(help="Lengths, comma-separated; default: those of the protocol.")
     ] = "",
@@ -36,14 +54,48 @@ def evaluate(
     strings: Annotated[
         int | None, typer.Option(help="Strings for each length; default: 1000.")
     ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="With --table: runs that do not solve it, too.")
+    ] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
 ) -> None:
-    """Evaluate a checkpoint."""
+    """Evaluate a checkpoint, or those of a table."""
     from lrbench.console import results
     from lrbench.plugins import load_plugins
     from lrbench.report.summary import evaluation_table
     from lrbench.runs.evaluation import evaluate_run
 
+    if (run is None) == (not table):
+        raise UserError("name a run's folder or a --table, one of them", exit_code=2)
+    if run is not None and (every or runs):
+        raise UserError("--all and --runs go with --table, not with one run", exit_code=2)
     load_plugins()
+    if run is None:
+        if splits:
+            raise UserError("--splits goes with a run over a corpus, not with --table", exit_code=2)
+        _evaluate_table(table, runs or Path("outputs"), lengths, which, strings, every, device)
+        return
     rows = evaluate_run(run, lengths, which, strings, device, splits)
     evaluation_table(rows, results())
+
+
+def _evaluate_table(
+    table: str,
+    runs: Path,
+    lengths: str,
+    which: str,
+    strings: int | None,
+    every: bool,
+    device: str,
+) -> None:
+    from lrbench.console import messages, results
+    from lrbench.report.summary import evaluation_table
+    from lrbench.runs.evaluate_many import Wish, evaluate_table
+    from lrbench.tables import load_table
+
+    def tell(line: str) -> None:
+        messages().print(line, markup=False, highlight=False, soft_wrap=True)
+
+    wish = Wish(lengths, which, strings, every)
+    for _, rows in evaluate_table(load_table(table), runs, wish, device, tell):
+        evaluation_table(rows, results())

@@ -40,7 +40,10 @@ def add_to(app: typer.Typer) -> None:
 
 
 def report(
-    runs: Annotated[Path, typer.Option(metavar="DIR", help="Folder of runs.")] = Path("outputs"),
+    runs: Annotated[
+        Path,
+        typer.Option(metavar="DIR", help="Folder of runs, or a published table (its runs.csv)."),
+    ] = Path("outputs"),
     table: Annotated[
         str,
         typer.Option(
@@ -150,7 +153,7 @@ def _make(
 
     collection = collect(runs)
     _refuse_nothing(collection, runs, request)
-    text = render(collection, format, request=request, runs_dir=runs)
+    text = render(collection, format, request=request)
     if format == "csv":
         _name_problems(collection)
     if figures:
@@ -174,13 +177,10 @@ def _print(text: str, format: str) -> None:
 def _write_figures(collection: Collection, request: Request, folder: Path) -> None:
     """Write every figure, drawn whole before the first file is made."""
     from lrbench.console import messages
-    from lrbench.report.figure_data import panels
-    from lrbench.report.figures import draw
-    from lrbench.report.request import narrowed
+    from lrbench.report.drawings import drawings
 
-    found = panels(narrowed(collection, request), request.one_rule)
-    drawings = list(draw(found, ("svg", "pdf")))
-    if not drawings:
+    drawn = list(drawings(collection, request, ("svg", "pdf")))
+    if not drawn:
         raise UserError(
             f"no figure to draw: no run has an accuracy on fresh strings by rule {request.one_rule}"
         )
@@ -188,10 +188,10 @@ def _write_figures(collection: Collection, request: Request, folder: Path) -> No
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _unwritable(folder, error) from error
-    for drawing in drawings:
+    for drawing in drawn:
         for kind, content in drawing.files.items():
             write(folder / f"{drawing.name}.{kind}", content)
-    names = " ".join(drawing.name for drawing in drawings)
+    names = " ".join(drawing.name for drawing in drawn)
     messages().print(f"wrote to {folder}, as svg and pdf: {names}", markup=False)
 
 
@@ -220,7 +220,9 @@ def _refuse_nothing(collection: Collection, runs: Path, request: Request) -> Non
 
     A table of which lrbench has no model is the paper's numbers alone.
     """
-    if len(collection.runs) or (request.table and not request.table.cells):
+    if len(collection.runs) or collection.under_way:
+        return
+    if request.table and not request.table.cells:
         return
     found = [f"not used: {path}: {reason}" for path, reason in collection.problems]
     found += [f"no result yet: {folder}" for folder in collection.unfinished]

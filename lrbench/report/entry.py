@@ -10,6 +10,7 @@ import pandas as pd
 from lrbench.metrics import ACCURACY, METRICS, Metric
 from lrbench.report.published import Published
 from lrbench.report.reference import Reference
+from lrbench.report.under_way import UnderWay
 from lrbench.report.verdict import Evidence, Guesser
 
 
@@ -37,6 +38,8 @@ class Entry:
     `rivals` are the fingerprints that compete for it; where there are several it has no runs.
     `length` is the test length that is shown; `faithful` says that what the paper tells of its task
     is true of the runs. Of runs over a corpus `split` is what is shown, and there is no length.
+    `under_way` are its runs without a result, which are counted nowhere, and `overrides` the words
+    that make such a run.
     """
 
     task: str
@@ -55,6 +58,8 @@ class Entry:
     published: Published | None
     faithful: bool = True
     split: str = ""
+    under_way: tuple[UnderWay, ...] = ()
+    overrides: tuple[str, ...] = ()
 
     @property
     def column(self) -> str:
@@ -64,6 +69,12 @@ class Entry:
     @property
     def contested(self) -> bool:
         return len(self.rivals) > 1
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether nothing is known of it but what its unfinished runs have so far."""
+        none_ended = bool((self.runs["status"] == "failed").all())
+        return bool(self.under_way) and none_ended and not self.contested
 
     @property
     def metric(self) -> Metric:
@@ -85,6 +96,22 @@ class Entry:
     def values(self, rule: str, kind: str, split: str | None = None) -> list[float]:
         """Return those accuracies, in the order of the runs."""
         return list(self.by_run(rule, kind, split).values())
+
+    def so_far(self, rule: str, kind: str) -> list[float]:
+        """Return what was measured of the unfinished runs, if they are all of one configuration.
+
+        `lrbench evaluate` calls every length a further one, so that any at the test length counts.
+        """
+        if len({run.fingerprint for run in self.under_way}) != 1:
+            return []
+        found = []
+        for run in self.under_way:
+            for length, split, metric, value, _, which, measured, *_ in run.scores:
+                here = split == self.split if self.split else length == self.length
+                if here and (which, measured) == (rule, kind) and metric in METRICS:
+                    found += [] if value is None else [value]
+                    break
+        return found
 
     def lost(self, rule: str, kind: str) -> int:
         """Return how many runs diverged before there was such an accuracy."""

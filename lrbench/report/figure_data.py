@@ -11,6 +11,7 @@ import pandas as pd
 
 from lrbench.report.collect import Collection
 from lrbench.report.corpora.positions import LENGTH, axis_of, by_position
+from lrbench.report.horizons import median_of, reached
 from lrbench.statistics import mean
 
 PANEL = ["task", "task_title", "protocol"]
@@ -36,6 +37,7 @@ class Curve:
     label: str
     trials: tuple[Trial, ...]
     runs: int
+    horizon: int | None = None  # of the median run, where it is one of the tested lengths
 
     @property
     def mean(self) -> Points:
@@ -123,7 +125,7 @@ def _panel(
         label = f"{model} {fingerprint[:SHORT]}" if model in several else model
         trials = tuple(_trials(cell, test_length))
         same = (runs["model"] == model) & (runs["fingerprint"] == fingerprint)
-        curves.append(Curve(label, trials, int(same.sum())))
+        curves.append(Curve(label, trials, int(same.sum()), _horizon(cell)))
     return Panel(
         title=key[1] if alone else f"{key[1]}, {key[2]}",
         slug=slug,
@@ -137,9 +139,19 @@ def _panel(
     )
 
 
+def _horizon(cell: pd.DataFrame) -> int | None:
+    """The horizon of the median run of a cell; None where it knows not even the shortest length."""
+    columns = (cell[name].tolist() for name in ("folder", "length", "value", "n"))
+    by_run: dict[str, dict[int, tuple[int, float, int]]] = {}
+    for folder, length, value, n in sorted(zip(*columns, strict=True), key=lambda row: row[3]):
+        by_run.setdefault(folder, {})[length] = (int(length), value, int(n))  # the most strings
+    return median_of([reached(scores.values()) for scores in by_run.values()]).length or None
+
+
 def _trials(cell: pd.DataFrame, test_length: int | None) -> Iterator[Trial]:
     """Yield the runs of a cell: plain loops, since frames of a few rows each are slow."""
-    ordered = cell.sort_values(["folder", "length"], kind="stable")
+    order = ["folder", "length", "n"]  # of several scores at a length, that on most strings
+    ordered = cell.sort_values(order, ascending=[True, True, False], kind="stable")
     rows = ordered[["folder", "length", "value", *COSTS]].itertuples(index=False, name=None)
     for _, run in groupby(rows, key=lambda row: row[0]):
         points: dict[float, float] = {}

@@ -53,8 +53,13 @@ class Drawing:
     files: dict[str, bytes]
 
 
-def draw(panels: Sequence[Panel], kinds: Sequence[str]) -> Iterator[Drawing]:
-    """Yield the figures of each panel. Raises UserError where matplotlib is not installed."""
+def draw(
+    panels: Sequence[Panel], kinds: Sequence[str], only_lengths: bool = False
+) -> Iterator[Drawing]:
+    """Yield the figures of each panel: against length, and unless `only_lengths` against cost.
+
+    With `only_lengths` the horizons are marked. Raises UserError where matplotlib is not installed.
+    """
     require_matplotlib()
     import matplotlib
 
@@ -62,17 +67,23 @@ def draw(panels: Sequence[Panel], kinds: Sequence[str]) -> Iterator[Drawing]:
     settings: dict[Any, Any] = {**matplotlib.rcParamsDefault, "backend": "agg", **STYLE}
     with matplotlib.rc_context(settings):
         for panel in panels:
-            files = _saved(length_figure(panel, styles), kinds)
+            files = _saved(length_figure(panel, styles, marked=only_lengths), kinds)
             caption = f"{panel.title}: accuracy against {panel.axis}"
-            yield Drawing(f"figure_length_{panel.slug}", caption, files)
+            ring = "; a ring is the median run's horizon" if only_lengths else ""
+            yield Drawing(f"figure_length_{panel.slug}", caption + ring, files)
+            if only_lengths:
+                continue
             if panel.test_length is not None and any(panel_costs(panel)):
                 files = _saved(cost_figure(panel, styles), kinds)
                 caption = f"{panel.title}: accuracy at {panel.test_length:,} against its cost"
                 yield Drawing(f"figure_cost_{panel.slug}", caption, files)
 
 
-def length_figure(panel: Panel, styles: dict[str, Style]) -> Figure:
-    """Accuracy against length: a thin line a trial, a thick one for their mean."""
+def length_figure(panel: Panel, styles: dict[str, Style], marked: bool = False) -> Figure:
+    """Accuracy against length: a thin line a trial, a thick one for their mean.
+
+    Where it is `marked`, with a ring round the horizon of each model's median run.
+    """
     figure, [axes] = new_figure(panel.title, 1)
     length_axis(axes, panel)
     for curve in panel.curves:
@@ -88,6 +99,8 @@ def length_figure(panel: Panel, styles: dict[str, Style]) -> Figure:
                 linewidth=1.5,
                 label=_named(curve),
             )
+        if marked:
+            _ring(axes, curve, colour)
     axes.set_ylabel(f"accuracy (rule {panel.rule})")
     legend_below(figure, [axes], panel)
     return figure
@@ -151,6 +164,13 @@ def _marks(axes: Axes, curve: Curve, cost: str, style: Style) -> None:
     if points:
         axes.plot([x for x, _ in points], [y for _, y in points], **common, **small)
         axes.plot(*[[value] for value in curve.centre(cost) or ()], **common, **large)
+
+
+def _ring(axes: Axes, curve: Curve, colour: str) -> None:
+    points = dict(curve.mean)
+    if curve.horizon in points:
+        ring: dict[str, Any] = {"marker": "o", "markersize": 8, "mfc": "none", "mec": colour}
+        axes.plot([curve.horizon], [points[curve.horizon]], linestyle="", mew=1.1, **ring)
 
 
 def _thin(curve: Curve) -> tuple[list[float], list[float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
@@ -10,6 +11,7 @@ from lrbench.report.collect import Collection
 from lrbench.report.entry import Entry
 from lrbench.report.notes import SHOWN, differences, ended_early, unsuccessful
 from lrbench.report.places import View
+from lrbench.report.under_way import UnderWay
 
 
 def selection_notes(view: View, collection: Collection, protocol: str) -> list[str]:
@@ -20,6 +22,7 @@ def selection_notes(view: View, collection: Collection, protocol: str) -> list[s
     return [
         *capped((line for entry in entries for line in competing(entry, collection)), "cells"),
         *capped((line for entry in entries for line in _short(entry, rule)), "cells"),
+        *unfinished_notes(entries),
         *ended_early(shown),
         *unsuccessful(shown),
         *_elsewhere(entries, collection, protocol),
@@ -40,6 +43,24 @@ def competing(entry: Entry, collection: Collection) -> list[str]:
         f"{len(entry.rivals)} configurations compete for {_name(entry)}"
         f" ({', '.join(entry.rivals)}): {why}; none is shown: choose one with --fingerprint"
     ]
+
+
+def unfinished_notes(entries: Iterable[Entry]) -> list[str]:
+    """Return a note on each run that has not ended: how far it is, and what continues it."""
+    return capped((_unfinished(entry, run) for entry in entries for run in entry.under_way), "runs")
+
+
+def _unfinished(entry: Entry, run: UnderWay) -> str:
+    budget = f" of {run.budget:,}" if run.budget else ""
+    look = f", last look {run.told_look}" if run.told_look else ""
+    several = len({other.fingerprint for other in entry.under_way}) > 1
+    rivals = f" ({run.fingerprint})" if several else ""
+    asked = [word for word in entry.overrides if word.partition("=")[0] not in ("trials", "seed")]
+    words = shlex.join([*asked, f"seed={run.seed}"])
+    return (
+        f"{_name(entry)} seed {run.seed}{rivals}: unfinished, {run.steps:,}{budget} updates{look};"
+        f" goes on with: lrbench train {words}"
+    )
 
 
 def _short(entry: Entry, rule: str) -> list[str]:

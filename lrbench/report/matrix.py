@@ -20,6 +20,7 @@ from lrbench.report.corpora.matrix import SPLIT_RULES, split_tables
 from lrbench.report.cost import cost_table, solved_table
 from lrbench.report.evidence import fresh_table, verdicts_table
 from lrbench.report.left_out import selection_notes
+from lrbench.report.length_curves import length_tables
 from lrbench.report.pairs import pairs_table
 from lrbench.report.places import RULE_LEGEND, View
 from lrbench.report.printed import PaperRows, paper_rows
@@ -45,8 +46,10 @@ def paper_tables(
     configurations compete for a cell; without it such a cell says so and is empty. Raises
     UserError for an unknown rule or fingerprint.
     """
+    options: dict[str, Any] = {"choose": choose, "digits": digits}
+    if spec.kind == "lengths":
+        return length_tables(collection, spec, rule or spec.rule, references, **options)
     if spec.protocol in BY_SPLIT:
-        options: dict[str, Any] = {"choose": choose, "digits": digits}
         return split_tables(collection, spec, rule or spec.rule, references, **options)
     view, rows = _view(collection, spec, rule or spec.rule, references, choose, digits)
     return _tables(collection, spec, view, rows, rows.models)
@@ -69,8 +72,9 @@ def chosen_tables(
     """
     shares: dict[str, Any] = {"choose": choose, "digits": digits}
     over_splits: list[Table] = []
-    runs = collection.runs[~collection.runs["protocol"].isin(BY_SPLIT)]
-    if len(runs) < len(collection.runs):
+    everything = collection.every_run
+    runs = everything[~everything["protocol"].isin(BY_SPLIT)]
+    if len(runs) < len(everything):
         named, mine, more = names_at_lengths(collection, runs, rows, columns, references)
         if not more or rule in SPLIT_RULES:  # beside others they are left out by a rule of those
             over_splits = chosen_split_tables(collection, rows, columns, rule, references, **shares)
@@ -85,11 +89,10 @@ def chosen_tables(
         there = set(runs["model"])
         ours = [row for row in rows if row in there or not any(is_row(t, row) for t in theirs)]
         models = known("model", ours or rows[:1], runs["model"])
-        spec = TableSpec(
-            protocol, protocol, _cells(models, tasks), "", protocol, rule, tuple(tasks)
-        )
+        cells = _cells(models, tasks)
+        spec = TableSpec(protocol, protocol, cells, "", protocol, rule, tuple(tasks))
         view, found = _view(collection, spec, rule, references, choose, digits)
-        if any(len(entry.runs) or entry.rivals for entry in view.entries):
+        if any(len(e.runs) or e.rivals or e.under_way for e in view.entries):
             tables += _tables(collection, spec, view, found, theirs)
     return [*tables, *over_splits]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lrbench.report.cells import MISSING, Cell, Column, marked, spread
 from lrbench.report.entry import Entry
+from lrbench.report.under_way import UNFINISHED
 from lrbench.report.verdict import FEWEST, Verdict, guesses, judge
 
 RULE_LEGEND = {
@@ -57,6 +58,8 @@ class View:
         """Return our number as the paper takes its own, with the verdict on it."""
         if entry is None or entry.contested:
             return instead(entry)
+        if entry.unfinished:
+            return unfinished(entry, self.rule, "look", self.digits)
         evidence = entry.evidence(self.rule, "look", self.chance[entry.task])
         cell = spread(evidence.values, self.digits, missing=missing(entry))
         return marked(cell, judge(evidence, entry.reference, entry.comparable(self.rule)))
@@ -65,6 +68,8 @@ class View:
         """Return our number on fresh strings: no paper has one, so only chance is marked."""
         if entry is None or entry.contested:
             return instead(entry)
+        if entry.unfinished:
+            return unfinished(entry, rule, "test", self.digits)
         evidence = entry.evidence(rule, "test", self.chance[entry.task])
         cell = spread(evidence.values, self.digits, missing=missing(entry))
         known = len(evidence.values) >= FEWEST and guesses(evidence)
@@ -79,6 +84,13 @@ class View:
 def instead(entry: Entry | None) -> Cell:
     """Return what stands where there is no cell, or where several configurations compete for it."""
     return Cell(f"{len(entry.rivals)} compete") if entry else Cell()
+
+
+def unfinished(entry: Entry, rule: str, kind: str, digits: int) -> Cell:
+    """Return what the unfinished runs of a cell have so far, and that they are; no verdict."""
+    found = entry.so_far(rule, kind)
+    told = f"{spread(found, digits).text}, {UNFINISHED}" if found else UNFINISHED
+    return Cell(told, tuple(found), mark=UNFINISHED)
 
 
 def missing(entry: Entry) -> str:

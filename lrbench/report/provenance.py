@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-from lrbench.report.collect import Collection
-from lrbench.report.records import read_object
+from lrbench.report.collect import Collection, cell_of
 
 VERSIONS = ("lrbench", "torch", "python")
 MOST = 4  # values of one kind that are named
 COMMIT_DIGITS = 10
 
 
-def provenance(collection: Collection, runs_dir: Path) -> Iterator[str]:
+def provenance(collection: Collection) -> Iterator[str]:
     """Yield 'newest run 2026-11-21', 'torch 2.13.0' and the like; what is not told is left out."""
-    found = list(_environments(collection, runs_dir))
+    found = list(_environments(collection))
     dates = [date for one in found if (date := _date(one.get("date")))]
     if dates:
         yield f"newest run {max(dates):%Y-%m-%d}"
@@ -27,17 +25,11 @@ def provenance(collection: Collection, runs_dir: Path) -> Iterator[str]:
     yield from _named("on", collection.runs["device"].dropna())
 
 
-def _environments(collection: Collection, runs_dir: Path) -> Iterator[dict[str, Any]]:
-    """Yield each environment.json there is; one that cannot be read tells nothing."""
-    for cell in sorted({(runs_dir / folder).parent for folder in collection.runs["folder"]}):
-        path = cell / "environment.json"
-        environment = read_object(path, [], _complaint) if path.exists() else None
-        if environment is not None:
-            yield environment
-
-
-def _complaint(data: Any) -> str | None:
-    return None if isinstance(data, dict) else "holds no object"
+def _environments(collection: Collection) -> Iterator[dict[str, Any]]:
+    """Yield what is known of each cell."""
+    for cell in sorted({cell_of(folder) for folder in collection.runs["folder"]}):
+        if cell in collection.environments:
+            yield collection.environments[cell]
 
 
 def _date(text: Any) -> datetime | None:

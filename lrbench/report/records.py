@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import re
-import stat
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from lrbench.metrics import METRICS
 from lrbench.report.chance import baselines_by_split, best_baselines
-from lrbench.report.columns import CELL, EVALUATION_COLUMNS, RUN_COLUMNS
+from lrbench.report.columns import CELL, RUN_COLUMNS
+from lrbench.report.evaluations import Evaluation, further, further_rows
 from lrbench.report.folders import Problems, shown
+from lrbench.report.json_files import read_object
 from lrbench.report.schema import config_complaint, failure_complaint, is_integer, result_complaint
 
-LARGEST = 64 * 2**20  # bytes of a json file; a real result has twenty thousand
-# A character that json can spell as an escape although no text may hold half of it
-HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
-
-Evaluation = tuple[Any, ...]  # in the order of EVALUATION_COLUMNS
 BySplit = dict[str, dict[str, tuple[float, int | None]]]  # split, baseline: value and strings
 NO_CHANCE = {"value": None, "baseline": None}
-NOT_MEASURED: Evaluation = (None,) * len(EVALUATION_COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -56,7 +47,8 @@ def read_run(
     """
     if "result.json" in names:
         data = read_object(folder / "result.json", problems, result_complaint)
-        return None if data is None else _finished(root, folder, data)
+        more = further_rows(folder, problems) if data and "evaluations" in names else []
+        return None if data is None else _finished(root, folder, data, more)
     if "failure.json" in names:
         seed = int(folder.absolute().name[1:])
         if not is_integer(seed):
@@ -68,53 +60,10 @@ def read_run(
     return None
 
 
-def read_object(
-    path: Path, problems: Problems, complaint: Callable[[Any], str | None]
-) -> dict[str, Any] | None:
-    """Return the object in a json file, or None and a line in `problems`."""
-    data: Any = None
-    try:
-        data = _parsed(_content(path))
-        wrong = complaint(data)
-    except OSError as error:
-        wrong = f"cannot be read: {error.strerror}"
-    except (ValueError, RecursionError) as error:
-        wrong = f"is not json: {str(error) or type(error).__name__}"
-    if wrong is None:
-        return dict(data)
-    problems.append((shown(path), wrong))
-    return None
-
-
-def _content(path: Path) -> bytes:
-    """Return a plain file's bytes; OSError for others: a pipe would wait, a device never end.
-
-    Plain system calls, half as many as `Path.read_bytes` makes: there are thousands of files.
-    """
-    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        found = os.fstat(opened)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "not a plain file")
-        if found.st_size > LARGEST:
-            raise OSError(errno.EFBIG, f"larger than {LARGEST >> 20} MiB")
-        data = os.read(opened, found.st_size)
-        while len(data) < found.st_size and (more := os.read(opened, found.st_size - len(data))):
-            data += more
-        return data
-    finally:
-        os.close(opened)
-
-
-def _parsed(content: bytes) -> Any:
-    text = content.decode("utf-8")
-    data = json.loads(text)
-    if HALF_CHARACTER.search(text):
-        json.dumps(data, ensure_ascii=False).encode()  # half a character could not be written out
-    return data
-
-
-def _finished(root: Path, folder: Path, result: dict[str, Any]) -> Record:
+def _finished(
+    root: Path, folder: Path, result: dict[str, Any], more: list[dict[str, Any]]
+) -> Record:
+    """`more` are the rows that lrbench evaluate added to the folder."""
     look = result.get("perfect_look") or {}
     row = {name: result.get(name) for name in RUN_COLUMNS}
     told = result.get("telemetry") or {}
@@ -124,10 +73,11 @@ def _finished(root: Path, folder: Path, result: dict[str, Any]) -> Record:
         "perfect_step": look.get("step"),
         "perfect_seconds": look.get("seconds"),
         "error": None,
-        "folder": _place(root, folder),
+        "folder": place_of(root, folder),
     }
-    settings = _flat(result["config"]) | _flat({"versions": result.get("versions") or {}})
-    return Record(shown(folder), row, settings, _evaluations(result), baselines_by_split(result))
+    settings = flat(result["config"]) | flat({"versions": result.get("versions") or {}})
+    scores = [*_evaluations(result), *further(more, result)]
+    return Record(shown(folder), row, settings, scores, baselines_by_split(result))
 
 
 def _failed(
@@ -145,16 +95,17 @@ def _failed(
             "status": "failed",
             "steps": failure.get("step"),
             "error": f"{failure.get('type') or 'Error'}: {failure['error']}",
-            "folder": _place(root, folder),
+            "folder": place_of(root, folder),
         }
     )
     path = folder.parent / "config.json"
     told = [] if any(place == shown(path) for place, _ in problems) else problems
     config = read_object(path, told, config_complaint) if path.exists() else None
-    return Record(shown(folder), row, _flat(config or {}))
+    return Record(shown(folder), row, flat(config or {}))
 
 
-def _place(root: Path, folder: Path) -> str:
+def place_of(root: Path, folder: Path) -> str:
+    """Return a run's folder as its row tells it: relative to the folder of runs."""
     return shown(folder.relative_to(root)).as_posix()
 
 
@@ -193,13 +144,13 @@ def _for_each_rule(
     return evaluations + repeated
 
 
-def _flat(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Flatten {'optim': {'lr': 1}} to {'optim.lr': 1}; lists become json text."""
-    flat: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for name, value in config.items():
         key = sys.intern(f"{prefix}{name}")
         if isinstance(value, dict) and value:
-            flat |= _flat(value, f"{key}.")
+            found |= flat(value, f"{key}.")
         else:
-            flat[key] = json.dumps(value) if isinstance(value, list | dict) else value
-    return flat
+            found[key] = json.dumps(value) if isinstance(value, list | dict) else value
+    return found

@@ -23,19 +23,18 @@ def render(
     format: str = "markdown",
     references: Path | None = None,
     request: Request | None = None,
-    runs_dir: Path | None = None,
 ) -> str:
     """Return the whole report in one of FORMATS.
 
-    'csv' without a choice of cells is the tidy runs.csv all tables come from. `references` is
-    another folder of reference tables; `runs_dir`, where the runs are, lets the page say when and
-    with what they were made. Raises UserError for an unknown format, and as `tables_of` does.
+    'csv' without a choice of cells is the tidy runs.csv all tables come from, with the runs that
+    have not ended below it, as status 'unfinished'. `references` is another folder of reference
+    tables. Raises UserError for an unknown format, and as `tables_of` does.
     """
     request = request or Request()
     if format not in FORMATS:
         raise unknown("format", format, FORMATS, exit_code=2)
     if format == "csv" and not request.selective:
-        return str(narrowed(collection, request).frame.to_csv(index=False, lineterminator="\n"))
+        return str(narrowed(collection, request).every_row.to_csv(index=False, lineterminator="\n"))
     tables = tables_of(collection, request, references)
     if format == "csv":
         return tables_csv(tables)
@@ -44,7 +43,7 @@ def render(
 
         return to_latex(tables, reading_texts(collection))
     if format == "html":
-        return _page(collection, request, tables, runs_dir)
+        return _page(collection, request, tables)
     parts = [to_markdown(table) for table in tables] or [NOTHING]
     left_out = reading_notes(collection)
     if left_out:
@@ -74,25 +73,22 @@ def tables_csv(tables: Sequence[Table]) -> str:
     return stream.getvalue()
 
 
-def _page(
-    collection: Collection, request: Request, tables: Sequence[Table], runs_dir: Path | None
-) -> str:
-    from lrbench.report.figure_data import panels
-    from lrbench.report.figures import draw
+def _page(collection: Collection, request: Request, tables: Sequence[Table]) -> str:
+    from lrbench.report.drawings import drawings
     from lrbench.report.html import Page, to_html
     from lrbench.report.provenance import provenance
 
     shown = narrowed(collection, request)
-    drawings = draw(panels(shown, request.one_rule), ("svg",))
+    drawn = drawings(collection, request)
     page = Page(
         title=request.table.title if request.table else "Length extrapolation",
         about=(
             f"{plural(len(shown.runs), 'run')} of {plural(_cells(shown), 'cell')}",
-            *(provenance(shown, runs_dir) if runs_dir else ()),
+            *provenance(shown),
             "made by lrbench report",
         ),
         tables=tables,
-        figures=[(drawing.caption, drawing.files["svg"].decode()) for drawing in drawings],
+        figures=[(drawing.caption, drawing.files["svg"].decode()) for drawing in drawn],
         problems=reading_texts(collection),
     )
     return to_html(page)

@@ -14,7 +14,8 @@ from lrbench.report.cells import Cell, Table, spread
 from lrbench.report.collect import Collection
 from lrbench.report.columns import BY_SPLIT
 from lrbench.report.corpora.chosen import tasks_of
-from lrbench.report.selection import matching_runs
+from lrbench.report.matching import matching_runs, matching_under_way
+from lrbench.report.under_way import UnderWay
 from lrbench.statistics import mean
 from lrbench.tables import TableSpec
 
@@ -76,7 +77,7 @@ def narrowed(collection: Collection, request: Request) -> Collection:
         places = {(cell.task, cell.model) for cell in request.table.cells}
         there = pd.Series(list(zip(runs["task"], runs["model"], strict=True)), index=runs.index)
         kept &= there.isin(places) & (runs["protocol"] == request.table.protocol)
-        if request.table.protocol in BY_SPLIT:  # one model may be trained on several splits
+        if request.table.protocol in BY_SPLIT or request.table.kind == "lengths":
             cells = [matching_runs(collection, request.table, c) for c in request.table.cells]
             kept &= runs["folder"].isin([folder for cell in cells for folder in cell["folder"]])
     models = [row for row in request.rows if row in set(runs["model"])]
@@ -84,16 +85,16 @@ def narrowed(collection: Collection, request: Request) -> Collection:
         kept &= runs["model"].isin(models)
     if request.columns:
         kept &= runs["task"].isin(tasks_of(request.columns, collection))
-    if kept.all():
+    under_way = [run for run in collection.under_way if _asked(run, collection, request)]
+    if kept.all() and len(under_way) == len(collection.under_way):
         return collection
-    folders = runs.loc[kept, "folder"]
-    frame = collection.frame
-    return replace(collection, runs=runs[kept], frame=frame[frame["folder"].isin(folders)])
+    frame = collection.frame[collection.frame["folder"].isin(runs.loc[kept, "folder"])]
+    return replace(collection, runs=runs[kept], frame=frame, under_way=under_way)
 
 
 def check_fingerprints(collection: Collection, chosen: Sequence[str]) -> None:
     """Raise UserError for a fingerprint, or its first digits, that no run has."""
-    there = set(collection.runs["fingerprint"])
+    there = set(collection.every_run["fingerprint"])
     for word in chosen:
         if len(word) < SHORTEST or not any(name.startswith(word) for name in there):
             raise unknown(f"fingerprint ({SHORTEST} digits or more)", word, there, exit_code=2)
@@ -114,6 +115,23 @@ def _rounded(cell: Cell, digits: int) -> Cell:
     if cell.text == f"{mean(cell.values):.{LEVEL_DIGITS}f}":
         return replace(cell, text=f"{mean(cell.values):.{min(digits, LEVEL_DIGITS)}f}")
     return cell
+
+
+def _asked(run: UnderWay, collection: Collection, request: Request) -> bool:
+    """Tell whether the request is about an unfinished run."""
+    if request.table:
+        cells = (matching_under_way(collection, request.table, c) for c in request.table.cells)
+        if not any(run in cell for cell in cells):
+            return False
+    if request.rows and run.model not in request.rows:
+        return False
+    if request.columns and run.task not in tasks_of(request.columns, collection):
+        return False
+    place = (run.protocol, run.task, run.model)
+    rivals = collection.every_run[["protocol", "task", "model"]].eq(list(place)).all(axis=1)
+    there = collection.every_run.loc[rivals, "fingerprint"]
+    decided = there[there.str.startswith(tuple(request.fingerprints))]
+    return decided.empty or run.fingerprint in set(decided)
 
 
 def _of_chosen_fingerprints(runs: pd.DataFrame, chosen: Sequence[str]) -> pd.Series[bool]:

@@ -115,6 +115,15 @@ def failure_complaint(data: Any) -> str | None:
     )
 
 
+def evaluations_complaint(data: Any) -> str | None:
+    """Return what is wrong with a file that lrbench evaluate wrote, None where nothing is."""
+    return (
+        _head(data)
+        or _fields(data, {"evaluations": is_list}, "")
+        or _evaluations(data["evaluations"])
+    )
+
+
 def config_complaint(data: Any) -> str | None:
     """Return what is wrong with the content of a config.json, None where nothing is."""
     if not is_object(data):

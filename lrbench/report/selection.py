@@ -15,13 +15,16 @@ from lrbench.metrics import METRICS
 from lrbench.report.collect import Collection
 from lrbench.report.columns import BY_SPLIT
 from lrbench.report.entry import Entry, Score
+from lrbench.report.matching import matching_runs as matching_runs
+from lrbench.report.matching import matching_under_way, parsed_word
 from lrbench.report.notes import settings_of
 from lrbench.report.published import measured_chance, printed_modulus, published
 from lrbench.report.reference import Reference, faithful, lookup
+from lrbench.report.schema import is_integer
+from lrbench.report.under_way import UnderWay
 from lrbench.statistics import mean
 from lrbench.tables import TableCell, TableSpec
 
-GROUPS = ("task", "model", "protocol", "optim")  # words that name a file or a registered thing
 SHORTEST = 4  # digits of a fingerprint that may stand for all of it
 
 
@@ -46,14 +49,14 @@ def select(
 
 
 def row_labels(cells: Sequence[TableCell]) -> list[str]:
-    """Return each cell's row: the model, and what sets it apart from others of it on one task."""
+    """Return each cell's row: its label, or the model and what sets it apart on one task."""
     labels = []
     for cell in cells:
         place = (cell.task, cell.model, cell.splits)
         twins = [c for c in cells if (c.task, c.model, c.splits) == place]
         shared = set.intersection(*(set(twin.overrides) for twin in twins))
         apart = [word for word in cell.overrides if word not in shared]
-        labels.append(" ".join([cell.model, *apart]))
+        labels.append(cell.label or " ".join([cell.model, *apart]))
     return labels
 
 
@@ -104,12 +107,12 @@ def _entry(
     references: Path | None,
 ) -> Entry:
     matching = matching_runs(collection, table, cell)
-    ended = matching[matching["status"] != "failed"]
-    rivals = sorted(set((ended if len(ended) else matching)["fingerprint"]))
-    chosen = [name for name in rivals if any(name.startswith(word) for word in choose)] or rivals
+    chosen = _rivals(matching, choose)
     one = chosen if len(chosen) == 1 else []
     runs = matching[matching["fingerprint"].isin(one)]
-    settings = settings_of(runs, collection)
+    under_way = _under_way(collection, table, cell, chosen, choose)
+    alone = under_way[0].settings if under_way and not chosen else {}
+    settings = settings_of(runs, collection) or alone
     modulus = _modulus(collection, matching, cell, table.protocol, references)
     own = tuple(score for folder in runs["folder"] for score in scores.get(folder, ()))
     reference = lookup(
@@ -128,54 +131,40 @@ def _entry(
         rivals=tuple(chosen),
         left_out=tuple(sorted(set(matching["fingerprint"]) - set(chosen))),
         wanted=int(wanted) if isinstance(wanted, int) else None,
-        length=_length(own, reference),
+        length=_length(own, reference, alone),
         reference=reference,
         published=published(table.protocol, cell.task, modulus, references),
         faithful=faithful(cell.task, settings, references),
+        under_way=under_way,
+        overrides=cell.overrides,
     )
 
 
-def matching_runs(collection: Collection, table: TableSpec, cell: TableCell) -> pd.DataFrame:
-    """Return runs of the cell's protocol, task and model with the settings that it asks for."""
-    runs = collection.runs
-    same = runs[
-        (runs["protocol"] == table.protocol)
-        & (runs["task"] == cell.task)
-        & (runs["model"] == cell.model)
-    ]
-    wanted = [word.partition("=")[::2] for word in cell.overrides if "=" in word]
-    wanted = [
-        (key.lstrip("+"), _parsed(text))
-        for key, text in wanted
-        if key not in (*GROUPS, "trials", "seed") and not key.startswith("hydra")
-    ]
-    if not wanted:
-        return same
-    fits = [_fits(collection.settings[folder], wanted) for folder in same["folder"]]
-    return same[pd.Series(fits, index=same.index, dtype=bool)]
+def _rivals(matching: pd.DataFrame, choose: Sequence[str]) -> list[str]:
+    """The fingerprints that compete for a cell: of those there are the chosen, else all."""
+    ended = matching[matching["status"] != "failed"]
+    rivals = sorted(set((ended if len(ended) else matching)["fingerprint"]))
+    return [name for name in rivals if any(name.startswith(word) for word in choose)] or rivals
 
 
-def _fits(settings: dict[str, Any], wanted: Iterable[tuple[str, Any]]) -> bool:
-    """A failed run may not tell its settings: then it is not known to be another cell's."""
-    return not settings or all(settings.get(key) == value for key, value in wanted)
-
-
-def _parsed(text: str) -> Any:
-    """A typed value as `collect` flattens it: YAML, but 1e-3 is a number; lists are json text."""
-    import yaml  # type: ignore[import-untyped]
-
-    value = yaml.safe_load(text)
-    if isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            return value
-    return json.dumps(value) if isinstance(value, list | dict) else value
+def _under_way(
+    collection: Collection,
+    table: TableSpec,
+    cell: TableCell,
+    shown: Sequence[str],
+    choose: Sequence[str],
+) -> tuple[UnderWay, ...]:
+    """The unfinished runs of a cell: of the configurations `shown`, or of those asked for."""
+    found = matching_under_way(collection, table, cell)
+    if shown:
+        return tuple(run for run in found if run.fingerprint in shown)
+    chosen = [run for run in found if run.fingerprint.startswith(tuple(choose))]
+    return tuple(chosen or found)
 
 
 def _word(cell: TableCell, key: str) -> Any:
     found = [word for word in cell.overrides if word.lstrip("+").startswith(f"{key}=")]
-    return _parsed(found[-1].partition("=")[2]) if found else None
+    return parsed_word(found[-1].partition("=")[2]) if found else None
 
 
 def _modulus(
@@ -190,16 +179,27 @@ def _modulus(
     return told if isinstance(told, int) else printed_modulus(cell.task, protocol, references)
 
 
-def _length(scores: Iterable[Score], reference: Reference | None) -> int | None:
-    """The paper's test length where it was tested, else the shortest that was."""
+def _length(
+    scores: Iterable[Score], reference: Reference | None, settings: dict[str, Any]
+) -> int | None:
+    """The paper's test length where it was tested, else the shortest that was or is to be."""
     tested = {score.length for score in scores if score.split == "test"}
     if reference is not None and (reference.length in tested or not tested):
         return reference.length
-    return min(tested, default=None)
+    return min(tested or _test_lengths(settings), default=None)
+
+
+def _test_lengths(settings: dict[str, Any]) -> list[int]:
+    try:
+        found = json.loads(settings.get("protocol.test_lengths") or "[]")
+    except (TypeError, ValueError):
+        return []
+    return [length for length in found if is_integer(length)] if isinstance(found, list) else []
 
 
 def _known(choose: Sequence[str], collection: Collection) -> None:
-    there = sorted(set(collection.runs["fingerprint"]))
+    unfinished = {run.fingerprint for run in collection.under_way}
+    there = sorted({*collection.runs["fingerprint"], *unfinished})
     for word in choose:
         if len(word) < SHORTEST or not any(name.startswith(word) for name in there):
             shown = ", ".join(there[:12]) + (", ..." if len(there) > 12 else "")

@@ -28,6 +28,7 @@ from lrbench.training.start import make_trial
 from lrbench.training.trial import Trial
 
 STRINGS = 1000  # for each length, where the user says nothing
+FURTHER = "further"  # the split of lengths that were asked for
 
 
 def evaluate_run(
@@ -77,11 +78,18 @@ def score_run(
         wanted = named_splits(trial, splits)
         with StopRequest() as stop:
             check = _checked(stop)
-            return [split_row(trial, split, which, check) for split in wanted], device
+            rows = [split_row(trial, split, which, check) for split in wanted]
+        return _of_checkpoint(rows, run.step), device
     lengths_wanted = _valid_lengths(trial, lengths)
     with StopRequest() as stop:
         n, check = strings or STRINGS, _checked(stop)
-        return [_row(trial, length, n, which, check, purpose) for length in lengths_wanted], device
+        rows = [_row(trial, length, n, which, check, purpose) for length in lengths_wanted]
+    return _of_checkpoint(rows, run.step), device
+
+
+def _of_checkpoint(rows: list[dict[str, Any]], step: int) -> list[dict[str, Any]]:
+    """Rows that tell their checkpoint: a run may go on, and keep another by the same rule."""
+    return [{**row, "checkpoint_step": step} for row in rows]
 
 
 def _check_kind(
@@ -115,7 +123,7 @@ def take_weights(model: nn.Module, weights: dict[str, Any], folder: Path, which:
 
 def _valid_lengths(trial: Trial, lengths: str) -> list[int]:
     protocol = trial.config.protocol
-    wanted = _parse_lengths(lengths, [protocol.train_length, *protocol.test_lengths])
+    wanted = parse_lengths(lengths, [protocol.train_length, *protocol.test_lengths])
     for length in wanted:
         if not trial.task.valid_length(length):
             raise UserError(
@@ -133,7 +141,8 @@ def _checked(stop: StopRequest) -> Callable[[], None]:
     return check
 
 
-def _parse_lengths(text: str, default: Iterable[int]) -> list[int]:
+def parse_lengths(text: str, default: Iterable[int]) -> list[int]:
+    """Return the lengths of a comma-separated text, `default` of none; UserError for no length."""
     if not text:
         return list(dict.fromkeys(default))
     lengths = []
@@ -165,7 +174,7 @@ def _row(
     interval = list(wilson(result.correct, result.n)) if trial.task.metric.counts else None
     return {
         "length": length,
-        "split": "further",
+        "split": FURTHER,
         "metric": trial.task.metric.name,
         "value": result.value,
         "n": result.n,

@@ -9,10 +9,12 @@ from lrbench.statistics.guessing import (
     guessing_upper,
     runs_at_chance,
 )
+from lrbench.statistics.horizon import FEWEST_STRINGS, horizon, passes
 from lrbench.statistics.proportion import SOLVED, Share, solve_rate, wilson
 from lrbench.statistics.spread import mean, median, sample_std, t_interval
 
 __all__ = [
+    "FEWEST_STRINGS",
     "SOLVED",
     "Share",
     "at_chance",
@@ -21,8 +23,10 @@ __all__ = [
     "guessing_best_of",
     "guessing_means",
     "guessing_upper",
+    "horizon",
     "mean",
     "median",
+    "passes",
     "probability_of_improvement",
     "runs_at_chance",
     "sample_std",

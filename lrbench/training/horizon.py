@@ -8,17 +8,17 @@ from typing import Any
 
 import torch
 
-from lrbench.statistics import wilson
+from lrbench.statistics import horizon as horizon_of
+from lrbench.statistics import passes as passes_of
 from lrbench.training.scoring import Score, score
 from lrbench.training.trial import Trial
 
-THRESHOLD = 0.99
 STRINGS_AGAIN = 1000  # strings of the re-run in float64
 
 
 def passes(result: Score) -> bool:
-    """Whether the Wilson lower bound of an accuracy reaches the threshold."""
-    return wilson(result.correct, result.n)[0] >= THRESHOLD
+    """Whether the Wilson lower bound of an accuracy reaches 0.99."""
+    return passes_of(result.correct, result.n)
 
 
 def horizon(scores: list[Score]) -> dict[str, Any]:
@@ -26,15 +26,7 @@ def horizon(scores: list[Score]) -> dict[str, Any]:
 
     `lower` is None where even the shortest fails, `upper` None where all pass.
     """
-    lower: int | None = None
-    for result in sorted(scores, key=lambda s: s.length):
-        if not passes(result):
-            text = (
-                f"< {result.length:,}" if lower is None else f"{lower:,} < h <= {result.length:,}"
-            )
-            return {"lower": lower, "upper": result.length, "text": text}
-        lower = result.length
-    return {"lower": lower, "upper": None, "text": f"> {lower:,}"}
+    return horizon_of((score.length, score.correct, score.n) for score in scores)
 
 
 def rule_or_rounding(

@@ -288,7 +288,7 @@ def test_an_empty_folder_and_a_table(lrbench: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "start", "offered"),
     [
-        ("table", "fan", ["fan2024_table2"]),
+        ("table", "fan2024_t", ["fan2024_table2"]),
         ("rule", "b", ["best", "band"]),
         ("format", "", list(FORMATS)),
     ],

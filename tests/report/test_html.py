@@ -94,7 +94,7 @@ def test_a_page_of_runs(runs: Path, write: Write, fail: Write, references: Path)
         '{"date": "2026-03-04T05:06:07+00:00", "torch": "2.13.0", "commit": null}'
     )
     (runs / "sum" / "mine" / "fan2024" / ("c" * 12) / "environment.json").write_text("[]")
-    found = render(collect(runs), "html", references, runs_dir=runs)
+    found = render(collect(runs), "html", references)
     assert hostile in texts(found, "td")
     assert "<i>boom</i>" in "".join(texts(found, "li"))
     [about] = [p for p in parsed(found).iter("p") if p.get("class") == "about"]
@@ -114,5 +114,5 @@ def test_an_environment_that_tells_nothing(
 ) -> None:
     folder = write()
     (folder.parent / "environment.json").write_text(content)
-    found = render(collect(runs), "html", references, runs_dir=runs)
+    found = render(collect(runs), "html", references)
     assert "newest" not in found and "1 run of 1 cell" in found

@@ -98,7 +98,7 @@ def test_the_rule_is_the_tables_own_unless_another_is_asked_for() -> None:
 @pytest.mark.parametrize("format", ["markdown", "latex", "html", "csv"])
 def test_a_table_in_each_format(rivals: Path, references: Path, format: str) -> None:
     chosen = Request(table=SPEC, fingerprints=("aaaa",))
-    text = render(collect(rivals), format, references, chosen, rivals)
+    text = render(collect(rivals), format, references, chosen)
     assert "My table" in text and "blockdiag" in text
 
 

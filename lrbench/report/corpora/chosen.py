@@ -19,8 +19,9 @@ Names = Sequence[str]
 
 
 def over_corpora(collection: Collection) -> pd.DataFrame:
-    """Return the runs that are scored on splits."""
-    return collection.runs[collection.runs["protocol"].isin(BY_SPLIT)]
+    """Return the runs that are scored on splits, unfinished ones too."""
+    runs = collection.every_run
+    return runs[runs["protocol"].isin(BY_SPLIT)]
 
 
 def splits_there(collection: Collection) -> list[Split]:
@@ -28,7 +29,7 @@ def splits_there(collection: Collection) -> list[Split]:
     runs = over_corpora(collection)
     found: dict[Split, None] = {}
     for task, folder in zip(runs["task"], runs["folder"], strict=True):
-        settings = collection.settings[folder]
+        settings = collection.settings_of(folder)
         source = str(settings.get(TRAIN_SPLIT, "train"))
         found |= dict.fromkeys(Split(task, name, source) for name in tested_splits(settings))
     return list(found)
@@ -111,7 +112,8 @@ def chosen_split_tables(
 
 
 def _trained(runs: pd.DataFrame, source: str, collection: Collection) -> bool:
-    found = (collection.settings[folder].get(TRAIN_SPLIT, source) for folder in runs["folder"])
+    told = (collection.settings_of(folder) for folder in runs["folder"])
+    found = (settings.get(TRAIN_SPLIT, source) for settings in told)
     return any(split == source for split in found)
 
 

@@ -11,7 +11,7 @@ from lrbench.report.collect import Collection
 from lrbench.report.corpora.columns import Grid
 from lrbench.report.corpora.levels import meanings
 from lrbench.report.corpora.rows import printed_numbers
-from lrbench.report.left_out import capped, competing, counted
+from lrbench.report.left_out import capped, competing, counted, unfinished_notes
 from lrbench.report.notes import unsuccessful
 from lrbench.report.places import View
 from lrbench.report.reference import Reference
@@ -44,6 +44,7 @@ def main_notes(
         *cut_short(shown),
         *capped((line for entry in grid.cells for line in competing(entry, collection)), "cells"),
         *capped(_short(grid, view), "cells"),
+        *unfinished_notes(grid.cells),
         *unsuccessful(shown),
         *_elsewhere(grid, collection, spec.protocol),
     ]

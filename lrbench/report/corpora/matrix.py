@@ -16,7 +16,7 @@ from lrbench.report.corpora.rows import baseline_rows, paper_row, printed_models
 from lrbench.report.cost import cost_table
 from lrbench.report.entry import Entry
 from lrbench.report.pairs import pairs_table
-from lrbench.report.places import View, instead, missing
+from lrbench.report.places import View, instead, missing, unfinished
 from lrbench.report.verdict import judge
 from lrbench.statistics import median
 from lrbench.tables import TableSpec
@@ -81,6 +81,8 @@ def split_cell(view: View, entry: Entry | None) -> Cell:
     """Return our number on a split, with the verdict on it."""
     if entry is None or entry.contested:
         return instead(entry)
+    if entry.unfinished:
+        return unfinished(entry, view.rule, "test", view.digits)
     evidence = entry.evidence(view.rule, "test", view.chance[entry.split])
     cell = spread(evidence.values, view.digits, missing=missing(entry))
     return marked(cell, judge(evidence, entry.reference, entry.comparable(view.rule)))

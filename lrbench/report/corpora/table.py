@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ def split_report_tables(
     collection: Collection, protocol: str, references: Path | None = None
 ) -> list[Table]:
     """Return a table for each task and training split of a protocol over corpora."""
+    collection = replace(collection, under_way=[])  # what has not ended has no row
     runs = collection.runs[collection.runs["protocol"] == protocol]
     scores = _scores(collection.frame[collection.frame["protocol"] == protocol])
     # A run that failed before it told its settings stands with those on the usual split.

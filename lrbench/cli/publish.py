@@ -1,0 +1,121 @@
+"""`lrbench publish`: a table's page with its records, numbers and figures, without torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lrbench.errors import UserError
+
+HELP = (
+    "Publish a table: copy the small files of its runs to results/TABLE, and make its page.\n\n"
+    "The page (README.md), runs.csv and figures are made from those files and from notes.yaml,"
+    " which you write: every number on it is a run's.\n\n"
+    "For example: lrbench publish fan2024_table2; and after a word in notes.yaml:"
+    " lrbench publish --rebuild results"
+)
+
+
+def _tables() -> list[str]:
+    from lrbench.tables import table_names
+
+    return table_names()
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(help=HELP)(publish)
+
+
+def publish(
+    table: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TABLE", show_default=False, help="Its name.", autocompletion=_tables
+        ),
+    ] = None,
+    runs: Annotated[Path, typer.Option(metavar="DIR", help="Folder of runs.")] = Path("outputs"),
+    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder of published tables.")] = Path(
+        "results"
+    ),
+    fingerprint: Annotated[
+        str, typer.Option(metavar="F,G", help="Which configurations, where several compete.")
+    ] = "",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace published runs that have other content.")
+    ] = False,
+    rebuild: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Make pages again from what is in results, or in one table's folder.",
+        ),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --rebuild: fill the tables of this page too."),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="With --rebuild: write nothing, name what differs, exit 1."),
+    ] = False,
+) -> None:
+    """Publish a table, or make published ones again."""
+    from lrbench.report.figures import require_matplotlib
+
+    if (table is None) == (rebuild is None):
+        raise UserError("name a table to publish, or --rebuild DIR; one of them", exit_code=2)
+    if rebuild is None and (check or page):
+        raise UserError("--check and --page go with --rebuild DIR", exit_code=2)
+    require_matplotlib()
+    if rebuild is not None:
+        raise typer.Exit(_rebuild(rebuild, page, check))
+    words = tuple(word for word in fingerprint.replace(",", " ").split())
+    _publish(str(table), runs, output, words, force)
+
+
+def _publish(table: str, runs: Path, output: Path, choose: tuple[str, ...], force: bool) -> None:
+    from lrbench.console import messages
+    from lrbench.publish.layout import RECORDS, named_spec
+    from lrbench.publish.measured import is_measured
+    from lrbench.publish.publication import publish
+    from lrbench.report.display import plural
+
+    if is_measured(output / table):
+        raise UserError(
+            f"{table} is measured, not trained: the raw output of lrbench bench goes into"
+            f" '{output / table / RECORDS}'\n"
+            f"its page is then made by: lrbench publish --rebuild {output / table}"
+        )
+    spec = named_spec(table)
+    copied = publish(spec, runs, output, choose, force)
+    folder = output / spec.name
+    console = messages()
+    console.print(
+        f"{plural(len(copied.added), 'run')} copied to {folder}, {len(copied.same)} there already",
+        markup=False,
+    )
+    _rebuild(folder, None, check=False)
+
+
+def _rebuild(place: Path, page: Path | None, check: bool) -> int:
+    """Return the exit code."""
+    from lrbench.console import messages
+    from lrbench.publish.rebuild import rebuild
+
+    console = messages()
+    changes = rebuild(place, page, check)
+    for line in changes.done:
+        console.print(line, markup=False, soft_wrap=True)
+    findings = list(changes.findings())
+    for line in findings:
+        console.print(line, markup=False, soft_wrap=True)
+    for line in changes.warnings:
+        console.print(f"warning: {line}", markup=False, soft_wrap=True)
+    if not findings and not changes.done:
+        console.print(f"{place}: as its runs and notes make it", markup=False)
+    if findings and check:
+        console.print(f"lrbench publish --rebuild {place} makes them again", markup=False)
+    return int(bool(findings) and check)

@@ -1,0 +1,58 @@
+"""What making a page again would change; and changing it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lrbench.errors import UserError
+from lrbench.publish.layout import Files
+from lrbench.runs.files import write_bytes
+
+
+@dataclass
+class Changes:
+    """Files to write and to remove, files that belong to no page, and what a person should see.
+
+    `done` says what was written and removed, a line a file.
+    """
+
+    written: dict[Path, bytes] = field(default_factory=dict)
+    removed: list[Path] = field(default_factory=list)
+    strangers: list[Path] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
+
+    def add(self, folder: Path, files: Files) -> None:
+        """Take note of those files that are not there with this content."""
+        for name, content in files.items():
+            path = folder / name
+            if not path.is_file() or path.read_bytes() != content:
+                self.written[path] = content
+
+    def findings(self) -> Iterator[str]:
+        """Yield what differs from what would be made."""
+        for path in self.written:
+            yield f"{path}: {'differs' if path.exists() else 'is missing'}"
+        for path in self.removed:
+            yield f"{path}: is no figure of these runs"
+        for path in self.strangers:
+            yield f"{path}: is no file of a published table"
+
+    def apply(self) -> None:
+        """Write and remove, each file whole or not at all. Raises UserError where it cannot."""
+        try:
+            for path, content in self.written.items():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_bytes(path, content)
+                self.done.append(f"wrote {path}")
+            for path in self.removed:
+                path.unlink()
+                self.done.append(f"removed {path}")
+        except OSError as error:
+            raise UserError(
+                f"cannot write '{path}': {(error.strerror or str(error)).lower()}\n"
+                "name a folder that you may write to"
+            ) from error
+        self.written, self.removed = {}, []

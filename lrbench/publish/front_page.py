@@ -1,0 +1,90 @@
+"""Small tables in a page outside results/, between `<!-- table: NAME -->` and `<!-- end -->`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from lrbench.errors import UserError
+from lrbench.publish.layout import PAGE, is_table, spec_of
+from lrbench.publish.verdicts import Judged, judged
+from lrbench.report.archive_reading import read_archive
+from lrbench.report.cells import MISSING, Cell, Column, Table, spread, to_markdown
+from lrbench.report.places import missing
+from lrbench.statistics import mean
+
+DIGITS = 3
+LEGEND = (
+    "Accuracy on fresh strings, mean ± sample std (runs), by the paper's rule; of the same"
+    " checkpoints at the training length; the paper's number. How sure, and how it was made:"
+)
+BLOCK = re.compile(r"(<!-- table: ([\w.-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+OPENING = re.compile(r"<!-- table: ")
+
+
+def filled(page: Path, results: Path) -> bytes:
+    """Return the content of `page` with its tables filled in; one of no results stays as it is.
+
+    Raises UserError where the page cannot be read or a block has no end.
+    """
+    try:
+        text = page.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"'{page}' cannot be read: {error}") from error
+    if len(OPENING.findall(text)) != len(BLOCK.findall(text)):
+        raise UserError(f"'{page}': a line <!-- table: NAME --> has no line <!-- end --> after it")
+
+    def fill(block: re.Match[str]) -> str:
+        folder = results / block[2]
+        if not is_table(folder):
+            return block[0]
+        place = os.path.relpath(folder / PAGE, page.absolute().parent)
+        return (
+            f"{block[1]}{compact(folder)}\n{LEGEND} [{PAGE}]({Path(place).as_posix()}).\n{block[3]}"
+        )
+
+    return BLOCK.sub(fill, text).encode()
+
+
+def compact(folder: Path) -> str:
+    """Return models x tasks: fresh strings by the paper's rule, training length, the paper's."""
+    spec = spec_of(folder)
+    cells = judged(read_archive(folder), spec)
+    by_place = {(cell.entry.label, cell.entry.column): cell for cell in cells}
+    labels = list(dict.fromkeys(cell.entry.label for cell in cells if len(cell.entry.runs)))
+    names = list(dict.fromkeys(cell.entry.column for cell in cells))
+    rows = tuple(
+        (Cell(label), *(_cell(by_place.get((label, name)), spec.rule) for name in names))
+        for label in labels
+    )
+    columns = (Column("", right=False), *(_column(name, cells) for name in names))
+    return to_markdown(Table("", columns, rows)).partition("\n\n")[2]
+
+
+def _cell(cell: Judged | None, rule: str) -> Cell:
+    """Return 'mean ± std (n) / at the training length / paper's'."""
+    if cell is None or not len(cell.entry.runs):
+        return Cell()
+    entry = cell.entry
+    values = entry.values(rule, "test")
+    fresh = spread(values, DIGITS, missing=missing(entry)).text
+    fresh += " (1)" if len(values) == 1 else ""
+    trained = entry.values(rule, "test", "train_length")
+    parts = [fresh]
+    if not entry.split:
+        parts.append(f"{mean(trained):.{DIGITS}f}" if trained else MISSING)
+    parts.append(entry.reference.text if entry.reference else MISSING)
+    return Cell(" / ".join(parts))
+
+
+def _column(name: str, cells: Sequence[Judged]) -> Column:
+    """Return the task with its lengths, in the order of the numbers below."""
+    mine = [cell.entry for cell in cells if cell.entry.column == name]
+    if any(entry.split for entry in mine):
+        return Column(f"{name} / paper", right=False)
+    shown = [entry.length for entry in mine if entry.length and len(entry.runs)]
+    trained = [n for entry in mine if (n := entry.settings.get("protocol.train_length"))]
+    at = [f"at {group[0]}" if group else MISSING for group in (shown, trained)]
+    return Column(f"{name}: {at[0]} / {at[1]} / paper", right=False)

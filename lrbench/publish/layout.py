@@ -1,0 +1,57 @@
+"""What lies where below results/, and which of its folders are tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from lrbench.errors import UserError, unknown
+from lrbench.tables import TableSpec, load_table, table_names
+
+PAGE = "README.md"
+NUMBERS = "runs.csv"
+SETTINGS = "settings.json"
+NOTES = "notes.yaml"
+RECORDS = "records"
+FIGURES = "figures"
+Files = dict[str, bytes]  # name below the folder of a table -> content
+
+
+def is_table(folder: Path) -> bool:
+    """Tell whether a folder is that of a published table."""
+    return (folder / NUMBERS).is_file() or (folder / RECORDS).is_dir()
+
+
+def table_folders(results: Path) -> list[Path]:
+    """Return the folders of published tables below `results`, by name; hidden ones are none."""
+    try:
+        below = sorted(path for path in results.iterdir() if path.is_dir())
+    except OSError as error:
+        raise UserError(
+            f"no folder of published tables at '{results}': {(error.strerror or '').lower()}\n"
+            "lrbench publish TABLE makes one"
+        ) from error
+    return [path for path in below if not path.name.startswith(".") and is_table(path)]
+
+
+def named_spec(name: str) -> TableSpec:
+    """Return the table of a name, a plugin's too; UserError where there is none."""
+    from lrbench.plugins import load_plugins
+
+    if name not in table_names():
+        load_plugins()
+    if name not in table_names():  # not a file of one's own: made again, it must have a name
+        raise unknown("table", name, table_names())
+    return load_table(name)
+
+
+def spec_of(folder: Path) -> TableSpec:
+    """Return the table whose page a folder is; UserError where none has its name."""
+    return named_spec(folder.absolute().name)
+
+
+def measured_builder(folder: Path) -> Callable[[Path], Files] | None:
+    """Return what builds the page of a folder that holds measurements, None for one of runs."""
+    from lrbench.publish import measured
+
+    return measured.build if measured.is_measured(folder) else None

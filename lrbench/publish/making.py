@@ -1,0 +1,112 @@
+"""How a table was made: commands, dates, commits, machines, versions, and what tuning cost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from lrbench.publish.layout import RECORDS, SETTINGS
+from lrbench.publish.notes import Notes
+from lrbench.report.cells import MISSING, escape
+from lrbench.report.collect import Collection
+from lrbench.report.cost import TUNING
+from lrbench.report.entry import Entry
+from lrbench.report.selection import select
+from lrbench.tables import TableSpec
+
+VERSIONS = ("lrbench", "python", "torch", "numpy", "numba", "triton", "cuda")
+COMMIT_DIGITS = 10
+DAY = re.compile(r"\d{4}-\d\d-\d\d")
+Environment = dict[str, Any]
+
+
+def making(spec: TableSpec, collection: Collection, notes: Notes) -> Iterator[str]:
+    """Yield the markdown lines of the section."""
+    yield "```sh"
+    yield from notes.commands
+    yield f"lrbench sweep --table {spec.name}    # again, from scratch: make reproduce TABLE=..."
+    yield f"lrbench report --runs results/{spec.name} --table {spec.name}    # the tables above"
+    yield f"lrbench publish --rebuild results/{spec.name}    # this page, from its runs.csv"
+    yield "```\n"
+    found = list(collection.environments.values())
+    for name, told in (
+        ("dates", _dates(collection)),
+        ("commits", commits(found)),
+        ("machines", _each(map(machine, found))),
+        ("versions", _each(map(versions, found))),
+        ("update budget", _by_value(_cells(spec, collection), _budget)),
+        ("tuning", _by_value(_cells(spec, collection), _tuning)),
+    ):
+        if told:
+            yield f"- {name}: {escape(told)}"
+    yield f"- what was typed: `command` of each cell in [{SETTINGS}]({SETTINGS})"
+    yield f"- records: [{RECORDS}]({RECORDS}), from which runs.csv and settings.json are made\n"
+    if notes.tuning:
+        yield f"{notes.tuning}\n"
+
+
+def dates(collection: Collection) -> list[str]:
+    """Return the days on which cells were trained, as their environments tell it, in order."""
+    texts = {str(one.get("date"))[:10] for one in collection.environments.values()}
+    return sorted(text for text in texts if DAY.fullmatch(text))
+
+
+def _dates(collection: Collection) -> str:
+    found = dates(collection)
+    return " to ".join(dict.fromkeys([found[0], found[-1]])) if found else ""
+
+
+def commits(found: Sequence[Environment], noun: str = "cells") -> str:
+    """Return those of the checkout, and how often it had changes that were not committed."""
+    shown = _each(str(one["commit"])[:COMMIT_DIGITS] for one in found if one.get("commit"))
+    dirty = sum(bool(one.get("dirty")) for one in found)
+    return (
+        f"{shown} (with uncommitted changes in {dirty} of {len(found)} {noun})" if dirty else shown
+    )
+
+
+def machine(one: Environment) -> str:
+    """Return processor, cores, threads and devices of an environment."""
+    parts = [
+        str(one.get("cpu") or ""),
+        f"{one['cores']} cores" if one.get("cores") else "",
+        f"{one['threads']} threads" if one.get("threads") else "",
+        *map(str, one.get("devices") or ()),
+    ]
+    return ", ".join(part for part in parts if part).replace(", 1 threads", ", 1 thread")
+
+
+def versions(one: Environment) -> str:
+    """Return lrbench's version, python's and those of the libraries that numbers depend on."""
+    return ", ".join(f"{name} {one[name]}" for name in VERSIONS if one.get(name))
+
+
+def _each(texts: Iterable[str]) -> str:
+    return "; ".join(sorted({text for text in texts if text}))
+
+
+def _cells(spec: TableSpec, collection: Collection) -> list[Entry]:
+    return [entry for entry in select(collection, spec) if len(entry.runs)]
+
+
+def _budget(entry: Entry) -> str:
+    updates, epochs = (entry.settings.get(f"protocol.{key}") for key in ("max_steps", "epochs"))
+    if updates:
+        return f"{updates:,} updates"
+    return f"{epochs} epochs" if epochs else MISSING
+
+
+def _tuning(entry: Entry) -> str:
+    runs = entry.settings.get(TUNING)
+    return f"settings chosen from {runs} runs" if runs else "number of runs not recorded"
+
+
+def _by_value(entries: Sequence[Entry], tell: Any) -> str:
+    """Say it once where all cells have the same, else for each value which cells have it."""
+    groups: dict[str, list[str]] = {}
+    for entry in entries:
+        groups.setdefault(tell(entry), []).append(f"{entry.task} x {entry.label}")
+    if len(groups) <= 1:
+        return "".join(f"{told}: every cell" for told in groups)
+    return "; ".join(f"{told}: {', '.join(names)}" for told, names in groups.items())

@@ -1,0 +1,130 @@
+"""results/fan2024_speed: the loop against the parallel scan, section 4.5 of Fan et al. 2024."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from lrbench.publish.measured_kind import (
+    Compared,
+    Kind,
+    Record,
+    Row,
+    Settings,
+    no_plots,
+    nothing_further,
+)
+from lrbench.report.cells import MISSING, Cell, Column, Table
+from lrbench.report.speeds import Printed, speeds
+
+LOOP, PSCAN = "sequential", "pscan"
+NOTE = (
+    "seconds: median of the rounds; loop/pscan: of the ratios of each round; above 1 the parallel"
+    " scan is faster"
+)
+
+
+def rows(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """Return a row for each setting, algorithm and round, with compiled loops and without.
+
+    Of several files of one device and kind of loops the newest counts.
+    """
+    newest = {_loops(record): record.content["settings"] for record in records}
+    return [
+        {
+            **{"loops": loops, "setting": setting["paper"], "block": setting["block"]},
+            **{"length": setting["length"], "training": "yes" if setting["training"] else "no"},
+            **{"algorithm": name, "round": place, "seconds": seconds},
+        }
+        for loops in sorted(newest)
+        for row in newest[loops]
+        for setting in [row["setting"]]
+        for name, rounds in row["rounds"].items()
+        for place, seconds in enumerate(rounds)
+    ]
+
+
+def _loops(record: Record) -> str:
+    """Which loops there were: compiled or plain ones of a CPU, or those of another device."""
+    device = str(record.content["options"]["device"])
+    compiled = record.content["environment"].get("compiled")
+    return device if device != "cpu" else "compiled" if compiled else "plain"
+
+
+def tables(rows: Sequence[Row], settings: Settings, references: Path | None) -> list[Table]:
+    """Return a table each of compiled and plain loops, as `lrbench bench fan2024_speed` prints it.
+
+    The range of the ratio is added.
+    """
+    made = []
+    for loops, there in _by_loops(rows):
+        settings_told = dict.fromkeys(row["setting"] for row in there)
+        lines = tuple(_line(there, setting, references) for setting in settings_told)
+        titles = ("loop s", "pscan s", "loop/pscan", "range", "paper: loop s", "pscan s", "ratio")
+        columns = (Column("setting", right=False), *map(Column, titles))
+        made.append(Table(f"Loop against parallel scan: {loops}", columns, lines, (NOTE,)))
+    return made
+
+
+def compared(rows: Sequence[Row], settings: Settings, references: Path | None) -> list[Compared]:
+    """Return each setting's ratio beside the paper's."""
+    found = []
+    for loops, there in _by_loops(rows):
+        for setting in dict.fromkeys(row["setting"] for row in there):
+            paper = _printed(setting, references)
+            if paper:
+                ours = median(_ratios(there, setting))
+                found.append(Compared(f"{setting} x {loops}", ours, paper.ratio))
+    return found
+
+
+def _line(rows: Sequence[Row], setting: str, references: Path | None) -> tuple[Cell, ...]:
+    ratios, paper = _ratios(rows, setting), _printed(setting, references)
+    ours = [median(_seconds(rows, setting, name)) for name in (LOOP, PSCAN)]
+    theirs = (paper.sequential, paper.pscan, f"{paper.ratio:.2f}") if paper else (MISSING,) * 3
+    return (
+        Cell(setting),
+        *(Cell(f"{seconds:.4f}", (seconds,)) for seconds in ours),
+        Cell(f"{median(ratios):.4f}", (median(ratios),)),
+        Cell(f"{min(ratios):.4f} to {max(ratios):.4f}"),
+        *map(Cell, theirs),
+    )
+
+
+def _by_loops(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
+    for loops in dict.fromkeys(row["loops"] for row in rows):
+        yield loops, [row for row in rows if row["loops"] == loops]
+
+
+def _ratios(rows: Sequence[Row], setting: str) -> list[float]:
+    pairs = zip(_seconds(rows, setting, LOOP), _seconds(rows, setting, PSCAN), strict=True)
+    return [loop / pscan for loop, pscan in pairs]
+
+
+def _seconds(rows: Sequence[Row], setting: str, algorithm: str) -> list[float]:
+    mine = [row for row in rows if (row["setting"], row["algorithm"]) == (setting, algorithm)]
+    return [float(row["seconds"]) for row in mine]
+
+
+def _printed(setting: str, references: Path | None) -> Printed | None:
+    return next((row for row in speeds(references) if row.setting.startswith(setting)), None)
+
+
+FAN2024 = Kind(
+    title="The loop against the parallel scan (Fan et al. 2024, section 4.5)",
+    source="arXiv:2309.07412v2, section 4.5",
+    command="lrbench bench fan2024_speed",
+    own=3,
+    numbers=(
+        "Theirs are seconds on a GPU (Quadro RTX 8000) for an instance that is not defined, ours"
+        " seconds for a batch of 128 strings of Sum(5): only the ratios can be compared."
+    ),
+    columns=("loops", "setting", "block", "length", "training", "algorithm", "round", "seconds"),
+    rows=rows,
+    further=nothing_further,
+    tables=tables,
+    compared=compared,
+    plots=no_plots,
+)

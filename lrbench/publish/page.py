@@ -1,0 +1,88 @@
+"""README.md of a published table and its figures, from runs.csv, settings.json and notes.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lrbench.publish.disagreements import disagreements, warnings
+from lrbench.publish.layout import FIGURES, NOTES, NUMBERS, PAGE, Files, spec_of
+from lrbench.publish.making import making
+from lrbench.publish.notes import Notes, check_patterns, read_notes
+from lrbench.publish.unfinished import unfinished
+from lrbench.publish.verdicts import Judged, judged
+from lrbench.report.archive_reading import read_archive
+from lrbench.report.cells import Table, escape, to_markdown
+from lrbench.report.collect import Collection
+from lrbench.report.drawings import drawings
+from lrbench.report.figures import Drawing
+from lrbench.report.request import Request, tables_of
+from lrbench.tables import TableSpec
+
+HEAD = "<!-- made by lrbench publish from runs.csv, settings.json and notes.yaml; edit those -->"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A table's generated files, and what a person should look at."""
+
+    files: Files
+    warnings: tuple[str, ...] = ()
+
+
+def page(folder: Path) -> Page:
+    """Return README.md and figures/*.svg of a table's folder, the same bytes for the same files.
+
+    Raises UserError for notes that may not stand there, and where matplotlib is not installed.
+    """
+    spec = spec_of(folder)
+    collection = read_archive(folder)
+    notes = read_notes(folder / NOTES)
+    cells = [] if spec.kind == "lengths" else judged(collection, spec)
+    names = [cell.name for cell in cells]
+    check_patterns(folder / NOTES, notes, names)
+    request = Request(table=spec)
+    drawn = list(drawings(collection, request))
+    tables = tables_of(collection, request)
+    text = "\n".join(_lines(spec, collection, notes, cells, tables, drawn))
+    figures = {f"{FIGURES}/{one.name}.svg": one.files["svg"] for one in drawn}
+    said = tuple(f"{spec.name}: {line}" for line in warnings(cells, notes))
+    return Page({PAGE: text.encode(), **figures}, said)
+
+
+def _lines(
+    spec: TableSpec,
+    collection: Collection,
+    notes: Notes,
+    cells: Sequence[Judged],
+    tables: Sequence[Table],
+    drawn: Sequence[Drawing],
+) -> Iterator[str]:
+    """Of `tables`, those of the paper's layout have titles that begin with that of `spec`."""
+    main = [table for table in tables if table.title.startswith(f"{spec.title}:")] or tables[:1]
+    others = [table for table in tables if table not in main]
+    yield from (HEAD, f"# {escape(spec.title)}", "")
+    yield f"Source: {spec.source or 'ours'}. Every number below is from [{NUMBERS}]({NUMBERS})."
+    yield ""
+    if notes.about:
+        yield f"{notes.about}\n"
+    yield "## Table\n"
+    yield from (_below(table, "### " if len(main) > 1 else "") for table in main)
+    for one in drawn:
+        yield f"![{escape(one.caption)}]({FIGURES}/{one.name}.svg)\n"
+    if cells:
+        yield "## Where we and the paper disagree\n"
+        yield from disagreements(cells, notes)
+    yield "## Unfinished\n"
+    yield from unfinished(spec, collection)
+    yield "## How sure\n"
+    yield from (_below(table, "### ") for table in others)
+    yield "## How it was made\n"
+    yield from making(spec, collection, notes)
+
+
+def _below(table: Table, heading: str) -> str:
+    """A table as markdown under a heading of another level, or under none."""
+    title, _, rest = to_markdown(table).partition("\n\n")
+    return f"{heading}{title.removeprefix('## ')}\n\n{rest}" if heading else rest

@@ -1,0 +1,47 @@
+"""Making published tables again from what lies in their folders, with the index above them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from lrbench.errors import UserError
+from lrbench.publish.build import number_changes, page_changes
+from lrbench.publish.changes import Changes
+from lrbench.publish.front_page import filled
+from lrbench.publish.index import index
+from lrbench.publish.layout import is_table, table_folders
+
+Step = Callable[[Path, Changes], None]
+
+
+def rebuild(place: Path, front_page: Path | None = None, check: bool = False) -> Changes:
+    """Make a table's folder again, or every one below `place`, and the index; return what is left.
+
+    Left are files that belong to no page and warnings, and where it is only a `check`, which
+    writes nothing, every difference. A table's own folder brings the index above up to date.
+    Raises UserError where there is no such table.
+    """
+    results = place.absolute().parent if is_table(place) else place
+    folders = [place] if is_table(place) else table_folders(place)
+    if not folders:
+        raise UserError(f"no published table below '{place}'\nlrbench publish TABLE makes one")
+    changes = Changes()
+    for folder in folders:
+        number_changes(folder, changes)
+    _settle(changes, check)
+    for folder in folders:
+        page_changes(folder, changes)
+    _settle(changes, check)
+    if place == results or not check:
+        changes.add(results, index(results))
+    if front_page:
+        changes.add(front_page.parent, {front_page.name: filled(front_page, results)})
+    _settle(changes, check)
+    return changes
+
+
+def _settle(changes: Changes, check: bool) -> None:
+    """Pages are made from numbers that are there, and the index from pages that are."""
+    if not check:
+        changes.apply()

@@ -1,0 +1,123 @@
+"""Copying the small files of a table's runs to its page: what is there stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lrbench.errors import UserError
+from lrbench.publish.layout import Files
+from lrbench.publish.private import public
+from lrbench.report.collect import Collection
+from lrbench.report.selection import matching_runs, select
+from lrbench.tables import TableCell, TableSpec
+
+ENVIRONMENT = "environment.json"
+OF_CELL = ("config.json", ENVIRONMENT)
+OF_RUN = ("result.json", "failure.json", "metrics.jsonl")
+ENDED = "result.json"
+Place = tuple[str, ...]  # task, model, protocol, fingerprint, s<seed>: a run below records/
+Chosen = tuple[TableCell, dict[Place, str]]  # a cell, and where its runs lie
+
+
+@dataclass(frozen=True)
+class Copy:
+    """What is to be written below records/, what is to go, and what was new or there already."""
+
+    files: Files
+    stale: list[str]
+    added: list[str]
+    same: list[str]
+
+
+def chosen_runs(
+    collection: Collection, spec: TableSpec, choose: Sequence[str] = ()
+) -> list[Chosen]:
+    """Return each cell's runs, those under way too, with their folder below that of the runs.
+
+    Raises UserError where configurations compete for a cell and `choose` does not say which.
+    """
+    found = []
+    for cell, entry in zip(spec.cells, select(collection, spec, choose), strict=True):
+        if entry.contested:
+            raise UserError(
+                f"{len(entry.rivals)} configurations compete for {entry.task} x {entry.label}: "
+                f"{', '.join(entry.rivals)[:200]}\n"
+                f"a page has one of them: --fingerprint {entry.rivals[0]}"
+            )
+        folders = {_place(run): str(run.folder) for run in entry.runs.itertuples()}
+        for run in entry.under_way:
+            folders.setdefault(_place(run), run.folder)
+        found.append((cell, folders))
+    return found
+
+
+def planned_copy(
+    runs_dir: Path, chosen: Iterable[Chosen], records: Path, force: bool = False
+) -> Copy:
+    """Return what copying the chosen runs would do; nothing is written.
+
+    A run without a result goes on: what was published of it is replaced. Raises UserError for one
+    that ended and is there with other content, unless `force`.
+    """
+    copy = Copy({}, [], [], [])
+    runs = {place: folder for _, folders in chosen for place, folder in folders.items()}
+    for place, folder in sorted(runs.items()):
+        below = "/".join(place)
+        own = _read(runs_dir / folder, OF_RUN)
+        own |= _evaluations(runs_dir / folder)
+        if ENDED in own:
+            own.pop("failure.json", None)  # of an earlier try
+        there = _there(records / below)
+        changed = {name for name in own if own[name] != there.get(name)}
+        clash = sorted(name for name in changed if name in there)
+        if clash and ENDED in there and not force:
+            raise UserError(
+                f"{records / below} is there already, with another {clash[0]}\n"
+                f"the run in {runs_dir / folder} has the same configuration and seed\n"
+                "--force replaces what is there"
+            )
+        (copy.added if changed else copy.same).append(below)
+        copy.files.update({f"{below}/{name}": own[name] for name in sorted(changed)})
+        if clash or (changed and ENDED not in there):
+            copy.stale.extend(f"{below}/{name}" for name in sorted(set(there) - set(own)))
+        _add_cell(copy, runs_dir / folder, records, place, bool(changed))
+    return copy
+
+
+def rivals(published: Collection, spec: TableSpec, chosen: Iterable[Chosen]) -> Iterator[str]:
+    """Yield the folders of published runs that would compete for a cell with the chosen ones."""
+    for cell, folders in chosen:
+        new = {place[:4] for place in folders}
+        there = (_place(run)[:4] for run in matching_runs(published, spec, cell).itertuples())
+        yield from sorted({"/".join(place) for place in there if new and place not in new})
+
+
+def _add_cell(copy: Copy, folder: Path, records: Path, place: Place, changed: bool) -> None:
+    """The files beside the seeds; the environment is that of the last run that was added."""
+    for name, content in _read(folder.parent, OF_CELL).items():
+        path = "/".join((*place[:4], name))
+        if not (records / path).exists() or (changed and name == ENVIRONMENT):
+            copy.files[path] = content
+
+
+def _place(run: object) -> Place:
+    names = (str(getattr(run, key)) for key in ("task", "model", "protocol", "fingerprint"))
+    return (*names, f"s{getattr(run, 'seed')}")  # noqa: B009 - the row of a frame has any fields
+
+
+def _read(folder: Path, names: Iterable[str]) -> Files:
+    return {name: public(folder / name) for name in names if (folder / name).is_file()}
+
+
+def _evaluations(folder: Path) -> Files:
+    found = sorted((folder / "evaluations").glob("*.json"))
+    return {f"evaluations/{path.name}": public(path) for path in found}
+
+
+def _there(folder: Path) -> Files:
+    """What is published of a run, as it is."""
+    paths = [folder / name for name in OF_RUN if (folder / name).is_file()]
+    paths += sorted((folder / "evaluations").glob("*.json"))
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}

@@ -1,0 +1,59 @@
+"""What a table still lacks: runs under way and cells with too few, each with its command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from lrbench.report.cells import escape
+from lrbench.report.collect import Collection
+from lrbench.report.display import plural
+from lrbench.report.entry import Entry
+from lrbench.report.selection import select
+from lrbench.report.under_way import UnderWay
+from lrbench.tables import TableCell, TableSpec
+
+NOTHING = "Nothing: every cell has the runs that were planned."
+GOES_ON = "A run under way goes on where its checkpoints are; elsewhere it begins again."
+
+
+def unfinished(spec: TableSpec, collection: Collection) -> Iterator[str]:
+    """Yield an item for each cell that is short of runs or has some under way, and commands."""
+    groups: dict[str, list[str]] = {}
+    for cell, entry in zip(spec.cells, select(collection, spec), strict=True):
+        going = entry.under_way
+        ended = len(entry.runs) - entry.count("failed")
+        short = entry.wanted is not None and ended < entry.wanted
+        if short or going:
+            line = f"- **{escape(_name(cell, entry))}**: {_progress(entry, ended, going)}"
+            groups.setdefault(command(spec, cell), []).append(line)
+    for typed, lines in groups.items():
+        yield from lines
+        yield f"\n  `{typed}`\n"
+    if not groups:
+        yield f"{NOTHING}\n"
+    elif collection.under_way:
+        yield f"{GOES_ON}\n"
+
+
+def command(spec: TableSpec, cell: TableCell) -> str:
+    """Return what makes, or goes on with, the runs of a cell."""
+    return f"lrbench sweep --table {spec.name} task={cell.task} model={cell.model}"
+
+
+def _progress(entry: Entry, ended: int, going: Iterable[UnderWay]) -> str:
+    wanted = f"{ended} of {entry.wanted} runs have ended" if entry.wanted else ""
+    failed = entry.count("failed")
+    parts = [wanted, f"{failed} failed" if failed else "", *map(_steps, going)]
+    return ", ".join(part for part in parts if part) + "."
+
+
+def _steps(run: UnderWay) -> str:
+    budget = f" of {plural(run.budget, 'update')}" if run.budget else " updates"
+    look = f" ({run.told_look})" if run.told_look else ""
+    return f"seed {run.seed} is under way, {run.steps:,}{budget}{look}"
+
+
+def _name(cell: TableCell, entry: Entry) -> str:
+    """Its task and row; where a corpus has several training splits, the splits of this one too."""
+    splits = f" ({', '.join(cell.splits)})" if cell.splits else ""
+    return f"{entry.task} x {entry.label}{splits}"

@@ -1,0 +1,101 @@
+"""Where a table and its paper meet: each cell with the verdict on it, as the tables give it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lrbench.report.cells import MISSING, interval, spread
+from lrbench.report.collect import Collection
+from lrbench.report.columns import BY_SPLIT
+from lrbench.report.corpora.columns import grids
+from lrbench.report.corpora.matrix import view_of
+from lrbench.report.corpora.rows import paper_row
+from lrbench.report.entry import Entry
+from lrbench.report.printed import paper_rows
+from lrbench.report.selection import chances, select
+from lrbench.report.verdict import FEWEST, Evidence, Verdict, judge, mean_interval
+from lrbench.tables import TableSpec
+
+DIGITS = 4
+DISAGREE = (
+    *(Verdict.ABOVE, Verdict.BELOW, Verdict.NOT_LEARNED, Verdict.AT_CHANCE),
+    *(Verdict.INCONCLUSIVE, Verdict.NOT_COMPARABLE),
+)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One cell: its runs, the verdict, and what the paper prints, marked where that is guessing."""
+
+    entry: Entry
+    evidence: Evidence
+    verdict: Verdict | None
+    paper: str
+
+    @property
+    def name(self) -> str:
+        """Its column and row, as notes.yaml names it."""
+        return f"{self.entry.column} x {self.entry.label}"
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether the paper prints a number that ours has not reproduced."""
+        return self.entry.reference is not None and self.verdict in DISAGREE
+
+    @property
+    def numbers(self) -> str:
+        """Ours with its interval, the paper's, and the verdict."""
+        values = self.evidence.values
+        parts = [f"ours {spread(values, DIGITS, missing=self.missing).text}"]
+        if len(values) >= FEWEST:
+            ends = interval(mean_interval(values, self.evidence.metric), DIGITS)
+            parts.append(f"95 % interval {ends}")
+        model = self.entry.reference.model if self.entry.reference else ""
+        return f"{', '.join(parts)}; paper {self.paper} ({model}); {self.verdict}"
+
+    @property
+    def missing(self) -> str:
+        diverged = self.evidence.diverged
+        return f"{MISSING} ({diverged} diverged)" if diverged else MISSING
+
+
+def judged(collection: Collection, spec: TableSpec) -> list[Judged]:
+    """Return every cell of a table, one for each split over a corpus, in the table's order."""
+    return (
+        _of_splits(collection, spec) if spec.protocol in BY_SPLIT else _of_tasks(collection, spec)
+    )
+
+
+def _of_tasks(collection: Collection, spec: TableSpec) -> list[Judged]:
+    entries = select(collection, spec)
+    tasks = list(spec.columns) or list(dict.fromkeys(entry.task for entry in entries))
+    entries = [entry for entry in entries if entry.task in tasks]
+    chance = chances(entries)
+    rows = paper_rows(entries, tasks, chance)
+    found = []
+    for entry in entries:
+        evidence = entry.evidence(spec.rule, "look", chance[entry.task])
+        model = entry.reference.model if entry.reference else ""
+        paper = rows.cells(model)[tasks.index(entry.task)].text if model else MISSING
+        found.append(_judged(entry, evidence, spec.rule, paper))
+    return found
+
+
+def _of_splits(collection: Collection, spec: TableSpec) -> list[Judged]:
+    found = []
+    for grid in grids(collection, spec):
+        view = view_of(grid, spec.rule, DIGITS)
+        papers = {entry.reference.model for entry in view.entries if entry.reference}
+        printed = {model: paper_row("", "", model, grid)[2:] for model in sorted(papers)}
+        for (_, split), entry in grid.entries.items():
+            evidence = entry.evidence(spec.rule, "test", view.chance[split.name])
+            cells = printed[entry.reference.model] if entry.reference else None
+            paper = cells[grid.splits.index(split)].text if cells else MISSING
+            found.append(_judged(entry, evidence, spec.rule, paper))
+    return found
+
+
+def _judged(entry: Entry, evidence: Evidence, rule: str, paper: str) -> Judged:
+    if entry.contested:
+        return Judged(entry, evidence, None, paper)
+    return Judged(entry, evidence, judge(evidence, entry.reference, entry.comparable(rule)), paper)

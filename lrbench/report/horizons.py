@@ -1,0 +1,49 @@
+"""How far runs got, as a report tells it: each run's horizon, and the median run's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from lrbench.report.cells import Cell
+from lrbench.statistics import FEWEST_STRINGS, horizon
+
+
+class Reached(NamedTuple):
+    """A run's horizon: the length it reached, whether it failed nowhere, and how that is said.
+
+    Sorted, a run that failed nowhere comes after one that was seen to fail.
+    """
+
+    length: int
+    everywhere: bool
+    text: str
+
+
+UNKNOWN = Reached(0, False, "?")
+
+
+def reached(scores: Iterable[tuple[int, float, int]]) -> Reached:
+    """Return the horizon of (length, accuracy, strings); too few strings decide nothing."""
+    counted = [(x, round(value * n), n) for x, value, n in scores if n >= FEWEST_STRINGS]
+    if not counted:
+        return UNKNOWN
+    found = horizon(counted)
+    lower, everywhere = found["lower"], found["upper"] is None
+    if lower is None:
+        return Reached(0, False, f"< {found['upper']:,}")
+    return Reached(lower, everywhere, f">= {lower:,}" if everywhere else f"{lower:,}")
+
+
+def median_of(runs: Sequence[Reached]) -> Reached:
+    """Return the median run's, of an even number the lower of the two: never a length between."""
+    return sorted(runs)[(len(runs) - 1) // 2]
+
+
+def horizon_cells(runs: Sequence[Reached]) -> tuple[Cell, Cell]:
+    """Return every run's horizon, and the median."""
+    if not runs:
+        return Cell(), Cell()
+    median = median_of(runs)
+    values = tuple(float(run.length) for run in runs)
+    return Cell("; ".join(run.text for run in runs), values), Cell(median.text, (median.length,))

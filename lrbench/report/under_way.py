@@ -1,0 +1,178 @@
+"""Runs that have no result yet: how far they are, and what was measured of them so far."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lrbench.metrics import METRICS
+from lrbench.report.columns import BY_SPLIT, CELL, RUN_COLUMNS
+from lrbench.report.evaluations import FOLDER, Evaluation, evaluation, further_rows
+from lrbench.report.folders import Problems
+from lrbench.report.json_files import content, read_object
+from lrbench.report.records import flat, place_of
+from lrbench.report.schema import config_complaint, is_integer, is_number
+
+UNFINISHED = "unfinished"
+
+
+@dataclass(frozen=True)
+class UnderWay:
+    """A run without a result: running, or interrupted and to be resumed.
+
+    `steps` are the updates done, of a `budget` where that is known, in `seconds`; `look` is the
+    last of its looks, as metrics.jsonl has it, and `evaluations` are those of lrbench evaluate, of
+    the checkpoint that there was at the time. `folder` is relative to the folder of runs.
+    """
+
+    task: str
+    model: str
+    protocol: str
+    fingerprint: str
+    seed: int
+    folder: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    steps: int = 0
+    seconds: float | None = None
+    budget: int | None = None
+    look: dict[str, Any] | None = None
+    evaluations: tuple[Evaluation, ...] = ()
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (*(getattr(self, name) for name in CELL), self.seed)
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Its row of runs.csv."""
+        told = {name: getattr(self, name) for name in (*CELL, "seed", "steps", "folder")}
+        more = {"status": UNFINISHED, "train_seconds": self.seconds}
+        return dict.fromkeys(RUN_COLUMNS) | told | more
+
+    @property
+    def scores(self) -> list[Evaluation]:
+        """Its evaluations in runs.csv: the last look, which is that of rule last, and the others.
+
+        A dev split has no length.
+        """
+        return [*_look_rows(self), *self.evaluations]
+
+    @property
+    def told_look(self) -> str:
+        """What the last look saw, such as '0.691 on dev', nothing where there was none."""
+        for row in map(_named, _look_rows(self)):
+            if row["metric"] in METRICS:
+                title = METRICS[row["metric"]].title if row["metric"] != "accuracy" else ""
+                place = f"at {row['length']}" if row["length"] else f"on {row['split']}"
+                return " ".join(filter(None, [title, f"{row['value']:.3f}", place]))
+        return ""
+
+
+def read_under_way(
+    root: Path, folder: Path, names: set[str], problems: Problems
+) -> UnderWay | None:
+    """Return what is known of an unfinished run, None where it does not tell what it is.
+
+    It needs a metrics.jsonl, of which a line that was torn off is normal, and the cell's
+    config.json.
+    """
+    path = folder.absolute().parent / "config.json"
+    if "metrics.jsonl" not in names or not path.exists():
+        return None
+    config = read_object(folder.parent / "config.json", problems, config_complaint)
+    named = [(config or {}).get(kind) for kind in ("task", "model", "protocol")]
+    kinds = [one.get("name") if isinstance(one, dict) else None for one in named]
+    seed = int(folder.absolute().name[1:])
+    if config is None or not all(isinstance(kind, str) for kind in kinds) or not is_integer(seed):
+        return None
+    last, look = _progress(folder / "metrics.jsonl")
+    settings = flat(config)
+    rows = further_rows(folder, problems) if FOLDER in names else []
+    task, model, protocol = map(str, kinds)
+    seconds: Any = last.get("seconds")
+    return UnderWay(
+        task=task,
+        model=model,
+        protocol=protocol,
+        fingerprint=path.parent.name,
+        seed=seed,
+        folder=place_of(root, folder),
+        settings=settings,
+        steps=last.get("step", 0),
+        seconds=float(seconds) if is_number(seconds) else None,
+        budget=_budget(protocol, settings, look),
+        look=look,
+        evaluations=tuple(map(evaluation, rows)),
+    )
+
+
+def each_under_way(found: Iterable[UnderWay], ended: set[tuple[Any, ...]]) -> list[UnderWay]:
+    """Return runs once each, sorted; not those that have `ended` in another folder.
+
+    Of two copies the one that has gone further counts.
+    """
+    furthest: dict[tuple[Any, ...], UnderWay] = {}
+    for run in found:
+        known = furthest.setdefault(run.key, run)
+        if run.steps > known.steps:
+            furthest[run.key] = run
+    return [furthest[key] for key in sorted(furthest) if key not in ended]
+
+
+def _progress(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """The last whole line of metrics.jsonl that tells an update, and the last look."""
+    last: dict[str, Any] = {}
+    try:
+        lines = content(path).splitlines()
+    except OSError:
+        return last, None
+    for line in reversed(lines):
+        try:
+            told = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(told, dict) or not is_integer(told.get("step")):
+            continue
+        look = told.get("look")
+        here = look if isinstance(look, dict) and is_integer(look.get("step")) else None
+        last = last or ({"seconds": here.get("seconds")} if here else {}) | told
+        if here is not None:
+            return last, here
+    return last, None
+
+
+def _budget(protocol: str, settings: dict[str, Any], look: dict[str, Any] | None) -> int | None:
+    """How many updates it may do; those of epochs follow from a look, which tells its epoch."""
+    most: Any = settings.get("protocol.max_steps")
+    known: list[int] = [most] if is_integer(most) else []
+    epochs: Any = settings.get("protocol.epochs")
+    epoch: Any = (look or {}).get("epoch")
+    told = all(is_number(one) and math.isfinite(one) and one > 0 for one in (epochs, epoch))
+    if protocol in BY_SPLIT and look and told:
+        known.append(round(epochs * round(look["step"] / epoch)))
+    return min(known, default=None)
+
+
+def _look_rows(run: UnderWay) -> Iterator[Evaluation]:
+    look = run.look or {}
+    if run.protocol in BY_SPLIT:
+        split = str(run.settings.get("protocol.dev_split", "dev"))
+        wanted = [(name, f"validation_{name}", "validation_n") for name in ("accuracy", "loss")]
+        length = None
+    else:
+        split, length = "test", look.get("test_length")
+        wanted = [(name, f"test_{name}", "test_n") for name in METRICS]
+    for metric, name, strings in wanted:
+        value: Any = look.get(name)
+        n = look.get(strings)
+        if is_number(value) and is_integer(n) and (length is None or is_integer(length)):
+            told = (length, split, metric, float(value), n, "last", "look", look["step"])
+            yield (*told, None, None, None)
+
+
+def _named(row: Evaluation) -> dict[str, Any]:
+    return dict(zip(("length", "split", "metric", "value", "n"), row, strict=False))

@@ -1,0 +1,52 @@
+"""`lrbench evaluate` names one run or one table, and says what goes with neither."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "a run's folder or a --table, one of them"),
+        (("x", "--table", "length_curves"), "a run's folder or a --table, one of them"),
+        (("--table", "length_curves"), "--table goes with --lengths"),
+        (("--table", "length_curves", "--splits", "dev"), "--splits goes with a run"),
+        (("--table", "lenght_curves", "--lengths", "5"), "Did you mean 'length_curves'?"),
+        (("--table", "rir2023_table2", "--lengths", "5"), "over a corpus"),
+        (("x", "--all"), "--all and --runs go with --table"),
+    ],
+)
+def test_what_cannot_be_meant(
+    lrbench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = lrbench("evaluate", *words)
+    assert ended.code in (1, 2) and message in ended.err
+
+
+def test_a_table_is_scored_and_then_reported(
+    lrbench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tiny = [
+        *("task=sum", "model=elman", "model.width=4", "protocol.max_steps=2", "device=cpu"),
+        *("protocol.look_every=1", "protocol.test_size=8", "protocol.further_lengths=[]"),
+        *("protocol.look_size=4", "protocol.validation_size=4", "protocol.test_lengths=[41]"),
+        *("protocol.stop=never", "protocol.batch_size=2", "output_dir=runs"),
+    ]
+    assert lrbench("train", *tiny).code == 0
+    command = ("evaluate", "--table", "length_curves", "--runs", "runs", "--lengths", "45,60")
+    ended = lrbench(*command, "--strings", "8", "--all", "--device", "cpu")
+    assert ended.code == 0, ended.err
+    assert "1 finished runs" in ended.err and "45, 60" in ended.err and "accuracy" in ended.out
+    csv = lrbench("report", "--runs", "runs", "--format", "csv")
+    assert ",45,further,accuracy," in csv.out
+    report = lrbench("report", "--runs", "runs", "--table", "length_curves")
+    assert report.code == 0 and "does not reach 0.99 at 41: sum x elman" in report.out

@@ -1,0 +1,133 @@
+"""Publishing runs: which of their files are copied, what is cut out, what is never replaced."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.publish.conftest import content, write_run
+
+Run = Callable[..., Any]
+CELL = "sum/blockdiag/fan2024/37fe744ae363"
+
+
+def test_small_files_of_the_runs_of_the_table(results: Path, runs: Path) -> None:
+    there = {name for name in content(results / "toy" / "records") if name.startswith("sum/b")}
+    of_runs = {f"{CELL}/s{n}/{name}" for n in range(3) for name in ("result.json", "metrics.jsonl")}
+    assert there == {f"{CELL}/config.json", f"{CELL}/environment.json", *of_runs}
+    assert not list((results / "toy" / "records").rglob("lstm"))
+    result = Path("records", CELL, "s0", "result.json")
+    assert (results / "toy" / result).read_bytes() == (runs / CELL / "s0/result.json").read_bytes()
+
+
+def test_no_folder_of_the_machine_is_published(results: Path) -> None:
+    assert not [name for name, data in content(results).items() if b"/home" in data]
+    record = results / "toy" / "records" / CELL
+    assert json.loads((record / "config.json").read_text())["output_dir"] == "outputs"
+    environment = json.loads((record / "environment.json").read_text())
+    assert environment["command"] == ["lrbench", "train", "output_dir=runs"]
+    assert (record / "s0/metrics.jsonl").read_text() == '{"step": 1000, "loss": 0.5}\n'
+
+
+def test_again_is_nothing_new(lrbench: Run, results: Path, runs: Path) -> None:
+    before = content(results)
+    ended = lrbench("publish", "toy", "--runs", str(runs), "--output", str(results))
+    assert ended.code == 0 and content(results) == before
+    assert "0 runs copied" in ended.err and "7 there already" in ended.err
+
+
+def test_more_runs_are_added(lrbench: Run, results: Path, runs: Path) -> None:
+    other = runs.parent / "other"
+    write_run(other, task="even_pair", seed=1, accuracy=0.95)
+    ended = lrbench("publish", "toy", "--runs", str(other), "--output", str(results))
+    assert ended.code == 0 and "1 run copied" in ended.err
+    page = (results / "toy" / "README.md").read_text()
+    assert "**even_pair x blockdiag**: 2 of 3 runs have ended" in page
+    evaluated = runs / CELL / "s0" / "evaluations"
+    evaluated.mkdir()
+    row = {"length": 5003, "split": "further", "metric": "accuracy", "value": 0.5, "n": 100}
+    row |= {"which": "best", "kind": "test"}
+    (evaluated / "20260304T050607000000Z.json").write_text(
+        json.dumps({"schema": 1, "which": "best", "evaluations": [row]})
+    )
+    ended = lrbench("publish", "toy", "--runs", str(runs), "--output", str(results))
+    assert ended.code == 0 and "1 run copied" in ended.err
+    assert (results / "toy/records" / CELL / "s0/evaluations").is_dir()
+
+
+def test_a_run_with_other_numbers(lrbench: Run, results: Path, runs: Path) -> None:
+    write_run(runs, task="sum", seed=0, accuracy=0.25)
+    words = ("publish", "toy", "--runs", str(runs), "--output", str(results))
+    before = content(results)
+    ended = lrbench(*words)
+    assert ended.code == 1 and content(results) == before
+    assert "s0 is there already, with another result.json" in ended.err
+    assert lrbench(*words, "--force").code == 0
+    assert "0.7500 ± 0.4330 (3)" in (results / "toy" / "README.md").read_text()
+
+
+def test_a_run_under_way_is_published_and_replaced(
+    lrbench: Run, tmp_path: Path, toy_table: None
+) -> None:
+    runs, results = tmp_path / "runs", tmp_path / "results"
+    write_run(runs, task="sum", seed=0)
+    folder = write_run(runs, task="sum", seed=1)
+    kept = (folder / "result.json").read_bytes()
+    (folder / "result.json").unlink()
+    words = ("publish", "toy", "--runs", str(runs), "--output", str(results))
+    assert lrbench(*words).code == 0
+    page = (results / "toy" / "README.md").read_text()
+    assert "**sum x blockdiag**: 1 of 3 runs have ended, seed 1 is under way" in page
+    assert "`lrbench sweep --table toy task=sum model=blockdiag`" in page
+    (folder / "result.json").write_bytes(kept)
+    (folder / "metrics.jsonl").write_text('{"step": 3000, "loss": 0.5}\n')
+    assert lrbench(*words).code == 0
+    page = (results / "toy" / "README.md").read_text()
+    assert "**sum x blockdiag**: 2 of 3 runs have ended." in page
+
+
+def test_a_failed_run_is_told_and_replaced(lrbench: Run, tmp_path: Path, toy_table: None) -> None:
+    runs, results = tmp_path / "runs", tmp_path / "results"
+    folder = write_run(runs, task="sum")
+    kept = (folder / "result.json").read_bytes()
+    (folder / "result.json").unlink()
+    failure = {"schema": 1, "error": "out of memory", "type": "MemoryError", "step": 17}
+    failure["traceback"] = "File /home/someone/lrbench.py"
+    (folder / "failure.json").write_text(json.dumps(failure))
+    words = ("publish", "toy", "--runs", str(runs), "--output", str(results))
+    assert lrbench(*words).code == 0
+    page = (results / "toy" / "README.md").read_text()
+    assert "**sum x blockdiag**: 0 of 3 runs have ended, 1 failed." in page
+    assert "MemoryError: out of memory" in page
+    assert not [name for name, data in content(results).items() if b"/home" in data]
+    (folder / "result.json").write_bytes(kept)
+    assert lrbench(*words).code == 0
+    assert not list((results / "toy" / "records").rglob("failure.json"))
+    page = (results / "toy" / "README.md").read_text()
+    assert "**sum x blockdiag**: 1 of 3 runs have ended." in page
+
+
+def test_configurations_that_compete(lrbench: Run, results: Path, runs: Path) -> None:
+    write_run(runs, task="sum", fingerprint="b" * 12, lr=1e-3)
+    words = ("publish", "toy", "--runs", str(runs), "--output", str(results))
+    ended = lrbench(*words)
+    assert ended.code == 1 and "2 configurations compete for sum x blockdiag" in ended.err
+    assert lrbench(*words, "--fingerprint", CELL[-12:-6]).code == 0
+    before = content(results)
+    ended = lrbench(*words, "--fingerprint", "bbbb")
+    assert ended.code == 1 and "another configuration of the same cell" in ended.err
+    assert content(results) == before
+
+
+def test_nothing_to_publish(lrbench: Run, tmp_path: Path, runs: Path) -> None:
+    shutil.rmtree(runs / "sum")
+    shutil.rmtree(runs / "even_pair" / "blockdiag")
+    ended = lrbench("publish", "toy", "--runs", str(runs), "--output", str(tmp_path / "new"))
+    assert ended.code == 1 and "belongs to the table toy" in ended.err
+    assert not (tmp_path / "new").exists()
+    ended = lrbench("publish", "fan2024_tabel2", "--runs", str(runs))
+    assert ended.code == 1 and "fan2024_table2" in ended.err
+    assert "is measured, not trained" in lrbench("publish", "fan2024_speed").err

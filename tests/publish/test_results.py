@@ -1,0 +1,24 @@
+"""The published tables of this checkout: every file of theirs is what its runs and notes make."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lrbench.publish.layout import table_folders
+from lrbench.publish.rebuild import rebuild
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+TABLES = table_folders(RESULTS)
+
+
+@pytest.mark.parametrize("folder", TABLES, ids=[folder.name for folder in TABLES])
+def test_a_table_is_what_its_runs_make(folder: Path) -> None:
+    assert list(rebuild(folder, check=True).findings()) == []
+
+
+@pytest.mark.skipif(not TABLES, reason="no table is published yet")
+def test_the_index_and_the_front_page_are_what_they_make() -> None:
+    found = rebuild(RESULTS, RESULTS.parent / "README.md", check=True).findings()
+    assert list(found) == []
