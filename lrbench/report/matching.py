@@ -16,37 +16,44 @@ GROUPS = ("task", "model", "protocol", "optim")  # words that name a file or a r
 
 
 def matching_runs(collection: Collection, table: TableSpec, cell: TableCell) -> pd.DataFrame:
-    """Return runs of the cell's protocol, task and model with the settings that it asks for."""
+    """Return runs of the cell's protocol, task and model with the settings that it asks for.
+
+    Of several cells that a run fits, those that ask for most have it: a run with s4d=false is no
+    run of the cell that asks for nothing, where another asks for just that.
+    """
     runs = collection.runs
     same = runs[
         (runs["protocol"] == table.protocol)
         & (runs["task"] == cell.task)
         & (runs["model"] == cell.model)
     ]
-    wanted = _wanted(cell)
-    if not wanted:
-        return same
-    fits = [_fits(collection.settings[folder], wanted) for folder in same["folder"]]
+    rivals = _wanted_there(table, cell.task, cell.model)
+    fits = [_owns(cell, rivals, collection.settings[folder]) for folder in same["folder"]]
     return same[pd.Series(fits, index=same.index, dtype=bool)]
 
 
 def matching_under_way(collection: Collection, table: TableSpec, cell: TableCell) -> list[UnderWay]:
-    """Return the unfinished runs that would stand in a cell if they had ended.
-
-    Of several cells that one fits, those that ask for most have it: what continues it is said
-    there.
-    """
-
-    def asked(other: TableCell, run: UnderWay) -> int:
-        wanted = _wanted(other)
-        here = (table.protocol, other.task, other.model) == (run.protocol, run.task, run.model)
-        return len(wanted) if here and _fits(run.settings, wanted) else -1
-
+    """Return the unfinished runs that would stand in a cell if they had ended."""
+    place = (table.protocol, cell.task, cell.model)
+    rivals = _wanted_there(table, cell.task, cell.model)
     return [
         run
         for run in collection.under_way
-        if 0 <= asked(cell, run) == max(asked(other, run) for other in table.cells)
+        if (run.protocol, run.task, run.model) == place and _owns(cell, rivals, run.settings)
     ]
+
+
+def _wanted_there(table: TableSpec, task: str, model: str) -> list[list[tuple[str, Any]]]:
+    """What each cell of one task and model asks for."""
+    return [_wanted(cell) for cell in table.cells if (cell.task, cell.model) == (task, model)]
+
+
+def _owns(cell: TableCell, rivals: list[list[tuple[str, Any]]], settings: dict[str, Any]) -> bool:
+    wanted = _wanted(cell)
+    if not settings:  # a failed run may not tell them: then it is not known to be another cell's
+        return True
+    most = max((len(other) for other in rivals if _fits(settings, other)), default=0)
+    return _fits(settings, wanted) and len(wanted) >= most
 
 
 def _wanted(cell: TableCell) -> list[tuple[str, Any]]:
@@ -60,8 +67,7 @@ def _wanted(cell: TableCell) -> list[tuple[str, Any]]:
 
 
 def _fits(settings: dict[str, Any], wanted: Iterable[tuple[str, Any]]) -> bool:
-    """A failed run may not tell its settings: then it is not known to be another cell's."""
-    return not settings or all(settings.get(key) == value for key, value in wanted)
+    return all(settings.get(key) == value for key, value in wanted)
 
 
 def parsed_word(text: str) -> Any:

@@ -96,3 +96,15 @@ def test_what_was_left_out_is_known(runs: Path, write: Write) -> None:
     assert not len(found.runs)
     chosen = entry(runs, choose=["bbbbbb"])
     assert (chosen.rivals, chosen.left_out) == (("b" * 12,), ("a" * 12,))
+
+
+def test_a_run_stands_in_the_cell_that_asks_for_most_of_it(runs: Path, write: Write) -> None:
+    write(fingerprint="a" * 12)
+    write(fingerprint="b" * 12, config={"model": {"layers": 2}})
+    plain = TableCell(("task=sum", "model=blockdiag"))
+    deep = TableCell(("task=sum", "model=blockdiag", "model.layers=2"), label="deep")
+    found = select(collect(runs), TableSpec("t", "T", (plain, deep)))
+    assert [(one.label, one.rivals) for one in found] == [
+        ("blockdiag", ("a" * 12,)),
+        ("deep", ("b" * 12,)),
+    ]
