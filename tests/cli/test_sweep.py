@@ -49,7 +49,7 @@ def test_a_dry_run_tells_what_there_is_to_do_and_writes_nothing(lrbench) -> None
     ended = lrbench("sweep", "--table", "fan2024_table2", "--dry-run", "trials=2")
     assert ended.code == 0, ended.err
     assert "mod_arith · blockdiag_release" in ended.out
-    assert "30 runs: 0 finished, 30 to do" in ended.out
+    assert "72 runs: 0 finished, 72 to do" in ended.out
     assert not list(Path().iterdir())
 
 
@@ -87,4 +87,4 @@ def test_presets_of_ones_own_count(lrbench, tmp_path: Path) -> None:
 def test_tables_are_listed(lrbench) -> None:
     ended = lrbench("tables")
     assert ended.code == 0
-    assert ended.out.startswith("fan2024_table2  Fan et al. 2024, Table 2 (arXiv:2309.07412v2")
+    assert "\nfan2024_table2  " in ended.out
