@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lrbench.report.cells import MISSING, Cell, Column, Table, estimate, share, span
+from lrbench.report.cells import MISSING, Cell, Column, Table, estimate, share, span, spread
 from lrbench.report.display import duration
 from lrbench.report.entry import Entry
 from lrbench.report.places import LEFT, View
@@ -13,6 +13,9 @@ from lrbench.statistics import SOLVED, bootstrap_mean, mean, median, solve_rate
 ITERATED = (
     "iterations: linear scans an update until all strings had converged, mean over training; a"
     " whole number where the model is that many"
+)
+BOUGHT = (
+    "train, test: accuracy on fresh strings at the two lengths of the checkpoint kept by {rule}"
 )
 TUNING = "tuning_runs"  # the setting that tells how many runs a tuned model was chosen from
 
@@ -45,7 +48,11 @@ def solved_table(view: View) -> Table:
 
 
 def cost_table(view: View) -> Table:
-    """Return parameters, state size, updates, time and tuning budget of each cell."""
+    """Return parameters, state size, updates, time and tuning budget of each cell.
+
+    Of models that iterate also what these bought, accuracy at both lengths, so that it stands beside
+    the iterations. Of a cell over a corpus there are many splits, so no one accuracy.
+    """
     rows = []
     iterated = any(entry.runs["iterations"].notna().any() for entry, _ in view.with_runs())
     for entry, head in view.with_runs():
@@ -53,6 +60,7 @@ def cost_table(view: View) -> Table:
         rows.append(
             (
                 *head,
+                *(_bought(entry, view) if iterated else ()),
                 *(span(_whole(entry, name)) for name in ("parameters", "state_size", "steps")),
                 span([int(n) for n in [entry.settings.get("protocol.max_steps")] if n]),
                 Cell(duration(median(seconds)) if seconds else MISSING, tuple(seconds)),
@@ -64,6 +72,7 @@ def cost_table(view: View) -> Table:
             )
         )
     titles = (
+        *(("train", "test") if iterated else ()),
         *("parameters", "state", "updates", "budget", "time", "updates/s"),
         *(("iterations",) if iterated else ()),
         *("tuning", "runs"),
@@ -72,9 +81,15 @@ def cost_table(view: View) -> Table:
     notes = (
         "state: floats kept between symbols; updates: done, of a budget; time: of updates alone,"
         " median run; tuning: runs the settings were chosen from, - where it is not recorded",
-        *((ITERATED,) if iterated else ()),
+        *((ITERATED, BOUGHT.format(rule=view.rule)) if iterated else ()),
     )
     return Table("Cost", _columns(titles), tuple(rows), notes)
+
+
+def _bought(entry: Entry, view: View) -> tuple[Cell, Cell]:
+    """Return the accuracy at the training length and at the test length."""
+    trained = entry.values(view.rule, "test", "train_length")
+    return spread(trained, view.digits), spread(entry.values(view.rule, "test"), view.digits)
 
 
 def _speed(entry: Entry) -> Cell:
