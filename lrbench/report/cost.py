@@ -50,8 +50,7 @@ def solved_table(view: View) -> Table:
 def cost_table(view: View) -> Table:
     """Return parameters, state size, updates, time and tuning budget of each cell.
 
-    Of models that iterate also what these bought, accuracy at both lengths, so that it stands beside
-    the iterations. Of a cell over a corpus there are many splits, so no one accuracy.
+    Where models iterate also what that bought, accuracy at both lengths, beside the iterations.
     """
     rows = []
     iterated = any(entry.runs["iterations"].notna().any() for entry, _ in view.with_runs())
