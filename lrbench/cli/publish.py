@@ -79,7 +79,7 @@ def publish(
 def _publish(table: str, runs: Path, output: Path, choose: tuple[str, ...], force: bool) -> None:
     from lrbench.console import messages
     from lrbench.publish.layout import RECORDS, named_spec
-    from lrbench.publish.measured import is_measured
+    from lrbench.publish.measured.build import is_measured
     from lrbench.publish.publication import publish
     from lrbench.report.display import plural
 

@@ -52,6 +52,6 @@ def spec_of(folder: Path) -> TableSpec:
 
 def measured_builder(folder: Path) -> Callable[[Path], Files] | None:
     """Return what builds the page of a folder that holds measurements, None for one of runs."""
-    from lrbench.publish import measured
+    from lrbench.publish.measured.build import build, is_measured
 
-    return measured.build if measured.is_measured(folder) else None
+    return build if is_measured(folder) else None

@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from lrbench.publish.measured_figure import Plot, Points
-from lrbench.publish.measured_kind import Compared, Kind, Record, Row, Settings, nothing_further
+from lrbench.publish.measured.figure import Plot, Points
+from lrbench.publish.measured.kind import Compared, Kind, Record, Row, Settings, nothing_further
 from lrbench.report.cells import MISSING, Cell, Column, Table
 from lrbench.report.tree_speeds import PrintedCost, times_unit, tree_speeds
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from lrbench.errors import UserError
-from lrbench.publish.measured import KINDS, build, is_measured
-from lrbench.publish.measured_figure import Plot, _ticks, svg
+from lrbench.publish.measured.build import KINDS, build, is_measured
+from lrbench.publish.measured.figure import Plot, _ticks, svg
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
+RESULTS = Path(__file__).resolve().parents[3] / "results"
 ENVIRONMENT = {
     **{"lrbench": "0.1.0", "commit": "c" * 40, "dirty": False, "python": "3.11.7"},
     **{"torch": "2.13.0", "cpu": "A CPU", "cores": 2, "threads": 1, "devices": []},
@@ -235,6 +235,6 @@ def test_heights_have_round_ticks() -> None:
 
 
 def test_no_torch_is_needed() -> None:
-    code = "import sys, lrbench.publish.measured; print('torch' in sys.modules)"
+    code = "import sys, lrbench.publish.measured.build; print('torch' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "False"

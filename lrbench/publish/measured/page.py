@@ -8,8 +8,8 @@ from typing import Any
 
 from lrbench.publish.layout import FIGURES, NOTES, NUMBERS, PAGE, RECORDS, SETTINGS, Files
 from lrbench.publish.making import commits, machine, versions
-from lrbench.publish.measured_figure import Plot, svg
-from lrbench.publish.measured_kind import FACTOR, Compared, Kind, Row, Settings
+from lrbench.publish.measured.figure import Plot, svg
+from lrbench.publish.measured.kind import FACTOR, Compared, Kind, Row, Settings
 from lrbench.publish.notes import Disagreement, Notes, check_patterns, read_notes
 from lrbench.report.cells import Table, escape, to_markdown
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lrbench.publish.measured_figure import Plot
+from lrbench.publish.measured.figure import Plot
 from lrbench.report.cells import Table
 
 FACTOR = 2.0  # a ratio further than this from the paper's is said to differ

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from lrbench.publish.measured_kind import (
+from lrbench.publish.measured.kind import (
     Compared,
     Kind,
     Record,

@@ -11,11 +11,11 @@ from typing import Any
 
 from lrbench.errors import UserError
 from lrbench.publish.layout import NUMBERS, RECORDS, SETTINGS, Files
-from lrbench.publish.measured_fan2024 import FAN2024
-from lrbench.publish.measured_kind import Kind, Record
-from lrbench.publish.measured_lmu import LMU
-from lrbench.publish.measured_page import measured_page
-from lrbench.publish.measured_rir import RIR
+from lrbench.publish.measured.fan2024 import FAN2024
+from lrbench.publish.measured.kind import Kind, Record
+from lrbench.publish.measured.lmu import LMU
+from lrbench.publish.measured.page import measured_page
+from lrbench.publish.measured.rir import RIR
 
 KINDS: dict[str, Kind] = {"fan2024_speed": FAN2024, "rir_table1": RIR, "lmu_speed": LMU}
 SCHEMA = 1

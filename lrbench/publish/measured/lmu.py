@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from lrbench.publish.measured_figure import Plot
-from lrbench.publish.measured_kind import Compared, Kind, Record, Row, Settings
+from lrbench.publish.measured.figure import Plot
+from lrbench.publish.measured.kind import Compared, Kind, Record, Row, Settings
 from lrbench.report.cells import MISSING, Cell, Column, Table
 
 ORIGINAL = ("lmu_loop", "lmu")  # the original, by autograd's backward and by ours
