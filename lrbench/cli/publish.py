@@ -63,13 +63,10 @@ def publish(
     ] = False,
 ) -> None:
     """Publish a table, or make published ones again."""
-    from lrbench.report.figures import require_matplotlib
-
     if (table is None) == (rebuild is None):
         raise UserError("name a table to publish, or --rebuild DIR; one of them", exit_code=2)
     if rebuild is None and (check or page):
         raise UserError("--check and --page go with --rebuild DIR", exit_code=2)
-    require_matplotlib()
     if rebuild is not None:
         raise typer.Exit(_rebuild(rebuild, page, check))
     words = tuple(word for word in fingerprint.replace(",", " ").split())
@@ -82,6 +79,7 @@ def _publish(table: str, runs: Path, output: Path, choose: tuple[str, ...], forc
     from lrbench.publish.measured.build import is_measured
     from lrbench.publish.publication import publish
     from lrbench.report.display import plural
+    from lrbench.report.figures import require_matplotlib
 
     if is_measured(output / table):
         raise UserError(
@@ -90,6 +88,7 @@ def _publish(table: str, runs: Path, output: Path, choose: tuple[str, ...], forc
             f"its page is then made by: lrbench publish --rebuild {output / table}"
         )
     spec = named_spec(table)
+    require_matplotlib()
     copied = publish(spec, runs, output, choose, force)
     folder = output / spec.name
     console = messages()

@@ -19,12 +19,13 @@ NO_VERDICT = f"without a verdict (fewer than {FEWEST} runs)"
 def disagreements(cells: Sequence[Judged], notes: Notes) -> Iterator[str]:
     """Yield markdown lines: an item for each cell that disagrees, below each note what it says.
 
-    Cells of one note stand together, in the order in which the table has the first of them.
+    Cells of one note stand together, in the order in which the table has the first of them. Cells
+    with too few runs for a verdict are there if a note speaks of them.
     """
     yield f"{_count(cells)}\n"
     groups: dict[Disagreement | None, list[Judged]] = {}
     for cell in cells:
-        if cell.disagrees:
+        if cell.disagrees or (cell.undecided and notes.on(cell.name)):
             groups.setdefault(notes.on(cell.name), []).append(cell)
     without = groups.pop(None, [])
     for note, group in groups.items():
@@ -54,7 +55,7 @@ def warnings(cells: Sequence[Judged], notes: Notes) -> Iterator[str]:
     for cell in cells:
         if cell.disagrees and notes.on(cell.name) is None:
             yield f"{cell.name} disagrees with the paper, and {NOTES} says nothing about it"
-    used = {notes.on(cell.name) for cell in cells if cell.disagrees}
+    used = {notes.on(cell.name) for cell in cells if cell.disagrees or cell.undecided}
     for note in notes.disagreements:
         if note not in used:
             yield f"the note on {', '.join(note.cells)} is about nothing that disagrees"

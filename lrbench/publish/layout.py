@@ -40,7 +40,12 @@ def named_spec(name: str) -> TableSpec:
 
     if name not in table_names():
         load_plugins()
-    if name not in table_names():  # not a file of one's own: made again, it must have a name
+    if name.endswith((".yaml", ".yml")):  # made again, a page must find its table by its name
+        raise UserError(
+            f"a published table has a name, and '{name}' is a file\n"
+            "put it into conf/table/, or let a plugin call lrbench.tables.register_table"
+        )
+    if name not in table_names():
         raise unknown("table", name, table_names())
     return load_table(name)
 

@@ -13,6 +13,10 @@ from lrbench.report.under_way import UnderWay
 from lrbench.tables import TableCell, TableSpec
 
 NOTHING = "Nothing: every cell has the runs that were planned."
+PUBLISHED = (
+    "Published runs are not trained again where they lie in `outputs/`: first"
+    " `cp -r results/{name}/records/. outputs/`, and afterwards `lrbench publish {name}`."
+)
 GOES_ON = "A run under way goes on where its checkpoints are; elsewhere it begins again."
 
 
@@ -31,7 +35,9 @@ def unfinished(spec: TableSpec, collection: Collection) -> Iterator[str]:
         yield f"\n  `{typed}`\n"
     if not groups:
         yield f"{NOTHING}\n"
-    elif collection.under_way:
+        return
+    yield f"{PUBLISHED.format(name=spec.name)}\n"
+    if collection.under_way:
         yield f"{GOES_ON}\n"
 
 

@@ -43,6 +43,11 @@ class Judged:
         return self.entry.reference is not None and self.verdict in DISAGREE
 
     @property
+    def undecided(self) -> bool:
+        """Whether there are runs beside a printed number, but too few for a verdict."""
+        return self.entry.reference is not None and bool(self.evidence.values) and not self.verdict
+
+    @property
     def numbers(self) -> str:
         """Ours with its interval, the paper's, and the verdict."""
         values = self.evidence.values
@@ -51,7 +56,8 @@ class Judged:
             ends = interval(mean_interval(values, self.evidence.metric), DIGITS)
             parts.append(f"95 % interval {ends}")
         model = self.entry.reference.model if self.entry.reference else ""
-        return f"{', '.join(parts)}; paper {self.paper} ({model}); {self.verdict}"
+        verdict = self.verdict or "too few runs for a verdict"
+        return f"{', '.join(parts)}; paper {self.paper} ({model}); {verdict}"
 
     @property
     def missing(self) -> str:

@@ -70,11 +70,13 @@ def fresh_table(view: View) -> Table:
                 view.level(entry.task),
             )
         )
+    early = sum(int((entry.runs["stopped"] == "perfect").sum()) for entry, _ in view.with_runs())
     unseen = "the test series" if view.tested_where_trained else "the test length"
     columns = (*LEFT, *(Column(title) for title in ("length", "strings", *rules, "chance")))
     notes = (
         f"{view.scored_by} at the test length on fresh strings of the checkpoint each rule keeps: "
         + ", ".join(f"{name} = {RULE_LEGEND[name]}" for name in rules),
-        f"chance: the best measured baseline; id, band and last never looked at {unseen}",
+        f"chance: the best measured baseline; id, band and last choose nothing at {unseen}"
+        + (f", but a perfect look there ended {early} of the runs" if early else ""),
     )
     return Table("On fresh strings, by every rule", columns, tuple(rows), notes)

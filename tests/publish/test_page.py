@@ -50,6 +50,17 @@ def test_numbers_of_a_disagreement(results: Path) -> None:
     assert "  Not looked into yet." in told
 
 
+def test_a_note_on_a_cell_without_a_verdict_is_told(lrbench: Run, results: Path) -> None:
+    note = "disagreements: [{cells: [even_pair x blockdiag], checked: This., believed: That.}]\n"
+    (results / "toy" / "notes.yaml").write_text(note)
+    ended = lrbench("publish", "--rebuild", str(results))
+    assert ended.code == 0 and "about nothing that disagrees" not in ended.err
+    told = section(page(results), "Where we and the paper disagree").splitlines()
+    [item] = [line for line in told if line.startswith("- **even_pair x blockdiag**")]
+    assert item.endswith("; too few runs for a verdict")
+    assert told[told.index(item) + 2] == "  Checked: This. Believed: That."
+
+
 def test_what_is_unfinished(results: Path) -> None:
     told = [line for line in section(page(results), "Unfinished").splitlines() if line]
     assert told == [
@@ -57,6 +68,8 @@ def test_what_is_unfinished(results: Path) -> None:
         "  `lrbench sweep --table toy task=even_pair model=blockdiag`",
         "- **even_pair x s4**: 0 of 3 runs have ended.",
         "  `lrbench sweep --table toy task=even_pair model=s4`",
+        "Published runs are not trained again where they lie in `outputs/`: first"
+        " `cp -r results/toy/records/. outputs/`, and afterwards `lrbench publish toy`.",
     ]
 
 

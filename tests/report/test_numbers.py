@@ -170,7 +170,7 @@ def test_the_papers_table(runs: Path, three: Callable[..., None]) -> None:
     assert "our NRMSE by the rule last" in main.notes[0]
     assert [row[8].text for row in verdicts.rows] == ["-", "-"]  # looks: nobody guesses
     assert "NRMSE at the test length" in fresh.notes[0]
-    assert "never looked at the test series" in fresh.notes[1]
+    assert "choose nothing at the test series" in fresh.notes[1]
     assert [row[2].text for row in solved.rows] == ["-", "-"]
     assert pairs.columns[4].title == "P(A < B)"
     assert [cell.text for cell in pairs.rows[0]][1:5] == [
