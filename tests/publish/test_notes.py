@@ -27,7 +27,7 @@ disagreements:
     checked: Its code against
       the published kernels.
     believed: Its state of 3,000 numbers helps
-  - cells: ["even_pair x *"]
+  - cells: ["sum x blockdiag"]
     checked: Nothing.
     believed: Too few runs.
 """
@@ -37,7 +37,7 @@ def test_words_reach_the_page(lrbench: Run, results: Path) -> None:
     (results / "toy" / "notes.yaml").write_text(WHOLE)
     ended = lrbench("publish", "--rebuild", str(results))
     assert ended.code == 0
-    assert "warning: toy: the note on even_pair x * is about nothing that disagrees" in ended.err
+    assert "warning: toy: the note on sum x blockdiag is about nothing that disagrees" in ended.err
     page = (results / "toy" / "README.md").read_text()
     assert "\n\nWhat the table is.\n\n## Table" in page
     item = (
