@@ -10,7 +10,8 @@ from lrbench.errors import UserError
 from lrbench.publish.layout import Files
 from lrbench.publish.private import public
 from lrbench.report.collect import Collection
-from lrbench.report.selection import matching_runs, select
+from lrbench.report.matching import matching_runs
+from lrbench.report.selection import select
 from lrbench.tables import TableCell, TableSpec
 
 ENVIRONMENT = "environment.json"

@@ -15,8 +15,7 @@ from lrbench.metrics import METRICS
 from lrbench.report.collect import Collection
 from lrbench.report.columns import BY_SPLIT
 from lrbench.report.entry import Entry, Score
-from lrbench.report.matching import matching_runs as matching_runs
-from lrbench.report.matching import matching_under_way, parsed_word
+from lrbench.report.matching import matching_runs, matching_under_way, parsed_word
 from lrbench.report.notes import settings_of
 from lrbench.report.published import measured_chance, printed_modulus, published
 from lrbench.report.reference import Reference, faithful, lookup

@@ -12,7 +12,7 @@ from typing import Any
 from lrbench.metrics import METRICS
 from lrbench.report.columns import BY_SPLIT, CELL, RUN_COLUMNS
 from lrbench.report.evaluations import FOLDER, Evaluation, evaluation, further_rows
-from lrbench.report.folders import Problems
+from lrbench.report.folders import Problems, shown
 from lrbench.report.json_files import content, read_object
 from lrbench.report.records import flat, place_of
 from lrbench.report.schema import config_complaint, is_integer, is_number
@@ -89,7 +89,7 @@ def read_under_way(
     seed = int(folder.absolute().name[1:])
     if config is None or not all(isinstance(kind, str) for kind in kinds) or not is_integer(seed):
         return None
-    last, look = _progress(folder / "metrics.jsonl")
+    last, look = _progress(folder / "metrics.jsonl", problems)
     settings = flat(config)
     rows = further_rows(folder, problems) if FOLDER in names else []
     task, model, protocol = map(str, kinds)
@@ -123,12 +123,13 @@ def each_under_way(found: Iterable[UnderWay], ended: set[tuple[Any, ...]]) -> li
     return [furthest[key] for key in sorted(furthest) if key not in ended]
 
 
-def _progress(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
+def _progress(path: Path, problems: Problems) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """The last whole line of metrics.jsonl that tells an update, and the last look."""
     last: dict[str, Any] = {}
     try:
         lines = content(path).splitlines()
-    except OSError:
+    except OSError as error:
+        problems.append((shown(path), f"cannot be read: {error.strerror}"))
         return last, None
     for line in reversed(lines):
         try:

@@ -14,7 +14,7 @@ from lrbench.errors import UserError, unknown
 from lrbench.report.collect import Collection, collect
 from lrbench.report.columns import BY_SPLIT
 from lrbench.report.evaluations import further_rows
-from lrbench.report.selection import matching_runs
+from lrbench.report.matching import matching_runs
 from lrbench.runs import files
 from lrbench.runs.evaluation import FURTHER, STRINGS, evaluate_run, parse_lengths
 from lrbench.statistics import SOLVED

@@ -308,3 +308,13 @@ def test_the_default_tables_do_not_change(runs: Path, write: Write) -> None:
     after = render(collect(runs)).splitlines()
     assert after[: len(before)] == before
     assert str(folder) in after[-1] and "no result yet" in after[-1]
+
+
+def test_a_log_that_cannot_be_read_is_named(runs: Path) -> None:
+    log = going(runs) / "metrics.jsonl"
+    log.unlink()
+    log.mkdir()
+    collection = collect(runs)
+    [(path, reason)] = collection.problems
+    assert path == log and reason.startswith("cannot be read")
+    assert [run.steps for run in collection.under_way] == [0]
