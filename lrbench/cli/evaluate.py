@@ -1,4 +1,4 @@
-"""`lrbench evaluate RUN`: a run's checkpoint at any length, in constant memory."""
+"""`lrbench evaluate`: checkpoints at any length, of a run or of all runs of a table."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from lrbench.errors import UserError
+from lrbench.tables import table_names
 
 HELP = (
     "Score a run's checkpoint on fresh strings of any length, in constant memory; that of"
@@ -21,12 +22,6 @@ HELP = (
 )
 
 
-def _tables() -> list[str]:
-    from lrbench.tables import table_names
-
-    return table_names()
-
-
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
     app.command(help=HELP)(evaluate)
@@ -36,7 +31,9 @@ def evaluate(
     run: Annotated[Path | None, typer.Argument(metavar="RUN", help="A run's folder.")] = None,
     table: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Every run of a table instead.", autocompletion=_tables),
+        typer.Option(
+            metavar="NAME", help="Every run of a table instead.", autocompletion=table_names
+        ),
     ] = "",
     runs: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the runs of --table are; outputs.")

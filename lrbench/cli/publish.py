@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from lrbench.errors import UserError
+from lrbench.tables import table_names
 
 HELP = (
     "Publish a table: copy the small files of its runs to results/TABLE, and make its page.\n\n"
@@ -16,12 +17,6 @@ HELP = (
     "For example: lrbench publish fan2024_table2; and after a word in notes.yaml:"
     " lrbench publish --rebuild results"
 )
-
-
-def _tables() -> list[str]:
-    from lrbench.tables import table_names
-
-    return table_names()
 
 
 def add_to(app: typer.Typer) -> None:
@@ -33,7 +28,7 @@ def publish(
     table: Annotated[
         str | None,
         typer.Argument(
-            metavar="TABLE", show_default=False, help="Its name.", autocompletion=_tables
+            metavar="TABLE", show_default=False, help="Its name.", autocompletion=table_names
         ),
     ] = None,
     runs: Annotated[Path, typer.Option(metavar="DIR", help="Folder of runs.")] = Path("outputs"),

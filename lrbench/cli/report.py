@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lrbench.errors import UserError, unknown
-from lrbench.tables import RULES
+from lrbench.tables import RULES, table_names
 
 if TYPE_CHECKING:
     from lrbench.report.collect import Collection
@@ -28,12 +28,6 @@ ENDINGS = {".md": "markdown", ".csv": "csv", ".tex": "latex", ".html": "html", "
 MOST_DIGITS = 10
 
 
-def _tables() -> list[str]:
-    from lrbench.tables import table_names
-
-    return table_names()
-
-
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
     app.command(help=HELP)(report)
@@ -49,7 +43,7 @@ def report(
         typer.Option(
             metavar="NAME",
             help="A paper's table (lrbench tables), or a YAML file like those.",
-            autocompletion=_tables,
+            autocompletion=table_names,
         ),
     ] = "",
     rows: Annotated[
