@@ -35,9 +35,13 @@ def add_to(app: typer.Typer) -> None:
 
 def report(
     runs: Annotated[
-        Path,
-        typer.Option(metavar="DIR", help="Folder of runs, or a published table (its runs.csv)."),
-    ] = Path("outputs"),
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of runs, or a published table (its runs.csv); several, each with --runs,"
+            " are read together. Default: outputs.",
+        ),
+    ] = None,
     table: Annotated[
         str,
         typer.Option(
@@ -106,7 +110,7 @@ def report(
         fingerprints=_words(fingerprint),
         digits=digits,
     )
-    _make(runs, request, format, output, figures)
+    _make(runs or [Path("outputs")], request, format, output, figures)
 
 
 def _check(format: str, rule: str, digits: int, table: str, names: Sequence[str]) -> None:
@@ -139,13 +143,17 @@ def _load(name: str) -> TableSpec:
 
 
 def _make(
-    runs: Path, request: Request, format: str, output: Path | None, figures: Path | None
+    runs: Sequence[Path],
+    request: Request,
+    format: str,
+    output: Path | None,
+    figures: Path | None,
 ) -> None:
     from lrbench.console import messages
     from lrbench.report.collect import collect
     from lrbench.report.render import render
 
-    collection = collect(runs)
+    collection = collect(*runs)
     _refuse_nothing(collection, runs, request)
     text = render(collection, format, request=request)
     if format == "csv":
@@ -209,7 +217,7 @@ def _unwritable(path: Path, error: OSError) -> UserError:
     )
 
 
-def _refuse_nothing(collection: Collection, runs: Path, request: Request) -> None:
+def _refuse_nothing(collection: Collection, runs: Sequence[Path], request: Request) -> None:
     """Raise UserError where no run has ended yet, saying what was found instead.
 
     A table of which lrbench has no model is the paper's numbers alone.
@@ -221,7 +229,8 @@ def _refuse_nothing(collection: Collection, runs: Path, request: Request) -> Non
     found = [f"not used: {path}: {reason}" for path, reason in collection.problems]
     found += [f"no result yet: {folder}" for folder in collection.unfinished]
     more = f"... and {len(found) - 2} more" if len(found) > 3 else ""
-    lines = [f"no finished run in '{runs}'", *found[: 2 if more else 3], more]
+    where = " or ".join(f"'{folder}'" for folder in runs)
+    lines = [f"no finished run in {where}", *found[: 2 if more else 3], more]
     make = (
         f"sweep --table {request.table.name}" if request.table else "train task=sum model=blockdiag"
     )

@@ -24,7 +24,11 @@ def gradients_reach_everything(make: Factory, strings: Strings) -> Finding:
     for dtype in make(dtype=torch.float32).dtypes:
         encoder = make(dtype=dtype)
         x, mask = strings.inputs(dtype).requires_grad_(), strings.mask()
-        slopes = _slopes(encoder, x, mask, _leaves(encoder, x))
+        leaves = _leaves(encoder, x)
+        moved = {
+            name: leaf for name, leaf in leaves.items() if name not in encoder.without_gradient
+        }
+        slopes = _slopes(encoder, x, mask, moved)
         for leaf, slope in slopes.items():
             if slope is None or not bool(slope.count_nonzero()):
                 return Finding(name, False, f"none reaches {leaf}")

@@ -28,14 +28,17 @@ class Encoder(nn.Module):
     changes them: `padding` (the largest relative difference in float64 that more padding may make:
     0.0 for none at all; None where the result depends on it, for the reason told in
     `padding_reason`), `dtypes`, `tolerance` (relative, float64, of ways to compute the same),
-    `exact_gradient` (False for straight-through estimators and detached parts), `head` (the head of
-    a classifier in the encoder's paper: "mlp" or "linear") and `shows_trees` (it has `trees`).
+    `exact_gradient` (False for straight-through estimators and detached parts), `without_gradient`
+    (parameters, by name, that have none: added to all numbers of a softmax, or of hard choices
+    alone), `head` (the head of a classifier in the encoder's paper: "mlp" or "linear") and
+    `shows_trees` (it has `trees`).
     """
 
     version: ClassVar[int] = 1
     dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.float32, torch.float64)
     tolerance: ClassVar[float] = 1e-9
     exact_gradient: bool = True
+    without_gradient: frozenset[str] = frozenset()
     head: ClassVar[str] = "mlp"
     shows_trees: ClassVar[bool] = False
     padding: float | None = 0.0

@@ -54,6 +54,9 @@ class BeamTree(Encoder):
         self.leaf = nn.Sequential(nn.Linear(width, width), LayerNorm(width))
         self.cell = GatedRecursiveCell(width, config.dropout)
         self.scorer = nn.Linear(width, 1)
+        # adding to all scores changes nothing, and one beam has a share of 1 whatever its score
+        idle = ["scorer.bias", "scorer.weight"] if config.beam == 1 else ["scorer.bias"]
+        self.without_gradient = frozenset(idle)
 
     def forward(self, x: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
         leaves, lengths = self._leaves(x, mask)

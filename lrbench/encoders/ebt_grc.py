@@ -67,6 +67,7 @@ class EbtGrc(Encoder):
         self.leaf = nn.Sequential(nn.Linear(width, width), LayerNorm(width))
         self.cell = GatedRecursiveCell(width, config.dropout)
         self.scorer = PairScorer(min(config.score_features, width))
+        self.without_gradient = self.scorer.without_gradient(config.beam)
 
     def forward(self, x: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return self._search(x, mask, generator).vectors()

@@ -74,6 +74,7 @@ class OrderedMemory(Encoder):
 
     config: OrderedMemoryConfig
     shows_trees = True
+    without_gradient = frozenset(["memory.score.bias"])  # added to all beta
 
     def __init__(self, config: OrderedMemoryConfig, width: int) -> None:
         super().__init__(config, width)

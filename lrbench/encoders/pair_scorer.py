@@ -37,6 +37,11 @@ class PairScorer(nn.Module):
         scores: Tensor = self.second(gelu(self.first(both))).squeeze(-1)
         return scores
 
+    def without_gradient(self, beam: int) -> frozenset[str]:
+        """Return the names of parameters that no gradient reaches: c_2, and of one beam all."""
+        names = dict(self.named_parameters(prefix="scorer"))
+        return frozenset(names if beam == 1 else ["scorer.second.bias"])
+
     def weights(self) -> tuple[Tensor, ...]:
         """Return V_1, c_1, v_2 (d_s,) and c_2 (1,)."""
         first, second = self.first, self.second

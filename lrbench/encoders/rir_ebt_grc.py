@@ -65,6 +65,7 @@ class RirEbtGrc(RirEncoder):
         super().__init__(config, width)
         self.cell = GatedRecursiveCell(width, config.dropout)
         self.scorer = PairScorer(min(config.score_features, width))
+        self.without_gradient = self.scorer.without_gradient(config.beam)
 
     def forward(self, x: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return self._search(x, mask, generator).vectors()

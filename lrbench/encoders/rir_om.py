@@ -44,6 +44,7 @@ class RirOm(RirEncoder):
     """Ordered Memory over chunks of chunks (Ray Chowdhury & Caragea 2023)."""
 
     config: RirOmConfig
+    without_gradient = frozenset(["memory.score.bias"])  # added to all beta
 
     def __init__(self, config: RirOmConfig, width: int) -> None:
         super().__init__(config, width, norm=True)

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lrbench.report.collect import SETTINGS, TABLE, Collection, cell_of
+from lrbench.report.collect import Collection
+from lrbench.report.finding import SETTINGS, TABLE, cell_of
 from lrbench.report.records import BySplit
 
 SCHEMA = 1

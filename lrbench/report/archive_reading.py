@@ -12,9 +12,10 @@ import pandas as pd
 
 from lrbench.errors import UserError
 from lrbench.report.archive import SCHEMA, Settings
-from lrbench.report.collect import SETTINGS, TABLE, Collection, cell_of, collection_of
+from lrbench.report.collect import Collection, gather
 from lrbench.report.columns import EVALUATION_COLUMNS, RUN_COLUMNS
 from lrbench.report.evaluations import Evaluation
+from lrbench.report.finding import SETTINGS, TABLE, Found, cell_of
 from lrbench.report.json_files import content, read_object
 from lrbench.report.records import BySplit, Record
 from lrbench.report.schema import is_integer
@@ -35,7 +36,12 @@ PARTS = {
 
 
 def read_archive(path: Path) -> Collection:
-    """Return the collection of a published table: a folder that holds it, or its csv file.
+    """Return the collection of a published table; raises UserError as `find_in_archive` does."""
+    return gather(find_in_archive(path))
+
+
+def find_in_archive(path: Path) -> Found:
+    """Return what a published table tells of runs: a folder that holds it, or its csv file.
 
     Raises UserError where either file is missing, damaged or does not fit the other.
     """
@@ -47,13 +53,13 @@ def read_archive(path: Path) -> Collection:
         rows = _rows(table, varying)
         settings = _by_folder(told["settings"], rows, table, beside)
         records, under_way = _runs(rows, settings, told)
-        return collection_of(
-            records,
-            [(Path(place), str(reason)) for place, reason in told["problems"]],
-            [Path(place) for place in told["unfinished"]],
-            under_way,
-            told["environments"],
-            varying,
+        return Found(
+            records=records,
+            under_way=under_way,
+            problems=[(Path(place), str(reason)) for place, reason in told["problems"]],
+            unfinished=[Path(place) for place in told["unfinished"]],
+            environments=told["environments"],
+            varying=varying,
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         what = f"does not fit {table.name}: {type(error).__name__} {error}"

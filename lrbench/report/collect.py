@@ -1,34 +1,28 @@
-"""Gather the runs below a folder into tidy frames; what cannot be read is listed, never dropped.
+"""Gather the runs below folders into tidy frames, each run once.
 
-Only json is read: nothing found in a run folder is unpickled or executed. Frames are made column
-by column, and an evaluation is kept as a tuple: a dictionary for each of 100,000 rows would take
-longer and several times the memory.
+Frames are made column by column, and an evaluation is kept as a tuple: a dictionary for each of
+100,000 rows would take longer and several times the memory.
 """
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from lrbench.errors import UserError
-from lrbench.report.folders import Problems, run_folders
+from lrbench.report.finding import Found, cell_of, find
+from lrbench.report.folders import Problems
 from lrbench.report.frames import evaluation_frame, run_frame, varying
-from lrbench.report.json_files import read_object
-from lrbench.report.records import BySplit, Record, read_run
-from lrbench.report.under_way import UnderWay, each_under_way, read_under_way
-
-TABLE, SETTINGS = "runs.csv", "settings.json"  # of a published table
+from lrbench.report.records import BySplit, Record
+from lrbench.report.under_way import UnderWay, each_under_way
 
 
 @dataclass(frozen=True)
 class Collection:
-    """Every run found below a folder.
+    """Every run found below one or several folders.
 
     `frame` has a row per run and evaluation (one row with empty cells for a run without any),
     `runs` a row per run. Both have a column for each configuration key and each `versions.*` that
@@ -83,45 +77,46 @@ class Collection:
         return run_frame([run.row for run in runs], [run.settings for run in runs], self.varying)
 
 
-def collect(runs_dir: Path) -> Collection:
-    """Read every run below `runs_dir`, or the published table (its runs.csv) that it is.
+def collect(*runs_dirs: Path) -> Collection:
+    """Read every run below the folders, each of them a folder of runs or a published table.
 
-    Raises UserError if there is no such folder, and as `read_archive` does.
+    Of several, a run's `folder` begins with the one that it was found in, and a run that is in two
+    counts where it was found first. Raises UserError as `find` does.
     """
-    root = Path(runs_dir)
-    if is_archive(root):
-        from lrbench.report.archive_reading import read_archive
+    roots = list(dict.fromkeys(Path(root) for root in runs_dirs))
+    found = [find(root) for root in roots]
+    if len(found) == 1:
+        return gather(found[0])
+    return gather(_together([one.below(root) for one, root in zip(found, roots, strict=True)]))
 
-        return read_archive(root)
-    _check_folder(root)
-    problems: Problems = []
-    unfinished: list[Path] = []
-    found: list[Record] = []
-    under_way: list[UnderWay] = []
-    with _no_garbage():
-        for folder, names in run_folders(root, problems):
-            before = len(unfinished)
-            record = read_run(root, folder, names, problems, unfinished)
-            if record is not None:
-                found.append(record)
-            elif len(unfinished) > before and (
-                run := read_under_way(root, folder, names, problems)
-            ):
-                under_way.append(run)
-    ordered = _each_once(found, problems)
-    others = each_under_way(under_way, {record.key for record in ordered})
-    return collection_of(
-        ordered, problems, unfinished, others, _environments(root, ordered, others)
+
+def gather(found: Found) -> Collection:
+    """Return what was found as a collection: each run once, sorted."""
+    problems = list(found.problems)
+    ordered = _each_once(found.records, problems)
+    under_way = each_under_way(found.under_way, {record.key for record in ordered})
+    used = {cell_of(one.row["folder"]) for one in ordered} | {cell_of(r.folder) for r in under_way}
+    told = {cell: told for cell, told in found.environments.items() if cell in used}
+    return _collection(ordered, problems, found.unfinished, under_way, told, found.varying)
+
+
+def _together(found: Sequence[Found]) -> Found:
+    return Found(
+        records=[record for one in found for record in one.records],
+        under_way=[run for one in found for run in one.under_way],
+        problems=[problem for one in found for problem in one.problems],
+        unfinished=[folder for one in found for folder in one.unfinished],
+        environments={cell: told for one in found for cell, told in one.environments.items()},
     )
 
 
-def collection_of(
+def _collection(
     ordered: Sequence[Record],
     problems: Problems,
     unfinished: list[Path],
     under_way: list[UnderWay],
     environments: dict[str, dict[str, Any]],
-    keys: tuple[str, ...] | None = None,
+    keys: tuple[str, ...] | None,
 ) -> Collection:
     """Return the frames of runs in their order; `keys` are the settings that vary, if known."""
     if keys is None:
@@ -141,40 +136,6 @@ def collection_of(
     )
 
 
-def is_archive(path: Path) -> bool:
-    """Tell whether a path is a published table: a csv file, or a folder with it and its json."""
-    try:
-        if path.suffix == ".csv":
-            return path.is_file()
-        return all((path / name).is_file() for name in (TABLE, SETTINGS))
-    except (OSError, ValueError):
-        return False
-
-
-@contextmanager
-def _no_garbage() -> Iterator[None]:
-    """Do not look for cycles meanwhile: json has none, and the search takes a fifth of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
-def _check_folder(root: Path) -> None:
-    try:
-        found = root.is_dir()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UserError(f"--runs '{str(root)[:40]}...' cannot be looked at: {reason}") from error
-    if not found:
-        raise UserError(
-            f"no folder of runs at '{root}'\nfix: lrbench train, or name another with --runs DIR"
-        )
-
-
 def _each_once(found: list[Record], problems: Problems) -> list[Record]:
     """Return one record for each run, sorted; a copy of it, counted twice, would shrink intervals.
 
@@ -190,26 +151,3 @@ def _each_once(found: list[Record], problems: Problems) -> list[Record]:
                 (record.folder, f"the same run as {first.folder}, which is used{other}")
             )
     return sorted(used.values(), key=lambda record: record.key)
-
-
-def _environments(
-    root: Path, ordered: Sequence[Record], under_way: Sequence[UnderWay]
-) -> dict[str, dict[str, Any]]:
-    """Each cell's environment.json; one that cannot be read tells nothing."""
-    folders = [record.row["folder"] for record in ordered] + [run.folder for run in under_way]
-    found = {}
-    for cell, folder in {cell_of(folder): folder for folder in folders}.items():
-        path = (root / folder).absolute().parent / "environment.json"
-        told = read_object(path, [], _complaint) if path.exists() else None
-        if told is not None:
-            found[cell] = told
-    return found
-
-
-def cell_of(folder: str) -> str:
-    """Return the folder of the cell of a run's folder."""
-    return Path(folder).parent.as_posix()
-
-
-def _complaint(data: Any) -> str | None:
-    return None if isinstance(data, dict) else "holds no object"

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
-from lrbench.report.collect import Collection, cell_of
+from lrbench.report.collect import Collection
+from lrbench.report.finding import cell_of
 
 VERSIONS = ("lrbench", "torch", "python")
 MOST = 4  # values of one kind that are named

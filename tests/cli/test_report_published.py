@@ -43,6 +43,19 @@ def test_a_published_table_is_reported_as_its_runs(lrbench: Run, table: Path) ->
     assert of_runs.out.count("blockdiag") > 1
 
 
+def test_ones_own_runs_beside_a_published_table(lrbench: Run, table: Path, tmp_path: Path) -> None:
+    result = make_result(model="mine", fingerprint="b" * 12)
+    (run_folder(tmp_path / "own", result) / "result.json").write_text(json.dumps(result))
+    words = ["report", "--rows", "mine,blockdiag", "--runs", "own"]
+    both = lrbench(*words, "--runs", str(table))
+    assert (both.code, both.err) == (0, "")
+    assert "| mine " in both.out
+    assert "| blockdiag " in both.out
+    nowhere = lrbench("report", "--runs", "own", "--runs", "nowhere")
+    assert nowhere.code == 1
+    assert "no folder of runs at 'nowhere'" in nowhere.err
+
+
 def test_its_figures_are_the_same(lrbench: Run, table: Path, tmp_path: Path) -> None:
     assert lrbench("report", "--figures", "first").code == 0
     assert lrbench("report", "--runs", str(table), "--figures", "second").code == 0

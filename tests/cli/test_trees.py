@@ -46,6 +46,19 @@ def test_the_balanced_tree_of_listops(lrbench: Run) -> None:
     assert lrbench("show", "--tree", folder, "7").out.splitlines()[-1] == "7"
 
 
+@pytest.mark.parametrize(
+    "model", ["bt_grc", "bt_grc_os", "ebt_grc", "rir_ebt_grc", "crvnn", "ordered_memory"]
+)
+def test_trees_that_models_choose_have_every_symbol_once(lrbench: Run, model: str) -> None:
+    told = lrbench("show", "--tree", train(lrbench, "listops", model), STRING)
+
+    assert told.code == 0, told.err
+    [parse] = [line for line in told.out.splitlines() if line.startswith("parse")]
+    symbols = parse.removeprefix("parse").replace("(", "").replace(")", "").split()
+    assert symbols == "[MAX 5 [SM 3 9 ] 2 ]".split()
+    assert parse.count("(") == parse.count(")") == 7  # merges of eight symbols
+
+
 def test_a_formula_has_no_answer_by_itself(lrbench: Run) -> None:
     folder = train(lrbench, "logic", "bbt_grc")
 

@@ -36,13 +36,14 @@ def strings(width: int, more: int = 0) -> tuple[Tensor, Tensor]:
 def by_definition(e: Tensor) -> tuple[Tensor, Tensor]:
     """Walk from each position to either side and take what exists until it adds up to 1."""
     matrices = torch.zeros(2, *e.shape, e.shape[1], dtype=e.dtype)
-    for n, row in enumerate(e.tolist()):
+    for n, row in enumerate(e.unbind(0)):
         for i in range(len(row)):
             for side, walk in enumerate((range(i - 1, -1, -1), range(i + 1, len(row)))):
-                left = 1.0
+                left = torch.ones((), dtype=e.dtype)
                 for j in walk:
-                    matrices[side, n, i, j] = min(row[j], left)
-                    left -= min(row[j], left)
+                    taken = torch.minimum(row[j], left)
+                    matrices[side, n, i, j] = taken
+                    left = left - taken
     return matrices[0], matrices[1]
 
 
@@ -53,6 +54,18 @@ def test_neighbours_are_their_definition(hard: bool) -> None:
     for way in (neighbours, plain_neighbours):
         for found, expected in zip(way(e), by_definition(e), strict=True):
             torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("way", [neighbours, plain_neighbours])
+def test_neighbours_have_the_gradient_of_their_definition(way: Any) -> None:
+    generator = torch.Generator().manual_seed(0)
+    e = torch.rand(4, 9, generator=generator, dtype=torch.float64).requires_grad_()
+    weight = torch.randn(2, 4, 9, 9, generator=generator, dtype=torch.float64)
+    found, expected = (
+        torch.autograd.grad((torch.stack(sides) * weight).sum(), e)
+        for sides in (way(e), by_definition(e))
+    )
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
 
 
 def test_hard_neighbours_are_the_next_that_exist() -> None:

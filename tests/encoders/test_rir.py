@@ -19,7 +19,10 @@ MASK = torch.arange(19) < LENGTHS[:, None]
 class Summed(RirEncoder):
     """An inner encoder that sums a chunk's vectors by the number of their position, and 0.5."""
 
+    calls = 0
+
     def inner(self, x: Tensor, mask: Tensor, generator: torch.Generator | None) -> Tensor:
+        self.calls += 1
         assert bool(mask[:, 0].all()), "chunks of padding alone are not there"
         assert not x[~mask].any()
         places = torch.arange(1.0, x.shape[1] + 1, dtype=x.dtype)
@@ -49,8 +52,31 @@ def test_levels_are_those_of_the_released_loop(chunk: int) -> None:
     encoder = Summed(RirConfig(chunk=chunk, s4d=False), 4).double()
     x = torch.randn(*MASK.shape, 4, dtype=torch.float64)
     for mask in (MASK, MASK[:5, :8], MASK[:2, :5]):
-        of = x[: len(mask), : mask.shape[1]]
-        torch.testing.assert_close(encoder(of, mask), released(encoder, of, mask, chunk))
+        of = x[: len(mask), : mask.shape[1]].clone().requires_grad_()
+        leaves, found = [of, *encoder.parameters()], []
+        for y in (encoder(of, mask), released(encoder, of, mask, chunk)):
+            found.append([y, *torch.autograd.grad((y * y.detach()).sum(), leaves)])
+        for ours, theirs in zip(*found, strict=True):
+            torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize(("chunk", "levels"), [(2, 5), (4, 2), (13, 2), (14, 1)])
+def test_the_inner_encoder_is_called_once_a_level(chunk: int, levels: int) -> None:
+    encoder = Summed(RirConfig(chunk=chunk, s4d=False), 4)
+    encoder(torch.randn(*MASK.shape, 4), MASK)
+    assert encoder.calls == levels
+
+
+def test_padding_changes_nothing_below_one_and_a_half_chunks() -> None:
+    torch.manual_seed(0)
+    encoder = Summed(RirConfig(chunk=30, s4d=False), 4)
+    x = torch.randn(*MASK.shape, 4)
+    found = {}
+    for size in (19, 44, 45):
+        more = size - MASK.shape[1]
+        found[size] = encoder(pad(x, (0, 0, 0, more)), pad(MASK, (0, more)))
+    assert torch.equal(found[44], found[19])
+    assert not torch.allclose(found[45], found[19])
 
 
 def test_by_row_a_string_is_read_as_if_it_were_alone() -> None:

@@ -46,12 +46,17 @@ def test_two_levels_are_chunks_of_chunks(kind: str) -> None:
     """Of 11 positions in chunks of 4: vectors of 4, 4 and 3, and one of these three."""
     encoder = encoder_of(kind, chunk=4)
     x, mask = torch.randn(2, 11, 8, dtype=torch.float64), torch.ones(2, 11, dtype=torch.bool)
+    x.requires_grad_()
     leaves = encoder.leaves(x, mask).view(2, 11, 8)
-    found = encoder(x, mask)
+    expected = []
     for n in range(2):
         parts = [inside(kind, encoder, leaves[n : n + 1, at : at + 4]) for at in (0, 4, 8)]
-        expected = inside(kind, encoder, torch.cat(parts)[None])
-        torch.testing.assert_close(found[n : n + 1], expected, rtol=1e-9, atol=1e-9)
+        expected.append(inside(kind, encoder, torch.cat(parts)[None]))
+    results = encoder(x, mask), torch.cat(expected)
+    weight, inputs = torch.randn(2, 8, dtype=torch.float64), [x, *encoder.parameters()]
+    found = [[y, *torch.autograd.grad((y * weight).sum(), inputs)] for y in results]
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)

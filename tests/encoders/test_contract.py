@@ -1,0 +1,62 @@
+"""What `lrbench check` says of encoders by settings other than the defaults: chunks, beams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from lrbench.contract import ENCODER_CHECKS
+from lrbench.contract.encoder_gradients import gradients_reach_everything
+from lrbench.contract.encoder_subject import Strings, factory_of, seeded
+from lrbench.contract.settings import model_settings
+from lrbench.encoders.base import Encoder
+
+Case = tuple[Callable[..., Encoder], Strings]
+CHUNKS = ("chunk=4", "inference=rir", "s4d_detach_backward=false")  # of up to 12 symbols
+BEAMS = [
+    (name, beam) for name in ("bt_grc", "bt_grc_os", "ebt_grc", "rir_ebt_grc") for beam in (1, 3, 7)
+]
+
+
+def case_of(name: str, *settings: str) -> Case:
+    model = model_settings(name, [f"model.encoder.{one}" for one in settings])
+    return factory_of(model), Strings(model.width)
+
+
+@pytest.mark.parametrize("name", ["rir_grc", "rir_ebt_grc", "rir_crvnn", "rir_om"])
+def test_all_checks_pass_where_there_are_chunks(name: str) -> None:
+    make, strings = case_of(name, *CHUNKS)
+    checks = {title: check for title, check in ENCODER_CHECKS.items() if title != "by heart"}
+    findings = {title: check(make, strings) for title, check in checks.items()}
+    assert {title for title, one in findings.items() if one.passed is False} == set()
+    assert findings["derivative"].passed, "with nothing detached, slopes are derivatives"
+    assert findings["padding"].passed is None and "chunks" in findings["padding"].detail
+
+
+@pytest.mark.parametrize(("name", "beam"), BEAMS)
+def test_gradients_reach_everything_whatever_the_beam(name: str, beam: int) -> None:
+    """A scorer's bias has a gradient of rounding errors, zero or not."""
+    found = gradients_reach_everything(*case_of(name, f"beam={beam}"))
+    assert found.passed, found.detail
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        *((name, f"beam={beam}") for name, beam in BEAMS),
+        ("ordered_memory", "slots=4"),
+        ("rir_om", "chunk=4"),
+    ],
+)
+def test_parameters_said_to_be_without_gradient_are(name: str, settings: str) -> None:
+    make, strings = case_of(name, settings)
+    encoder = make(dtype=torch.float64)
+    encoder(strings.inputs(torch.float64), strings.mask(), seeded()).square().sum().backward()
+    sizes = {
+        name: 0.0 if parameter.grad is None else float(parameter.grad.norm())
+        for name, parameter in encoder.named_parameters()
+    }
+    dust = 1e-14 * max(sizes.values())
+    assert {name for name, size in sizes.items() if size <= dust} == encoder.without_gradient
