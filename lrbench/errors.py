@@ -22,9 +22,15 @@ class Interrupted(Exception):
     """A signal asked the program to stop; everything needed to resume is on disk."""
 
 
-def unknown(kind: str, name: str, known: Iterable[str], exit_code: int = 1) -> UserError:
-    """Return the error for a misspelt name: what was asked, the nearest match, all that exist."""
+def unknown(
+    kind: str, name: str, known: Iterable[str], exit_code: int = 1, fix: str = ""
+) -> UserError:
+    """Return the error for a misspelt name: what was asked, the nearest match, all that exist.
+
+    `fix` is a last line for a name that may be right and is not there yet.
+    """
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
     hint = f" Did you mean '{near[0]}'?" if near else ""
-    return UserError(f"{kind} '{name}' unknown.{hint}\nknown: {', '.join(names)}", exit_code)
+    lines = [f"{kind} '{name}' unknown.{hint}", f"known: {', '.join(names)}", fix]
+    return UserError("\n".join(filter(None, lines)), exit_code)

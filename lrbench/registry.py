@@ -17,6 +17,7 @@ from lrbench.errors import UserError, unknown
 C = TypeVar("C", bound=type)
 
 DEFAULT_BACKBONE = "lrnn_release"
+OWN = "one of your own: LRBENCH_PLUGINS=mine, where mine.py is the module that registers it"
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Registry:
         if name not in self._entries and name in self._builtin:
             import_module(self._builtin[name])
         if name not in self._entries:
-            raise unknown(self.kind, name, self.names())
+            raise unknown(self.kind, name, self.names(), fix=OWN)
         return self._entries[name]
 
     def add(

@@ -96,6 +96,12 @@ def load_table(name: str) -> TableSpec:
         return _read(builtin)
     if name.endswith((".yaml", ".yml")) and Path(name).is_file():
         return _read(Path(name))
+    if name.endswith((".yaml", ".yml")):
+        raise UserError(
+            f"no table file at '{name}'\n"
+            f"known by name: {', '.join(table_names())}\n"
+            "fix: name one of these, or a YAML file like those of lrbench tables"
+        )
     raise unknown("table", name, table_names())
 
 

@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from lrbench.errors import UserError
+from lrbench.plugins import VARIABLE
+from lrbench.registry import OWN, TASKS
+
 MINE = """
 from dataclasses import dataclass
 from lrbench import register_task
@@ -37,6 +41,12 @@ def test_by_environment_variable_from_the_current_folder() -> None:
     assert run.returncode == 0, run.stderr
     assert "a task of my own" in run.stdout
     assert "a task of my own" not in tasks().stdout
+
+
+def test_an_unknown_name_says_how_ones_own_is_found() -> None:
+    assert f"{VARIABLE}=mine" in OWN
+    with pytest.raises(UserError, match="one of your own: LRBENCH_PLUGINS=mine"):
+        TASKS.get("mine")
 
 
 def test_by_entry_point_of_an_installed_package(tmp_path: Path) -> None:

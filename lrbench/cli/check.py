@@ -48,11 +48,11 @@ def check(words: Words = None, everything: All = False) -> None:
         )
     name, overrides = ("", []) if everything else _read(list(words or []))
     from lrbench.plugins import load_plugins
-    from lrbench.registry import ENCODERS, MIXERS
+    from lrbench.registry import ENCODERS, MIXERS, OWN
 
     load_plugins()
     if not everything and name not in MIXERS and name not in ENCODERS:
-        raise unknown("model", name, sorted([*MIXERS.names(), *ENCODERS.names()]))
+        raise unknown("model", name, sorted([*MIXERS.names(), *ENCODERS.names()]), fix=OWN)
 
     import torch
 

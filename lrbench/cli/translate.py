@@ -14,6 +14,7 @@ from omegaconf import errors as omega
 from lrbench.checks import nearest, shown
 from lrbench.cli.words import GROUPS
 from lrbench.errors import UserError
+from lrbench.registry import OWN
 
 KINDS = {int: "whole number", float: "number", str: "word"}
 EVERY_SETTING = "`lrbench train --cfg job` prints every setting with its value"
@@ -73,7 +74,8 @@ def _unknown_choice(error: MissingConfigException) -> str:
     if not name:
         return f"there is no configuration '{shown(group)}'\ngroups: {', '.join(GROUPS)}"
     listed = f"\nknown: {', '.join(known)}" if known else ""
-    return f"{group} '{shown(name)}' unknown.{nearest(name, known)}{listed}"
+    own = f"\n{OWN}" if group in ("task", "model") else ""
+    return f"{group} '{shown(name)}' unknown.{nearest(name, known)}{listed}{own}"
 
 
 def _about_setting(error: omega.OmegaConfBaseException, typed: Mapping[str, str]) -> str:

@@ -20,13 +20,13 @@ from lrbench.report.corpora.matrix import SPLIT_RULES, split_tables
 from lrbench.report.cost import cost_table, solved_table
 from lrbench.report.evidence import fresh_table, verdicts_table
 from lrbench.report.left_out import selection_notes
+from lrbench.report.legend import how_to_read
 from lrbench.report.length_curves import length_tables
 from lrbench.report.pairs import pairs_table
 from lrbench.report.places import RULE_LEGEND, View
 from lrbench.report.printed import PaperRows, paper_rows
 from lrbench.report.reference import is_row
 from lrbench.report.selection import chances, select
-from lrbench.report.verdict import FEWEST, LEARNED, RELATIVE_TOLERANCE, TOLERANCE
 from lrbench.tables import RULES, TableCell, TableSpec
 
 
@@ -154,8 +154,7 @@ def _main(
         " sample std (n) over n runs; fresh strings: the same checkpoints, on strings that nothing"
         " was chosen by",
         *paper.notes(),
-        _verdict_legend(),
-        *_error_legend(view),
+        *how_to_read(view),
         *selection_notes(view, collection, spec.protocol),
     ]
     return Table(
@@ -175,28 +174,6 @@ def _title(view: View, task: str) -> str:
     return f"{named}, {errors[0]}" if errors else named
 
 
-def _error_legend(view: View) -> list[str]:
-    if all(entry.metric.counts for entry in view.entries):
-        return []
-    return [
-        "NRMSE: root of the summed squared error over the summed squared target, at every position"
-        " of every test series; lower is better, so below the paper's number is better than it;"
-        f" reproduced = within {RELATIVE_TOLERANCE} times that number; at chance = no better than"
-        " the best baseline; look and fresh strings are the same test series; nothing is guessed or"
-        " solved, and nothing is learned to 0.95"
-    ]
-
-
 def _cells(models: Iterable[str], tasks: Iterable[str]) -> tuple[TableCell, ...]:
     pairs = [(task, model) for model in dict.fromkeys(models) for task in tasks]
     return tuple(TableCell((f"task={task}", f"model={model}")) for task, model in pairs)
-
-
-def _verdict_legend() -> str:
-    return (
-        f"verdicts (none for fewer than {FEWEST} runs): reproduced = 95 % interval within"
-        f" {TOLERANCE} of the paper's number at its printed precision; above, below = all of it on"
-        " that side; inconclusive = too wide to tell; not learned = the median run has less than"
-        f" {LEARNED} at the training length; at chance = guessing under the same rule explains it;"
-        " not comparable = another rule, length or protocol than the paper's"
-    )

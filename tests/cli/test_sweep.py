@@ -21,6 +21,7 @@ TINY = [
     ("words", "code", "said"),
     [
         (["--table", "fan2024_tabel2"], 1, "Did you mean 'fan2024_table2'?"),
+        (["--table", "mine.yaml"], 1, "no table file at 'mine.yaml'"),
         (["--table", "fan2024_table2", "task=cycle"], 1, "no cell with task=cycle"),
         (["task=sum,sume"], 1, "sume"),
         (["optim.lr=1e-3,abc"], 1, "optim.lr must be a number, not 'abc'"),

@@ -55,7 +55,7 @@ def test_trees_that_models_choose_have_every_symbol_once(lrbench: Run, model: st
     assert told.code == 0, told.err
     [parse] = [line for line in told.out.splitlines() if line.startswith("parse")]
     symbols = parse.removeprefix("parse").replace("(", "").replace(")", "").split()
-    assert symbols == "[MAX 5 [SM 3 9 ] 2 ]".split()
+    assert symbols == ["[MAX", "5", "[SM", "3", "9", "]", "2", "]"]
     assert parse.count("(") == parse.count(")") == 7  # merges of eight symbols
 
 
