@@ -17,6 +17,7 @@ from lrbench.report.columns import EVALUATION_COLUMNS, RUN_COLUMNS
 from lrbench.report.evaluations import Evaluation
 from lrbench.report.finding import SETTINGS, TABLE, Found, cell_of
 from lrbench.report.json_files import content, read_object
+from lrbench.report.looks import EVERY
 from lrbench.report.records import BySplit, Record
 from lrbench.report.schema import is_integer
 from lrbench.report.under_way import UNFINISHED, UnderWay
@@ -52,7 +53,8 @@ def find_in_archive(path: Path) -> Found:
         varying = tuple(told["varying"])
         rows = _rows(table, varying)
         settings = _by_folder(told["settings"], rows, table, beside)
-        records, under_way = _runs(rows, settings, told)
+        looks = _looks(rows)
+        records, under_way = _runs([row for row in rows if not _is_look(row)], settings, told)
         return Found(
             records=records,
             under_way=under_way,
@@ -60,10 +62,23 @@ def find_in_archive(path: Path) -> Found:
             unfinished=[Path(place) for place in told["unfinished"]],
             environments=told["environments"],
             varying=varying,
+            looks=looks,
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         what = f"does not fit {table.name}: {type(error).__name__} {error}"
         raise _damaged(beside, what) from error
+
+
+def _is_look(row: Row) -> bool:
+    return bool(row["which"] == EVERY)
+
+
+def _looks(rows: list[Row]) -> dict[str, tuple[Evaluation, ...]]:
+    """Every look of each run, which no rule's score is."""
+    found: dict[str, list[Evaluation]] = {}
+    for row in filter(_is_look, rows):
+        found.setdefault(str(row["folder"]), []).append(_evaluation(row))
+    return {folder: tuple(looks) for folder, looks in found.items()}
 
 
 def _runs(

@@ -7,12 +7,13 @@ Frames are made column by column, and an evaluation is kept as a tuple: a dictio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from lrbench.report.evaluations import Evaluation
 from lrbench.report.finding import Found, cell_of, find
 from lrbench.report.folders import Problems
 from lrbench.report.frames import evaluation_frame, run_frame, varying
@@ -32,7 +33,7 @@ class Collection:
     without a result. Every run folder is in exactly one of `runs`, `problems` and `unfinished`.
     `under_way` tells of the unfinished ones that tell it how far they are: neither `frame` nor
     `runs` has them, `every_row` does. `environments` has each cell's environment.json, by the
-    cell's folder.
+    cell's folder, and `looks` what each look of a run saw, by its folder.
     """
 
     frame: pd.DataFrame
@@ -44,18 +45,22 @@ class Collection:
     baselines: dict[str, BySplit] = field(default_factory=dict)
     under_way: list[UnderWay] = field(default_factory=list)
     environments: dict[str, dict[str, Any]] = field(default_factory=dict)
+    looks: dict[str, tuple[Evaluation, ...]] = field(default_factory=dict)
 
     @property
     def every_row(self) -> pd.DataFrame:
-        """The rows of runs.csv: `frame`, and below it those of runs with status 'unfinished'.
+        """The rows of runs.csv: `frame`, below it those of unfinished runs, then every look.
 
-        Nothing is counted over these: a table has its numbers from `frame` and `runs`.
+        Nothing is counted over the latter: a table has its numbers from `frame` and `runs`.
         """
-        if not self.under_way:
-            return self.frame
         scores = [run.scores for run in self.under_way]
-        more = evaluation_frame(self._unfinished, scores, self.varying)
-        return pd.concat([self.frame, more], ignore_index=True) if len(self.frame) else more
+        unfinished = evaluation_frame(self._unfinished, scores, self.varying)
+        runs = self.every_run
+        looking = runs[runs["folder"].isin(self.looks)]
+        looks = [self.looks[folder] for folder in looking["folder"]]
+        seen = evaluation_frame(looking.reset_index(drop=True), looks, self.varying)
+        parts = [part for part in (self.frame, unfinished, seen) if len(part)]
+        return pd.concat(parts, ignore_index=True) if len(parts) > 1 else (parts or [self.frame])[0]
 
     @property
     def every_run(self) -> pd.DataFrame:
@@ -97,7 +102,8 @@ def gather(found: Found) -> Collection:
     under_way = each_under_way(found.under_way, {record.key for record in ordered})
     used = {cell_of(one.row["folder"]) for one in ordered} | {cell_of(r.folder) for r in under_way}
     told = {cell: told for cell, told in found.environments.items() if cell in used}
-    return _collection(ordered, problems, found.unfinished, under_way, told, found.varying)
+    made = _collection(ordered, problems, found.unfinished, under_way, told, found.varying)
+    return replace(made, looks=found.looks)
 
 
 def _together(found: Sequence[Found]) -> Found:
@@ -107,6 +113,7 @@ def _together(found: Sequence[Found]) -> Found:
         problems=[problem for one in found for problem in one.problems],
         unfinished=[folder for one in found for folder in one.unfinished],
         environments={cell: told for one in found for cell, told in one.environments.items()},
+        looks={folder: rows for one in found for folder, rows in one.looks.items()},
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from lrbench.report.collect import Collection
 from lrbench.report.figure_data import panels
 from lrbench.report.figures import Drawing, draw
+from lrbench.report.learning import learning_panels
 from lrbench.report.length_curves import solving
 from lrbench.report.request import Request, narrowed
 
@@ -24,4 +25,5 @@ def drawings(
         mine = solving(collection, table, rule, request.fingerprints)
         yield from draw(panels(mine, rule), kinds, only_lengths=True)
     else:
-        yield from draw(panels(narrowed(collection, request), rule), kinds)
+        mine = narrowed(collection, request)
+        yield from draw(panels(mine, rule), kinds, learning=learning_panels(mine))

@@ -84,6 +84,15 @@ def length_axis(axes: Axes, panel: Panel) -> None:
         axes.plot([x for x, _ in panel.chance], values, label=_level(panel), **line)
 
 
+def update_axis(axes: Axes, panel: Panel) -> None:
+    """Make the axis of updates, from the start of training."""
+    most = max(x for curve in panel.curves for trial in curve.trials for x, _ in trial.by_length)
+    axes.set_xlim(0, most * 1.03)
+    axes.locator_params(axis="x", nbins=5)
+    axes.xaxis.set_major_formatter(lambda updates, _: _short(updates))
+    axes.set_xlabel(panel.axis)
+
+
 def _level(panel: Panel) -> str:
     """Over a corpus the best baseline looks at the strings: it is more than chance."""
     return CHANCE if panel.axis == LENGTH else BASELINE

@@ -85,11 +85,11 @@ def panels(collection: Collection, rule: str) -> list[Panel]:
     nor has a corpus whose splits do not differ in length.
     """
     made = []
-    runs, frame = (_titled(one) for one in (collection.runs, collection.frame))
+    runs, frame = (titled(one) for one in (collection.runs, collection.frame))
     fresh = frame[(frame["kind"] == "test") & (frame["metric"] == "accuracy")]
     chosen = by_position(fresh[(fresh["which"] == rule) & fresh["value"].notna()])
     keys: list[tuple[str, ...]] = sorted(set(chosen[PANEL].itertuples(index=False, name=None)))
-    for key, slug in zip(keys, _slugs(keys), strict=True):
+    for key, slug in zip(keys, slugs(keys), strict=True):
         rows = chosen[(chosen[PANEL] == list(key)).all(axis=1)]
         mine = runs[(runs[PANEL] == list(key)).all(axis=1)]
         made.append(_panel(key, slug, rule, mine, rows, alone=_alone(key, keys)))
@@ -105,7 +105,7 @@ def pareto(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     return front
 
 
-def _titled(frame: pd.DataFrame) -> pd.DataFrame:
+def titled(frame: pd.DataFrame) -> pd.DataFrame:
     """A run that failed does not know its task's title: it gets that of its cell, or the name."""
     titles = frame.groupby("fingerprint")["task_title"].transform("first")
     return frame.assign(task_title=titles.fillna(frame["task"]))
@@ -118,11 +118,10 @@ def _panel(
     test_length = int(tested.min()) if len(tested) else None
     chance = rows.groupby("length")["chance"].mean().dropna()
     trained = rows.loc[rows["split"] == "train_length", "length"]
-    several = {str(m) for m, cell in runs.groupby("model") if cell["fingerprint"].nunique() > 1}
     curves = []
     for key_of_cell, cell in rows.groupby(["model", "fingerprint"], sort=True):
         model, fingerprint = map(str, key_of_cell)
-        label = f"{model} {fingerprint[:SHORT]}" if model in several else model
+        label = curve_label(runs, model, fingerprint)
         trials = tuple(_trials(cell, test_length))
         same = (runs["model"] == model) & (runs["fingerprint"] == fingerprint)
         curves.append(Curve(label, trials, int(same.sum()), _horizon(cell)))
@@ -137,6 +136,12 @@ def _panel(
         devices=tuple(sorted(set(runs["device"].dropna().astype(str)))),
         axis=axis_of(key[0], key[2]),
     )
+
+
+def curve_label(runs: pd.DataFrame, model: str, fingerprint: str) -> str:
+    """Return a model's name, and of several of its configurations among `runs` which it is."""
+    several = runs.loc[runs["model"] == model, "fingerprint"].nunique() > 1
+    return f"{model} {fingerprint[:SHORT]}" if several else model
 
 
 def _horizon(cell: pd.DataFrame) -> int | None:
@@ -172,17 +177,17 @@ def _alone(key: Sequence[str], keys: Sequence[Sequence[str]]) -> bool:
     return sum(other[1] == key[1] for other in keys) == 1
 
 
-def _slugs(keys: Sequence[Sequence[str]]) -> list[str]:
+def slugs(keys: Sequence[Sequence[str]]) -> list[str]:
     """Return a file name for each panel: the task; its title and protocol where that is not one."""
-    slugs: list[str] = []
+    made: list[str] = []
     for task, title, protocol in keys:
         titles = {key[1] for key in keys if _slug(key[0]) == _slug(task)}
         protocols = {key[2] for key in keys if _slug(key[1]) == _slug(title)}
         name = _slug(task if len(titles) == 1 else title)
         name = name if len(protocols) == 1 else f"{name}_{_slug(protocol)}"
-        taken = sum(re.fullmatch(rf"{name}(_\d+)?", other) is not None for other in slugs)
-        slugs.append(f"{name}_{taken + 1}" if taken else name)
-    return slugs
+        taken = sum(re.fullmatch(rf"{name}(_\d+)?", other) is not None for other in made)
+        made.append(f"{name}_{taken + 1}" if taken else name)
+    return made
 
 
 def _slug(text: str) -> str:

@@ -26,6 +26,7 @@ from lrbench.report.figure_axes import (
     legend_below,
     length_axis,
     new_figure,
+    update_axis,
 )
 from lrbench.report.figure_data import COSTS, Curve, Panel, pareto
 
@@ -54,16 +55,20 @@ class Drawing:
 
 
 def draw(
-    panels: Sequence[Panel], kinds: Sequence[str], only_lengths: bool = False
+    panels: Sequence[Panel],
+    kinds: Sequence[str],
+    only_lengths: bool = False,
+    learning: Sequence[Panel] = (),
 ) -> Iterator[Drawing]:
     """Yield the figures of each panel: against length, and unless `only_lengths` against cost.
 
-    With `only_lengths` the horizons are marked. Raises UserError where matplotlib is not installed.
+    With `only_lengths` the horizons are marked. Learning curves come last. Raises UserError where
+    matplotlib is not installed.
     """
     require_matplotlib()
     import matplotlib
 
-    styles = _styles(panels)
+    styles = _styles([*panels, *learning])
     settings: dict[Any, Any] = {**matplotlib.rcParamsDefault, "backend": "agg", **STYLE}
     with matplotlib.rc_context(settings):
         for panel in panels:
@@ -77,6 +82,10 @@ def draw(
                 files = _saved(cost_figure(panel, styles), kinds)
                 caption = f"{panel.title}: accuracy at {panel.test_length:,} against its cost"
                 yield Drawing(f"figure_cost_{panel.slug}", caption, files)
+        for panel in learning:
+            files = _saved(learning_figure(panel, styles), kinds)
+            caption = f"{panel.title}: accuracy {panel.rule} at each look"
+            yield Drawing(f"figure_learning_{panel.slug}", caption, files)
 
 
 def length_figure(panel: Panel, styles: dict[str, Style], marked: bool = False) -> Figure:
@@ -87,21 +96,21 @@ def length_figure(panel: Panel, styles: dict[str, Style], marked: bool = False) 
     figure, [axes] = new_figure(panel.title, 1)
     length_axis(axes, panel)
     for curve in panel.curves:
-        colour, marker = styles[curve.label]
-        if len(curve.trials) > 1:
-            axes.plot(*_thin(curve), color=colour, linewidth=0.6, alpha=0.5)
-        if curve.mean:
-            axes.plot(
-                *zip(*curve.mean, strict=True),
-                color=colour,
-                marker=marker,
-                markersize=3.2,
-                linewidth=1.5,
-                label=_named(curve),
-            )
+        _lines(axes, curve, styles[curve.label])
         if marked:
-            _ring(axes, curve, colour)
+            _ring(axes, curve, styles[curve.label][0])
     axes.set_ylabel(f"accuracy (rule {panel.rule})")
+    legend_below(figure, [axes], panel)
+    return figure
+
+
+def learning_figure(panel: Panel, styles: dict[str, Style]) -> Figure:
+    """Accuracy at each look against updates: a thin line a trial, a thick one for their mean."""
+    figure, [axes] = new_figure(panel.title, 1)
+    for curve in panel.curves:
+        _lines(axes, curve, styles[curve.label])
+    update_axis(axes, panel)
+    axes.set_ylabel(f"accuracy {panel.rule}, each look")
     legend_below(figure, [axes], panel)
     return figure
 
@@ -153,6 +162,16 @@ def _styles(panels: Sequence[Panel]) -> dict[str, Style]:
         label: (COLOURS[i % len(COLOURS)], MARKERS[(i + i // len(COLOURS)) % len(MARKERS)])
         for label, i in places.items()
     }
+
+
+def _lines(axes: Axes, curve: Curve, style: Style) -> None:
+    """A thin line a trial where there are several, a thick one for their mean."""
+    colour, marker = style
+    if len(curve.trials) > 1:
+        axes.plot(*_thin(curve), color=colour, linewidth=0.6, alpha=0.5)
+    if curve.mean:
+        look: dict[str, Any] = {"marker": marker, "markersize": 3.2, "linewidth": 1.5}
+        axes.plot(*zip(*curve.mean, strict=True), color=colour, label=_named(curve), **look)
 
 
 def _marks(axes: Axes, curve: Curve, cost: str, style: Style) -> None:

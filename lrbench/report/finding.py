@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from lrbench.errors import UserError
+from lrbench.report.evaluations import Evaluation
 from lrbench.report.folders import Problems, run_folders
 from lrbench.report.json_files import read_object
+from lrbench.report.looks import METRICS_FILE, read_looks
 from lrbench.report.records import Record, read_run
 from lrbench.report.under_way import UnderWay, read_under_way
 
@@ -28,7 +30,7 @@ class Found:
     `problems` are files that could not be used, each with the reason, `unfinished` run folders
     without a result, of which `under_way` are those that tell how far they are. `environments` has
     each cell's environment.json, by the cell's folder. `varying` are the settings with a column,
-    where a published table has told which.
+    where a published table has told which. `looks` are those of a run, by its folder.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -37,6 +39,7 @@ class Found:
     unfinished: list[Path] = field(default_factory=list)
     environments: dict[str, dict[str, Any]] = field(default_factory=dict)
     varying: tuple[str, ...] | None = None
+    looks: dict[str, tuple[Evaluation, ...]] = field(default_factory=dict)
 
     def below(self, root: Path) -> Found:
         """Return the same with the runs' folders as seen from where `root` is."""
@@ -49,6 +52,7 @@ class Found:
             ],
             under_way=[replace(run, folder=f"{place}/{run.folder}") for run in self.under_way],
             environments={f"{place}/{cell}": told for cell, told in self.environments.items()},
+            looks={f"{place}/{folder}": rows for folder, rows in self.looks.items()},
             varying=None,
         )
 
@@ -68,13 +72,24 @@ def find(root: Path) -> Found:
         for folder, names in run_folders(root, found.problems):
             before = len(found.unfinished)
             record = read_run(root, folder, names, found.problems, found.unfinished)
+            run = None
             if record is not None:
                 found.records.append(record)
-            elif len(found.unfinished) > before and (
-                run := read_under_way(root, folder, names, found.problems)
-            ):
+            elif len(found.unfinished) > before:
+                run = read_under_way(root, folder, names, found.problems)
+            if run is not None:
                 found.under_way.append(run)
+            _read_looks(found, folder, names, record or run)
     return replace(found, environments=_environments(root, found.records, found.under_way))
+
+
+def _read_looks(found: Found, folder: Path, names: set[str], run: Record | UnderWay | None) -> None:
+    if run is None or METRICS_FILE not in names:
+        return
+    row = run.row
+    looks = read_looks(folder, str(row["protocol"]), run.settings, found.problems)
+    if looks:
+        found.looks[row["folder"]] = looks
 
 
 def is_archive(path: Path) -> bool:

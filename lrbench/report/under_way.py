@@ -14,6 +14,7 @@ from lrbench.report.columns import BY_SPLIT, CELL, RUN_COLUMNS
 from lrbench.report.evaluations import FOLDER, Evaluation, evaluation, further_rows
 from lrbench.report.folders import Problems, shown
 from lrbench.report.json_files import content, read_object
+from lrbench.report.looks import look_of, look_rows
 from lrbench.report.records import flat, place_of
 from lrbench.report.schema import config_complaint, is_integer, is_number
 
@@ -59,12 +60,15 @@ class UnderWay:
 
         A dev split has no length.
         """
-        return [*_look_rows(self), *self.evaluations]
+        return [*self._last_look(), *self.evaluations]
+
+    def _last_look(self) -> Iterator[Evaluation]:
+        return look_rows(self.look or {}, self.protocol, self.settings, "last")
 
     @property
     def told_look(self) -> str:
         """What the last look saw, such as '0.691 on dev', nothing where there was none."""
-        for row in map(_named, _look_rows(self)):
+        for row in map(_named, self._last_look()):
             if row["metric"] in METRICS:
                 title = METRICS[row["metric"]].title if row["metric"] != "accuracy" else ""
                 place = f"at {row['length']}" if row["length"] else f"on {row['split']}"
@@ -138,8 +142,7 @@ def _progress(path: Path, problems: Problems) -> tuple[dict[str, Any], dict[str,
             continue
         if not isinstance(told, dict) or not is_integer(told.get("step")):
             continue
-        look = told.get("look")
-        here = look if isinstance(look, dict) and is_integer(look.get("step")) else None
+        here = look_of(line)
         last = last or ({"seconds": here.get("seconds")} if here else {}) | told
         if here is not None:
             return last, here
@@ -156,23 +159,6 @@ def _budget(protocol: str, settings: dict[str, Any], look: dict[str, Any] | None
     if protocol in BY_SPLIT and look and told:
         known.append(round(epochs * round(look["step"] / epoch)))
     return min(known, default=None)
-
-
-def _look_rows(run: UnderWay) -> Iterator[Evaluation]:
-    look = run.look or {}
-    if run.protocol in BY_SPLIT:
-        split = str(run.settings.get("protocol.dev_split", "dev"))
-        wanted = [(name, f"validation_{name}", "validation_n") for name in ("accuracy", "loss")]
-        length = None
-    else:
-        split, length = "test", look.get("test_length")
-        wanted = [(name, f"test_{name}", "test_n") for name in METRICS]
-    for metric, name, strings in wanted:
-        value: Any = look.get(name)
-        n = look.get(strings)
-        if is_number(value) and is_integer(n) and (length is None or is_integer(length)):
-            told = (length, split, metric, float(value), n, "last", "look", look["step"])
-            yield (*told, None, None, None)
 
 
 def _named(row: Evaluation) -> dict[str, Any]:

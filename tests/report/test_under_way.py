@@ -168,7 +168,7 @@ def test_rows_of_the_csv_file_come_last(runs: Path, write: Write) -> None:
     write(seed=1)
     scored(going(runs, seed=0), 100_003, 0.5)
     found = collect(runs)
-    rows = found.every_row.tail(2)
+    rows = found.every_row.query("which != 'every'").tail(2)
     assert list(rows["status"]) == ["unfinished"] * 2
     assert list(rows["kind"]) == ["look", "test"]
     assert list(rows["value"]) == [0.25, 0.5]
