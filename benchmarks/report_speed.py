@@ -32,6 +32,18 @@ DAMAGED_EVERY = 100  # every so many runs one is cut short, and the one after it
 BOUNDS = {"seconds": 3.0, "megabytes": 300.0}
 
 
+def log(updates: int = 10_000, told_every: int = 100, look_every: int = 1_000) -> str:
+    """Return a metrics.jsonl of the usual size."""
+    lines: list[dict[str, Any]] = []
+    for step in range(told_every, updates + 1, told_every):
+        lines.append({"step": step, "loss": 1.0 / step, "lr": 1e-3, "seconds": step / 100})
+        if step % look_every == 0:
+            look = {"step": step, "test_length": 500, "test_accuracy": 0.25, "test_n": 128}
+            more = {"validation_accuracy": 0.5, "validation_loss": 1.0, "validation_n": 1024}
+            lines.append({"step": step, "look": look | more, "believed": ["best", "last"]})
+    return "".join(f"{json.dumps(line)}\n" for line in lines)
+
+
 def main() -> None:
     """Make the runs, time the command, print and perhaps keep what was measured."""
     parser = argparse.ArgumentParser(description="Time lrbench report over many runs.")
@@ -54,7 +66,7 @@ def make_runs(folder: Path, count: int) -> None:
     real = [
         json.loads(path.read_text()) for path in sorted((ROOT / "results").rglob("result.json"))
     ]
-    rng = random.Random(0)
+    rng, lines = random.Random(0), log()
     for number in range(count):
         cell, seed = divmod(number, SEEDS)
         result = variant(real[cell % len(real)], cell, seed, rng)
@@ -62,7 +74,7 @@ def make_runs(folder: Path, count: int) -> None:
         run = folder.joinpath(*names, f"s{seed}")
         run.mkdir(parents=True)
         (run.parent / "config.json").write_text(json.dumps(result["config"]))
-        (run / "metrics.jsonl").write_text('{"step": 1, "loss": 1.0}\n')
+        (run / "metrics.jsonl").write_text(lines)
         text = json.dumps(result, indent=2)
         if number % DAMAGED_EVERY == 0:
             text = text[: len(text) // 2]

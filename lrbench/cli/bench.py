@@ -266,11 +266,10 @@ def rir_table1(
 def _tell_trees(lengths: str, cells: list[CellCost]) -> None:
     from lrbench.console import results
     from lrbench.report.display import columns_table
-    from lrbench.report.tree_speeds import PrintedCost, times_unit, tree_speeds
+    from lrbench.report.tree_speeds import told, tree_speeds
 
     printed = tree_speeds()
-    theirs = [printed.get((cell.paper, lengths), PrintedCost()) for cell in cells]
-    ratios = [times_unit(printed, cell.paper, lengths) for cell in cells]
+    theirs = [told(printed, cell.paper, lengths) for cell in cells]
     columns_table(
         results(),
         {
@@ -280,12 +279,12 @@ def _tell_trees(lengths: str, cells: list[CellCost]) -> None:
                 cell.failed if cell.seconds is None else f"{cell.seconds:.3f}" for cell in cells
             ],
             "times RNN-GRC": ["-" if cell.ratio is None else f"{cell.ratio:.2f}" for cell in cells],
-            "paper": ["-" if ratio is None else f"{ratio:.2f}" for ratio in ratios],
+            "paper": [time for time, _ in theirs],
             "MiB": [
                 "-" if cell.peak_bytes is None else f"{cell.peak_bytes / 2**20:,.0f}"
                 for cell in cells
             ],
-            "paper: GB": [cost.peak_memory or "-" for cost in theirs],
+            "paper: GB": [memory for _, memory in theirs],
         },
     )
 

@@ -9,6 +9,7 @@ from lrbench.report.reference import load, reference_dir
 
 PAPER, PLACE = "rir2023", "1"
 UNIT = "RNN-GRC"
+OUT_OF_MEMORY, NOT_THERE = "OOM", "-"
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,16 @@ def tree_speeds(folder: Path | None = None) -> dict[tuple[str, str], PrintedCost
             lengths = row["split"].removeprefix("len").partition("(")[0]
             found.setdefault((row["model"], lengths), {})[row["metric"]] = row["value"] or ""
     return {place: PrintedCost(**values) for place, values in found.items()}
+
+
+def told(printed: dict[tuple[str, str], PrintedCost], model: str, lengths: str) -> tuple[str, str]:
+    """Return how the printed time over that of RNN-GRC and the memory are said in a table."""
+    cost = printed.get((model, lengths))
+    if cost is None:
+        return NOT_THERE, NOT_THERE
+    ratio = times_unit(printed, model, lengths)
+    time = OUT_OF_MEMORY if ratio is None else f"{ratio:.2f}"
+    return time, cost.peak_memory or OUT_OF_MEMORY
 
 
 def times_unit(

@@ -24,7 +24,7 @@ from lrbench.bench.tree_speed import (
 from lrbench.cli.planning import composed
 from lrbench.errors import UserError
 from lrbench.registry import ENCODERS
-from lrbench.report.tree_speeds import times_unit, tree_speeds
+from lrbench.report.tree_speeds import times_unit, told, tree_speeds
 
 CPU = torch.device("cpu")
 SMALL = ("model.width=16",)
@@ -50,6 +50,12 @@ def test_the_papers_ratios() -> None:
     assert times_unit(printed, "RNN-GRC", "200-250") == 1.0
     assert times_unit(printed, "EBT-GRC", "900-1000") == pytest.approx(5.5 / 1.3)
     assert times_unit(printed, "BT-GRC", "1500-2000") is None, "out of memory there"
+    assert told(printed, "BT-GRC", "1500-2000") == ("OOM", "OOM")
+    assert told(printed, "EBT-GRC", "900-1000") == (
+        "4.23",
+        printed["EBT-GRC", "900-1000"].peak_memory,
+    )
+    assert told(printed, "BT-GRC", "100-200") == ("-", "-")
     assert printed["OM", "500-600"].peak_memory == "0.21"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from lrbench.publish.measured.figure import Plot, Points
 from lrbench.publish.measured.kind import Compared, Kind, Record, Row, Settings, nothing_further
 from lrbench.report.cells import MISSING, Cell, Column, Table
-from lrbench.report.tree_speeds import PrintedCost, times_unit, tree_speeds
+from lrbench.report.tree_speeds import times_unit, told, tree_speeds
 
 MEBIBYTE = 2**20
 COLUMNS = ("model", "paper", "lengths", "string", "seconds", "unit_seconds", "peak_bytes", "failed")
@@ -19,14 +19,17 @@ COLUMNS = ("model", "paper", "lengths", "string", "seconds", "unit_seconds", "pe
 def rows(records: Sequence[Record]) -> list[dict[str, Any]]:
     """Return a row for each string of each cell, or one that says why it failed.
 
-    Of a cell in several files the newest counts, so that a table may be measured in parts.
+    Of a cell in several files the newest counts, so that a table may be measured in parts; models
+    stand in the order in which they were first measured.
     """
     newest: dict[tuple[str, str], dict[str, Any]] = {}
     for record in records:
         for cell in record.content["cells"]:
             newest[cell["lengths"], cell["model"]] = cell
+    lengths, models = (list(dict.fromkeys(place[i] for place in newest)) for i in (0, 1))
+    ordered = sorted(newest, key=lambda at: (lengths.index(at[0]), models.index(at[1])))
     found: list[dict[str, Any]] = []
-    for cell in newest.values():
+    for cell in (newest[place] for place in ordered):
         shared = {name: cell[name] for name in ("model", "paper", "lengths", "failed")}
         shared["peak_bytes"] = cell["peak_bytes"]
         passes = zip(cell["passes"], cell["unit_passes"], strict=True)
@@ -45,15 +48,14 @@ def tables(rows: Sequence[Row], settings: Settings, references: Path | None) -> 
     for lengths in dict.fromkeys(row["lengths"] for row in rows):
         lines = []
         for model, mine in _cells(rows, lengths):
-            paper = printed.get((mine[0]["paper"], lengths), PrintedCost())
-            theirs = times_unit(printed, mine[0]["paper"], lengths)
+            time, memory = told(printed, mine[0]["paper"], lengths)
             lines.append(
                 (
                     *(Cell(model), Cell(str(sum(bool(row["seconds"]) for row in mine)))),
                     *_ours(mine),
-                    Cell(MISSING if theirs is None else f"{theirs:.2f}"),
+                    Cell(time),
                     Cell(f"{_mebibytes(mine):,.0f}" if mine[0]["peak_bytes"] else MISSING),
-                    Cell(paper.peak_memory or MISSING),
+                    Cell(memory),
                 )
             )
         titles = ("strings", "s a string", "times RNN-GRC", "paper", "MiB", "paper: GB")
@@ -133,7 +135,8 @@ RIR = Kind(
         "Training on single strings of ListOps. Theirs are minutes for 100 strings and gigabytes on"
         " a GPU (RTX A6000); ours are seconds a string, and what the longest string adds to a"
         " process. Each model takes turns with RNN-GRC, so that times RNN-GRC, the median over"
-        " strings, can be compared. A cell that took too long was measured on fewer strings."
+        " strings, can be compared. A cell that took too long was measured on fewer strings. OOM:"
+        " the paper's GPU had not enough memory."
     ),
     columns=COLUMNS,
     rows=rows,
