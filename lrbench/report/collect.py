@@ -26,8 +26,8 @@ class Collection:
     """Every run found below one or several folders.
 
     `frame` has a row per run and evaluation (one row with empty cells for a run without any),
-    `runs` a row per run. Both have a column for each configuration key and each `versions.*` that
-    is not the same in all runs, `varying`; `settings` has all of them for each run's `folder`.
+    `runs` a row per run, and a column for each configuration key and each `versions.*` that is not
+    the same in all runs, `varying`; `settings` has all of them for each run's `folder`.
     `baselines` has those of each split, for runs over a corpus, by `folder`.
     `problems` are files that could not be used, each with the reason; `unfinished` are run folders
     without a result. Every run folder is in exactly one of `runs`, `problems` and `unfinished`.
@@ -54,13 +54,14 @@ class Collection:
         Nothing is counted over the latter: a table has its numbers from `frame` and `runs`.
         """
         scores = [run.scores for run in self.under_way]
-        unfinished = evaluation_frame(self._unfinished, scores, self.varying)
+        unfinished = evaluation_frame(self._unfinished, scores)
         runs = self.every_run
         looking = runs[runs["folder"].isin(self.looks)]
         looks = [self.looks[folder] for folder in looking["folder"]]
-        seen = evaluation_frame(looking.reset_index(drop=True), looks, self.varying)
+        seen = evaluation_frame(looking.reset_index(drop=True), looks)
         parts = [part for part in (self.frame, unfinished, seen) if len(part)]
-        return pd.concat(parts, ignore_index=True) if len(parts) > 1 else (parts or [self.frame])[0]
+        rows = pd.concat(parts, ignore_index=True) if len(parts) > 1 else (parts or [self.frame])[0]
+        return rows.join(runs.set_index("folder")[list(self.varying)], on="folder")
 
     @property
     def every_run(self) -> pd.DataFrame:
@@ -131,7 +132,7 @@ def _collection(
     settings = [record.settings for record in ordered]
     runs = run_frame([record.row for record in ordered], settings, keys)
     return Collection(
-        frame=evaluation_frame(runs, [record.evaluations for record in ordered], keys),
+        frame=evaluation_frame(runs, [record.evaluations for record in ordered]),
         runs=runs,
         varying=keys,
         settings={record.row["folder"]: record.settings for record in ordered},

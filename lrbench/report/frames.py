@@ -33,21 +33,19 @@ def run_frame(
 
 
 def evaluation_frame(
-    runs: pd.DataFrame, evaluations: Sequence[Sequence[Evaluation]], keys: Sequence[str]
+    runs: pd.DataFrame, evaluations: Sequence[Sequence[Evaluation]]
 ) -> pd.DataFrame:
-    """Repeat the row of each run for each of its evaluations, and put these beside it."""
+    """Repeat the row of each run for each of its evaluations, and put these beside it.
+
+    Without the settings: no table needs them here, and of 100,000 rows they are most of the memory.
+    """
     scored = [rows or [NOT_MEASURED] for rows in evaluations]
     places = [place for place, rows in enumerate(scored) for _ in rows]
-    frame = runs.take(places).reset_index(drop=True)
-    columns = list(zip(*(row for rows in scored for row in rows), strict=True))
-    told = pd.DataFrame(
-        {
-            name: pd.Series(columns[place] if columns else [], dtype=kind)
-            for place, (name, kind) in enumerate(EVALUATION_COLUMNS.items())
-        }
-    )
-    whole = pd.concat([frame, told], axis=1)
-    return whole[[*RUN_COLUMNS, *EVALUATION_COLUMNS, *keys]]
+    values = list(zip(*(row for rows in scored for row in rows), strict=True))
+    columns: dict[str, Any] = {name: runs[name].array.take(places) for name in RUN_COLUMNS}
+    for place, (name, kind) in enumerate(EVALUATION_COLUMNS.items()):
+        columns[name] = pd.Series(values[place] if values else [], dtype=kind)
+    return pd.DataFrame(columns, copy=False)
 
 
 def _values(name: str, settings: list[dict[str, Any]]) -> set[str]:

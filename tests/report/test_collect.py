@@ -44,7 +44,7 @@ def test_only_what_varies_becomes_a_column(runs: Path, write: Write) -> None:
     found = collect(runs)
     assert found.varying == ("optim.lr", "versions.torch")
     assert list(found.runs["optim.lr"]) == [1e-4, 3e-4]
-    assert list(found.frame.columns[-2:]) == ["optim.lr", "versions.torch"]
+    assert list(found.every_row.columns[-2:]) == ["optim.lr", "versions.torch"]
     settings = found.settings[f"sum/blockdiag/fan2024/{'a' * 12}/s0"]
     assert settings["protocol.test_lengths"] == "[500, 997]"
     assert settings["task.modulus"] == 5
