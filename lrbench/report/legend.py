@@ -15,8 +15,8 @@ def how_to_read(view: View) -> Iterator[str]:
         f"verdicts (none for fewer than {FEWEST} runs): reproduced = 95 % interval within"
         f" {TOLERANCE} of the paper's number at its printed precision; above, below = all of it on"
         " that side; inconclusive = too wide to tell; not learned = the median run has less than"
-        f" {LEARNED} at the training length; at chance = guessing under the same rule explains it;"
-        " not comparable = another rule, length or protocol than the paper's"
+        f" {LEARNED} at the training length; at chance = no better than guessing under the same"
+        " rule, or far worse; not comparable = another rule, length or protocol than the paper's"
     )
     if any(_all_alike(entry, view.rule) for entry in view.entries):
         yield (
