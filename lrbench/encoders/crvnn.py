@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, pad
 
 from lrbench.checks import at_least
-from lrbench.encoders.base import Encoder, Tree
+from lrbench.encoders.base import Encoder, Tree, lengths_of
 from lrbench.encoders.crvnn_steps import EPSILON, EXISTS, Composition
 from lrbench.encoders.dropout import check_share
 from lrbench.encoders.soft_trees import by_existence
@@ -81,15 +81,9 @@ class Crvnn(Encoder):
     @torch.no_grad()
     def trees(self, x: Tensor, mask: Tensor) -> list[Tree]:
         """Return the trees that the existence of tokens after each step comes nearest to."""
-        results = []
-        for row, length in zip(x, mask.sum(1), strict=True):
-            tokens = int(length)
-            history: list[Tensor] = []
-            h = self.leaf(between(self.ends, row[None, :tokens], length[None]))
-            self.composition(h, length[None], history=history)
-            existences = [existence[0, 1 : tokens + 1].tolist() for existence in history]
-            results.append(by_existence(existences, tokens))
-        return results
+        pairs = zip(x, lengths_of(mask), strict=True)
+        ends, leaf = self.leaf(self.ends), self.leaf
+        return [tree_of(self.composition, ends, leaf(row[:length])) for row, length in pairs]
 
     def reference(self, x: Tensor, mask: Tensor) -> Tensor:
         """Return what `forward` does without dropout: every position of padded strings."""
@@ -157,6 +151,15 @@ def composed(
         start += len(some)
     result = torch.cat(results)
     return torch.empty_like(result).index_copy(0, order, result)
+
+
+def tree_of(composition: Composition, ends: Tensor, x: Tensor) -> Tree:
+    """Return the tree that tokens x (L, d) between two `ends` (2, d) come nearest to."""
+    lengths = torch.tensor([len(x)], device=x.device)
+    history: list[Tensor] = []
+    composition(between(ends, x[None], lengths), lengths, history=history)
+    existences = [existence[0, 1 : len(x) + 1].tolist() for existence in history]
+    return by_existence(existences, len(x))
 
 
 def between(ends: Tensor, x: Tensor, lengths: Tensor) -> Tensor:

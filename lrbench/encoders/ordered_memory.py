@@ -91,13 +91,8 @@ class OrderedMemory(Encoder):
     @torch.no_grad()
     def trees(self, x: Tensor, mask: Tensor) -> list[Tree]:
         """Return the trees of writing each position to the slot that has most of it."""
-        results = []
-        for row, length in zip(x, lengths_of(mask), strict=True):
-            history: list[Tensor] = []
-            inputs = self.memory.cell.norm(self.leaf(row[:length]))
-            self.memory(inputs, Plan.of([length]), history=history)
-            results.append(by_slots([int(p.flip(1).argmax()) for p in history]))
-        return results
+        norm, pairs = self.memory.cell.norm, zip(x, lengths_of(mask), strict=True)
+        return [self.memory.tree(norm(self.leaf(row[:length]))) for row, length in pairs]
 
     def reference(self, x: Tensor, mask: Tensor, slots: int | None = None) -> Tensor:
         """Return what `forward` does without dropout, on padded strings and all slots."""
@@ -149,6 +144,12 @@ class Memory(nn.Module):
             outputs.append(hat[:, -1])
             before = now
         return torch.cat(outputs).index_select(0, plan.last.to(x.device))
+
+    def tree(self, x: Tensor) -> Tree:
+        """Return the tree of writing each of x' (L, d) where most of its position is."""
+        history: list[Tensor] = []
+        self(x, Plan.of([len(x)]), history=history)
+        return by_slots([int(p.flip(1).argmax()) for p in history])
 
     def _position(
         self, query: Tensor, hat: Tensor, mask: Tensor, generator: torch.Generator | None

@@ -20,7 +20,7 @@ do results, unless every string of it is shorter than 1.5 k.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from lrbench.checks import at_least, one_of
-from lrbench.encoders.base import Encoder, lengths_of
+from lrbench.encoders.base import Encoder, Tree, lengths_of
 from lrbench.encoders.dropout import check_share
 from lrbench.encoders.rir_levels import DECISIONS, Level, levels_of
 from lrbench.encoders.s4d_layer import S4dLayer
@@ -118,6 +118,32 @@ class RirEncoder(Encoder):
         chunk = max(2, mask.shape[1]) if whole else config.chunk
         return levels_of(lengths_of(mask), mask.shape[1], chunk, config.chunk_decision)
 
+    @torch.no_grad()
+    def trees(self, x: Tensor, mask: Tensor) -> list[Tree]:
+        """Return the trees of chunks of chunks, each by `chunk_trees`, as in evaluation."""
+        packed: Tensor = self.leaves(x, mask)
+        found: list[Tree] = [place for length in lengths_of(mask) for place in range(length)]
+        for level in self.levels(mask, training=False):
+            chunks = np.flatnonzero(level.composed)
+            below, real = gather(packed, level, chunks)
+            read = dict(zip(chunks.tolist(), self.chunk_trees(below, real), strict=True))
+            found = [
+                grafted(read[number], found[start : start + length]) if composed else found[start]
+                for number, (start, length, composed) in enumerate(
+                    zip(level.starts, level.lengths, level.composed, strict=True)
+                )
+            ]
+            packed = ascend(self.compose, packed, level, None)
+        return found
+
+    def compose(self, x: Tensor, mask: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Return a vector for each chunk: x (M, c, d), mask (M, c) -> (M, d)."""
+        raise NotImplementedError(f"{type(self).__name__} has no inner encoder of chunks")
+
+    def chunk_trees(self, x: Tensor, mask: Tensor) -> list[Tree]:
+        """Return how `compose` reads each chunk: a tree over its positions, from 0."""
+        raise NotImplementedError(f"{type(self).__name__} has no trees of chunks")
+
     def recurse(
         self, inner: Inner, x: Tensor, mask: Tensor, generator: torch.Generator | None
     ) -> Tensor:
@@ -131,12 +157,26 @@ class RirEncoder(Encoder):
 def ascend(inner: Inner, packed: Tensor, level: Level, generator: torch.Generator | None) -> Tensor:
     """Return vectors of chunks (M, d) for those of the packed positions below (T, d)."""
     chunks = np.flatnonzero(level.composed)
-    places, mask = (tensor.to(packed.device) for tensor in level.places(chunks))
-    below = packed.index_select(0, places.flatten()).view(*places.shape, -1)
-    above = inner(below * mask[..., None], mask, generator)
+    below, mask = gather(packed, level, chunks)
+    above = inner(below, mask, generator)
     if len(chunks) == len(level.composed):
         return above
     starts = torch.from_numpy(level.starts).to(packed.device)
     return packed.index_select(0, starts).index_copy(
         0, torch.from_numpy(chunks).to(packed.device), above
     )
+
+
+def gather(packed: Tensor, level: Level, chunks: np.ndarray) -> tuple[Tensor, Tensor]:
+    """Return the vectors of chunks (m, c, d), 0 at padding, and their mask (m, c)."""
+    places, mask = (tensor.to(packed.device) for tensor in level.places(chunks))
+    below = packed.index_select(0, places.flatten()).view(*places.shape, -1)
+    return below * mask[..., None], mask
+
+
+def grafted(tree: Tree, parts: Sequence[Tree]) -> Tree:
+    """Return `tree` with parts[i] in the place of leaf i."""
+    if isinstance(tree, int):
+        return parts[tree]
+    left, right = tree
+    return grafted(left, parts), grafted(right, parts)

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from lrbench.checks import at_least
-from lrbench.encoders.crvnn import between, composed
+from lrbench.encoders.base import Tree, lengths_of
+from lrbench.encoders.crvnn import between, composed, tree_of
 from lrbench.encoders.crvnn_steps import Composition
 from lrbench.encoders.rir import RirConfig, RirEncoder
 from lrbench.registry import register_encoder
@@ -38,6 +39,7 @@ class RirCrvnn(RirEncoder):
     """Soft merges over chunks of chunks (Ray Chowdhury & Caragea 2023)."""
 
     config: RirCrvnnConfig
+    shows_trees = True
 
     def __init__(self, config: RirCrvnnConfig, width: int) -> None:
         super().__init__(config, width, norm=True)
@@ -45,9 +47,13 @@ class RirCrvnn(RirEncoder):
         self.composition = Composition(width, config.dropout)
 
     def forward(self, x: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        return self.recurse(self._chunks, x, mask, generator)
+        return self.recurse(self.compose, x, mask, generator)
 
-    def _chunks(self, x: Tensor, mask: Tensor, generator: torch.Generator | None) -> Tensor:
+    def compose(self, x: Tensor, mask: Tensor, generator: torch.Generator | None) -> Tensor:
         lengths = mask.sum(1)
         framed = between(self.ends, x, lengths)
         return composed(self.composition, framed, lengths, generator, self.config)
+
+    def chunk_trees(self, x: Tensor, mask: Tensor) -> list[Tree]:
+        pairs = zip(x, lengths_of(mask), strict=True)
+        return [tree_of(self.composition, self.ends, chunk[:length]) for chunk, length in pairs]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from torch import Generator, Tensor
 
+from lrbench.encoders.base import Tree, lengths_of
 from lrbench.encoders.rir import RirConfig, RirEncoder
 from lrbench.encoders.rnn_grc import RnnGrc, RnnGrcConfig
 from lrbench.registry import register_encoder
@@ -28,6 +29,7 @@ class RirGrc(RirEncoder):
     """A recurrent network over chunks of chunks (Ray Chowdhury & Caragea 2023)."""
 
     config: RirGrcConfig
+    shows_trees = True
 
     def __init__(self, config: RirGrcConfig, width: int) -> None:
         super().__init__(config, width)
@@ -36,4 +38,19 @@ class RirGrc(RirEncoder):
         self.inner = RnnGrc(RnnGrcConfig(config.dropout), width)
 
     def forward(self, x: Tensor, mask: Tensor, generator: Generator | None = None) -> Tensor:
-        return self.recurse(self.inner, x, mask, generator)
+        return self.recurse(self.compose, x, mask, generator)
+
+    def compose(self, x: Tensor, mask: Tensor, generator: Generator | None) -> Tensor:
+        vectors: Tensor = self.inner(x, mask, generator)
+        return vectors
+
+    def chunk_trees(self, x: Tensor, mask: Tensor) -> list[Tree]:
+        return [along(length) for length in lengths_of(mask)]
+
+
+def along(length: int) -> Tree:
+    """Return the tree of reading from left to right: ((0, 1), 2), ..."""
+    tree: Tree = 0
+    for place in range(1, length):
+        tree = (tree, place)
+    return tree

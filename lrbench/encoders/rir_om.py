@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from lrbench.checks import at_least
-from lrbench.encoders.base import lengths_of
+from lrbench.encoders.base import Tree, lengths_of
 from lrbench.encoders.dropout import check_share
 from lrbench.encoders.ordered_memory import Memory, OrderedMemoryConfig
 from lrbench.encoders.rir import RirConfig, RirEncoder
@@ -44,6 +44,7 @@ class RirOm(RirEncoder):
     """Ordered Memory over chunks of chunks (Ray Chowdhury & Caragea 2023)."""
 
     config: RirOmConfig
+    shows_trees = True
     without_gradient = frozenset(["memory.score.bias"])  # added to all beta
 
     def __init__(self, config: RirOmConfig, width: int) -> None:
@@ -53,11 +54,15 @@ class RirOm(RirEncoder):
         self.memory = Memory(OrderedMemoryConfig(**settings), width)
 
     def forward(self, x: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        return self.recurse(self._chunks, x, mask, generator)
+        return self.recurse(self.compose, x, mask, generator)
 
-    def _chunks(self, x: Tensor, mask: Tensor, generator: torch.Generator | None) -> Tensor:
+    def compose(self, x: Tensor, mask: Tensor, generator: torch.Generator | None) -> Tensor:
         plan = Plan.of(lengths_of(mask))
         places = plan.rows * x.shape[1] + plan.positions
         packed = x.flatten(0, 1).index_select(0, places.to(x.device))
         last: Tensor = self.memory(packed, plan, generator)
         return last
+
+    def chunk_trees(self, x: Tensor, mask: Tensor) -> list[Tree]:
+        pairs = zip(x, lengths_of(mask), strict=True)
+        return [self.memory.tree(chunk[:length]) for chunk, length in pairs]

@@ -47,7 +47,11 @@ def test_the_balanced_tree_of_listops(lrbench: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "model", ["bt_grc", "bt_grc_os", "ebt_grc", "rir_ebt_grc", "crvnn", "ordered_memory"]
+    "model",
+    [
+        *("bt_grc", "bt_grc_os", "ebt_grc", "crvnn", "ordered_memory"),
+        *("rir_ebt_grc", "rir_grc", "rir_crvnn", "rir_om"),
+    ],
 )
 def test_trees_that_models_choose_have_every_symbol_once(lrbench: Run, model: str) -> None:
     told = lrbench("show", "--tree", train(lrbench, "listops", model), STRING)
