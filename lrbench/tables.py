@@ -140,7 +140,9 @@ def _cell(path: Path, cell: Any, common: Sequence[str]) -> TableCell:
     if not isinstance(cell, dict) or not set(cell) <= {"overrides", "reference", "label"}:
         told = "'overrides' and perhaps 'reference' and 'label'"
         raise UserError(f"table '{path}': a cell is {told}: {cell}")
-    words = (*common, *_words(path, cell.get("overrides")))
+    own = _words(path, cell.get("overrides"))
+    said = {word.partition("=")[0] for word in own}
+    words = (*(word for word in common if word.partition("=")[0] not in said), *own)
     made = TableCell(words, cell.get("reference"), cell.get("label"))
     for key in ("task", "model"):
         if not getattr(made, key):

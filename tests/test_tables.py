@@ -1,0 +1,35 @@
+"""Tables as YAML files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lrbench.errors import UserError
+from lrbench.tables import load_table
+
+TABLE = """
+protocol: fan2024
+columns: [sum]
+common: [protocol.max_steps=10, trials=3]
+cells:
+  - {overrides: [task=sum, model=blockdiag]}
+  - {overrides: [task=sum, model=blockdiag, protocol.max_steps=40], label: longer}
+"""
+
+
+def test_a_cells_own_word_stands_for_the_common_one(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(TABLE)
+    first, second = load_table(str(path)).cells
+    assert first.overrides == (
+        *("protocol.max_steps=10", "trials=3"),
+        *("task=sum", "model=blockdiag"),
+    )
+    assert second.overrides == ("trials=3", "task=sum", "model=blockdiag", "protocol.max_steps=40")
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no table file at 'nowhere\.yaml'"):
+        load_table("nowhere.yaml")
