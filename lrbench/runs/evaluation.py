@@ -25,6 +25,7 @@ from lrbench.training.epochs import EpochTrial
 from lrbench.training.final import baseline_strings
 from lrbench.training.scoring import score
 from lrbench.training.start import make_trial
+from lrbench.training.subnormals import flushed
 from lrbench.training.trial import Trial
 
 STRINGS = 1000  # for each length, where the user says nothing
@@ -49,6 +50,7 @@ def evaluate_run(
     return rows
 
 
+@flushed()
 def score_run(
     folder: Path,
     lengths: str,

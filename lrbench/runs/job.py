@@ -29,6 +29,7 @@ from lrbench.training.members import members_for
 from lrbench.training.memory import keep_freed_memory
 from lrbench.training.side_by_side import SideBySide
 from lrbench.training.start import make_trial
+from lrbench.training.subnormals import flushed
 from lrbench.training.trial import Trial
 
 CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
@@ -46,7 +47,8 @@ def run_cell(config: Config) -> list[Outcome]:
     keep_freed_memory()
     cell = Cell.of(config)
     try:
-        outcomes = _run(cell, device)
+        with flushed():
+            outcomes = _run(cell, device)
     except OSError as error:
         if error.errno in CANNOT_WRITE:
             raise UserError(_cannot_write(error, cell.folder)) from error

@@ -27,6 +27,7 @@ from lrbench.training.memory import keep_freed_memory
 from lrbench.training.messages import Ended, Failed, Logged, Looked, receive, send
 from lrbench.training.side_by_side import SideBySide
 from lrbench.training.start import make_trial
+from lrbench.training.subnormals import flushed
 from lrbench.training.trial import Trial
 
 LEG_SECONDS = 10.0  # at most; looks end a leg, too
@@ -126,7 +127,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     # at its end the other end has what it wanted, or has died
-    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError), flushed():
         serve(Connection(int(sys.argv[1])))
 
 
