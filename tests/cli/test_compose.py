@@ -22,6 +22,7 @@ from lrbench.protocols import ProtocolConfig
 from lrbench.registry import ENCODERS, MIXERS, TASKS
 from lrbench.runs.cell import Cell
 from lrbench.runs.validate import validated
+from lrbench.tables import load_table
 from lrbench.tasks.corpus.task import CorpusTask
 from tests import made_up_corpora, made_up_mnist
 
@@ -82,8 +83,8 @@ def test_every_model_and_task_go_together(task: str, model: str) -> None:
     config = composed([f"task={task}", f"model={model}"])
     validated(config)
     assert (config.task.name, config.model.name) == (task, model)
-    deep = ("blockdiag", "blockdiag_release", "s4", "s4d", "liquid_s4")  # those of Table 2
-    three = task == "mod_arith" and model in deep
+    tuned = (conf_dir() / "preset" / "model" / f"fan2024_mod_arith_{model}.yaml").is_file()
+    three = task == "mod_arith" and tuned and model in load_table("fan2024_table2").rows
     four = task == "mackey_glass" and model in ("lmu", "lstm")
     assert config.model.layers == (3 if three else 4 if four else 1)
 
