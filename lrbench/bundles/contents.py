@@ -1,4 +1,4 @@
-"""What a bundle takes of a run: its json files, and the weights of one checkpoint."""
+"""What a bundle takes of a run: its json files and later scores, the weights of one checkpoint."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from lrbench.errors import UserError
+from lrbench.report.evaluations import FOLDER, evaluation_names
 from lrbench.runs import checkpoints
 from lrbench.runs.files import UnreadableFile
 
@@ -32,7 +33,7 @@ def contents(root: Path, folders: list[str], rule: str) -> Contents:
     found = Contents()
     for folder in folders:
         names = [(Path(folder).parent, name) for name in OF_CELL]
-        names += [(Path(folder), name) for name in OF_RUN]
+        names += [(Path(folder), name) for name in (*OF_RUN, *_evaluations(root / folder))]
         for place, name in names:
             if (root / place / name).is_file():
                 found.files[(place / name).as_posix()] = _read(root / place / name)
@@ -47,6 +48,14 @@ def contents(root: Path, folders: list[str], rule: str) -> Contents:
         else:
             found.without_checkpoint.append(folder)
     return found
+
+
+def _evaluations(folder: Path) -> list[str]:
+    """What `lrbench evaluate` wrote below a run folder."""
+    try:
+        return [f"{FOLDER}/{name}" for name in evaluation_names(folder)]
+    except OSError as error:
+        raise UserError(f"{folder / FOLDER} cannot be read: {error.strerror}") from error
 
 
 def plugins_of(results: dict[str, dict[str, Any]]) -> dict[str, set[str]]:

@@ -7,14 +7,16 @@ from typing import Annotated
 
 import typer
 
+from lrbench.checks import shown
 from lrbench.errors import UserError
-from lrbench.tables import table_names
+from lrbench.tables import TableSpec, table_names
 
 HELP = (
     "Publish a table: copy the small files of its runs to results/TABLE, and make its page.\n\n"
     "The page (README.md), runs.csv and figures are made from those files and from notes.yaml,"
     " which you write: every number on it is a run's.\n\n"
-    "For example: lrbench publish fan2024_table2; and after a word in notes.yaml:"
+    "For example: lrbench publish fan2024_table2; of some cells only: lrbench publish"
+    " fan2024_table2 task=sum model=lstm,lru; and after a word in notes.yaml:"
     " lrbench publish --rebuild results"
 )
 
@@ -29,6 +31,12 @@ def publish(
         str | None,
         typer.Argument(
             metavar="TABLE", show_default=False, help="Its name.", autocompletion=table_names
+        ),
+    ] = None,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=V1,V2]...", show_default=False, help="Which cells: task= and model=."
         ),
     ] = None,
     runs: Annotated[Path, typer.Option(metavar="DIR", help="Folder of runs.")] = Path("outputs"),
@@ -64,13 +72,15 @@ def publish(
         raise UserError("--check and --page go with --rebuild DIR", exit_code=2)
     if rebuild is not None:
         raise typer.Exit(_rebuild(rebuild, page, check))
-    words = tuple(word for word in fingerprint.replace(",", " ").split())
-    _publish(str(table), runs, output, words, force)
+    choose = tuple(fingerprint.replace(",", " ").split())
+    _publish(str(table), words or [], runs, output, choose, force)
 
 
-def _publish(table: str, runs: Path, output: Path, choose: tuple[str, ...], force: bool) -> None:
+def _publish(
+    table: str, words: list[str], runs: Path, output: Path, choose: tuple[str, ...], force: bool
+) -> None:
     from lrbench.console import messages
-    from lrbench.publish.layout import RECORDS, named_spec
+    from lrbench.publish.layout import RECORDS
     from lrbench.publish.measured.build import is_measured
     from lrbench.publish.publication import publish
     from lrbench.report.display import plural
@@ -82,7 +92,7 @@ def _publish(table: str, runs: Path, output: Path, choose: tuple[str, ...], forc
             f" '{output / table / RECORDS}'\n"
             f"its page is then made by: lrbench publish --rebuild {output / table}"
         )
-    spec = named_spec(table)
+    spec = _chosen(table, words)
     require_matplotlib()
     copied = publish(spec, runs, output, choose, force)
     folder = output / spec.name
@@ -92,6 +102,22 @@ def _publish(table: str, runs: Path, output: Path, choose: tuple[str, ...], forc
         markup=False,
     )
     _rebuild(folder, None, check=False)
+
+
+def _chosen(table: str, words: list[str]) -> TableSpec:
+    """The table, with the cells that the words choose."""
+    from lrbench.publish.layout import named_spec
+    from lrbench.sweeps.expansion import SELECTING, chosen_cells
+
+    for word in words:
+        key, _, values = word.partition("=")
+        if key not in SELECTING or not values:
+            raise UserError(
+                f"'{shown(word)}' does not choose among the cells of a table\n"
+                f"{' and '.join(f'{key}=V1,V2' for key in SELECTING)} do",
+                exit_code=2,
+            )
+    return chosen_cells(named_spec(table), words)
 
 
 def _rebuild(place: Path, page: Path | None, check: bool) -> int:

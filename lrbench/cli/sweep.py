@@ -57,7 +57,7 @@ def sweep(
 
     load_plugins()
     request = Request.read(list(words or []), table, config_dir)
-    plan = make_plan(request.cells, request.compose, groups=request.grouping)
+    plan = make_plan(request.cells, request.compose, request.grouping, request.labels)
     if dry_run:
         plan_table(plan, Estimate(plan))
         return

@@ -41,6 +41,7 @@ class Request:
     """What was asked for: the cells, the rule they are told by, the launcher's settings."""
 
     cells: list[Overrides]
+    labels: dict[Overrides, str] = field(default_factory=dict)
     rule: str = "best"
     launcher: list[str] = field(default_factory=list)
     folder: Path | None = None
@@ -68,7 +69,8 @@ class Request:
         if table is None:
             return cls(expand(rest), launcher=launcher, folder=folder, devices=devices)
         spec = load_table(table)
-        return cls(table_cells(spec, rest), spec.rule, launcher, folder, devices)
+        labels = table_cells(spec, rest)
+        return cls(list(labels), labels, spec.rule, launcher, folder, devices)
 
     @property
     def folders(self) -> list[Path]:

@@ -10,6 +10,7 @@ from lrbench.errors import UserError
 from lrbench.publish.layout import Files
 from lrbench.publish.private import public
 from lrbench.report.collect import Collection
+from lrbench.report.evaluations import FOLDER, evaluation_names
 from lrbench.report.matching import matching_runs
 from lrbench.report.selection import select
 from lrbench.tables import TableCell, TableSpec
@@ -113,8 +114,8 @@ def _read(folder: Path, names: Iterable[str]) -> Files:
 
 
 def _evaluations(folder: Path) -> Files:
-    found = sorted((folder / "evaluations").glob("*.json"))
-    return {f"evaluations/{path.name}": public(path) for path in found}
+    names = [f"{FOLDER}/{name}" for name in evaluation_names(folder)]
+    return {name: public(folder / name) for name in names}
 
 
 def _there(folder: Path) -> Files:

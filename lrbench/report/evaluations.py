@@ -23,7 +23,7 @@ def further_rows(folder: Path, problems: Problems) -> list[dict[str, Any]]:
     newest file's counts.
     """
     try:
-        names = sorted(name for name in os.listdir(folder / FOLDER) if _is_whole(name))
+        names = evaluation_names(folder)
     except OSError as error:
         problems.append((shown(folder / FOLDER), f"cannot be listed: {error.strerror}"))
         return []
@@ -34,6 +34,16 @@ def further_rows(folder: Path, problems: Problems) -> list[dict[str, Any]]:
             if row["kind"] == "test":
                 newest[row["which"], row["split"], row["length"]] = row
     return [row for _, row in sorted(newest.items())]
+
+
+def evaluation_names(folder: Path) -> list[str]:
+    """Return the files of FOLDER of a run, oldest first; hidden ones are being written.
+
+    Raises OSError where it is there and cannot be listed.
+    """
+    if not (folder / FOLDER).exists():
+        return []
+    return sorted(name for name in os.listdir(folder / FOLDER) if _is_whole(name))
 
 
 def further(rows: Iterable[dict[str, Any]], result: Mapping[str, Any]) -> list[Evaluation]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lrbench.checks import shown
@@ -25,8 +26,8 @@ def expand(words: Sequence[str]) -> list[Overrides]:
     return [tuple(choice) for choice in itertools.product(*by_key.values())]
 
 
-def table_cells(table: TableSpec, words: Sequence[str]) -> list[Overrides]:
-    """Return the overrides of a table's cells, with what was typed applied to every cell.
+def table_cells(table: TableSpec, words: Sequence[str]) -> dict[Overrides, str]:
+    """Return a table's cells, overrides -> label ("" for none), with what was typed in every cell.
 
     task= and model= choose among the cells instead. Raises UserError if they leave none.
     """
@@ -35,23 +36,44 @@ def table_cells(table: TableSpec, words: Sequence[str]) -> list[Overrides]:
             f"table '{table.name}' has no cell: none of its models is one of lrbench's yet\n"
             f"its printed numbers: lrbench report --table {table.name}"
         )
-    selected = {_key(word): _values(word) for word in words if _key(word) in SELECTING}
     common = [word for word in words if _key(word) not in SELECTING]
+    return {
+        overrides: cell.label or ""
+        for cell in chosen_cells(table, words).cells
+        for overrides in expand((*_settled(cell.overrides), *common))
+    }
+
+
+def chosen_cells(table: TableSpec, words: Sequence[str]) -> TableSpec:
+    """Return the table with the cells that task= and model= name; UserError if there is none."""
+    typed = [word for word in words if _key(word) in SELECTING]
+    selected = {_key(word): _values(word) for word in typed}
     cells = [
         cell
         for cell in table.cells
         if all(getattr(cell, key) in values for key, values in selected.items())
     ]
-    if not cells:
-        chosen = " ".join(word for word in words if _key(word) in SELECTING)
+    if typed and not cells:
         known = "\n".join(
             f"{key}: {', '.join(dict.fromkeys(getattr(cell, key) for cell in table.cells))}"
             for key in SELECTING
         )
-        raise UserError(f"table '{table.name}' has no cell with {shown(chosen)}\nit has {known}")
-    return [
-        overrides for cell in cells for overrides in expand((*_settled(cell.overrides), *common))
-    ]
+        chosen = shown(" ".join(typed))
+        raise UserError(f"table '{table.name}' has no cell with {chosen}\nit has {known}")
+    return replace(table, cells=tuple(cells))
+
+
+def told_apart(cells: Sequence[Overrides], names: Sequence[str]) -> list[str]:
+    """Return each cell's name with the words that set it apart from others of that name."""
+    alike: dict[str, list[Overrides]] = {}
+    for cell, name in zip(cells, names, strict=True):
+        alike.setdefault(name, []).append(cell)
+    keys = {name: varying(members) for name, members in alike.items()}
+    told = []
+    for cell, name in zip(cells, names, strict=True):
+        given = dict(word.partition("=")[::2] for word in cell)
+        told.append(" · ".join([name, *(f"{k}={given[k]}" for k in keys[name] if k in given)]))
+    return told
 
 
 def varying(cells: Iterable[Overrides]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from lrbench.config import Config
 from lrbench.runs.cell import Cell
 from lrbench.runs.run import Run
 from lrbench.runs.validate import validated
-from lrbench.sweeps.expansion import Overrides, varying
+from lrbench.sweeps.expansion import Overrides, told_apart
 
 Stamp = tuple[int, int] | None  # which file lay there: time and inode
 
@@ -67,24 +67,27 @@ class Plan:
 
 
 def make_plan(
-    cells: Sequence[Overrides], compose: Callable[[Sequence[str]], Config], groups: bool = False
+    cells: Sequence[Overrides],
+    compose: Callable[[Sequence[str]], Config],
+    groups: bool = False,
+    labels: Mapping[Overrides, str] | None = None,
 ) -> Plan:
     """Compose and check every cell and see what is finished; writes nothing.
 
-    With `groups`, seeds of a cell that follow one another are one job, trained together. Raises
-    UserError for the first cell that could not run.
+    With `groups`, seeds of a cell that follow one another are one job, trained together. A cell is
+    told by its task and its model, or what `labels` has instead of that. Raises UserError for the
+    first cell that could not run.
     """
     checked: set[str] = set()
     known: set[Path] = set()
-    plan, keys = Plan(), varying(cells)
-    for overrides in cells:
-        config = compose(overrides)
+    plan = Plan()
+    configs = [compose(overrides) for overrides in cells]
+    for overrides, config, name in zip(cells, configs, _names(cells, configs, labels), strict=True):
         cell = Cell.of(config)
         if str(cell.folder) not in checked:
             validated(config)
             checked.add(str(cell.folder))
-        label = _label(config, overrides, keys)
-        runs = [_planned(cell, seed, label) for seed in cell.seeds]
+        runs = [_planned(cell, seed, name) for seed in cell.seeds]
         new = [run for run in runs if run.run.final_folder not in known]
         known.update(run.run.final_folder for run in new)
         plan.runs += new
@@ -92,6 +95,19 @@ def make_plan(
     if groups:
         plan.jobs = _grouped(plan.jobs)
     return plan
+
+
+def _names(
+    cells: Sequence[Overrides],
+    configs: Sequence[Config],
+    labels: Mapping[Overrides, str] | None,
+) -> list[str]:
+    given = labels or {}
+    names = [
+        f"{config.task.name} · {given.get(cell) or config.model.name}"
+        for cell, config in zip(cells, configs, strict=True)
+    ]
+    return told_apart(cells, names)
 
 
 def _planned(cell: Cell, seed: int, label: str) -> PlannedRun:
@@ -156,9 +172,3 @@ def _follows(before: Job, job: Job) -> bool:
 
 def _without_seeds(overrides: Overrides) -> Overrides:
     return tuple(word for word in overrides if word.partition("=")[0] not in ("seed", "trials"))
-
-
-def _label(config: Config, overrides: Overrides, keys: Sequence[str]) -> str:
-    given = dict(word.partition("=")[::2] for word in overrides)
-    parts = [config.task.name, config.model.name]
-    return " · ".join([*parts, *(f"{key}={given[key]}" for key in keys if key in given)])

@@ -11,9 +11,11 @@ import pytest
 import torch
 
 from lrbench import plugins
+from lrbench.bundles.archive import unpacked
 from lrbench.bundles.choice import Choice
 from lrbench.bundles.pack import pack
 from lrbench.errors import UserError
+from lrbench.runs.evaluation import evaluate_run
 from lrbench.tables import TableCell, TableSpec
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
@@ -50,6 +52,19 @@ def test_weights_only(original: dict[str, bytes]) -> None:
     state = torch.load(io.BytesIO(data), weights_only=True)
     assert set(state) == {"model", "step", "fingerprint", "seed"}
     assert all(isinstance(value, torch.Tensor) for value in state["model"].values())
+
+
+def test_scores_of_later_with_the_run(runs: Path, tmp_path: Path) -> None:
+    run = next(runs.rglob("s0"))
+    evaluate_run(run, "15", "best", 400, "cpu")
+    [written] = (run / "evaluations").iterdir()
+    (written.parent / f".{written.name}").write_text("half a")
+    (tmp_path / "a.zip").write_bytes(pack(runs, Choice(), "a.zip").data)
+    files = unpacked(tmp_path / "a.zip")
+    assert [name for name in files if "/evaluations/" in name] == [
+        f"runs/{written.relative_to(runs).as_posix()}"
+    ]
+    assert b",15,further,accuracy," in files["runs.csv"]
 
 
 @pytest.mark.parametrize("name", ["a.zip", "a.tar.gz"])

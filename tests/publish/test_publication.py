@@ -122,6 +122,24 @@ def test_configurations_that_compete(lrbench: Run, results: Path, runs: Path) ->
     assert content(results) == before
 
 
+def test_some_cells_beside_those_that_compete(lrbench: Run, results: Path, runs: Path) -> None:
+    write_run(runs, task="sum", fingerprint="b" * 12, lr=1e-3)
+    for seed in (1, 2):
+        write_run(runs, task="even_pair", seed=seed, accuracy=0.95)
+    words = ("publish", "toy", "--runs", str(runs), "--output", str(results))
+    before = set(content(results))
+    ended = lrbench(*words, "task=even_pair", "model=blockdiag,s4")
+    assert ended.code == 0, ended.err
+    new = {name for name in set(content(results)) - before if "/records/" in name}
+    assert new and all("even_pair/blockdiag" in name for name in new)
+    page = (results / "toy" / "README.md").read_text()
+    assert "**even_pair x blockdiag**: ours 0.9500 ± 0.0000 (3)" in page
+    ended = lrbench(*words, "model=lstm")
+    assert ended.code == 1 and "has no cell with model=lstm" in ended.err
+    ended = lrbench(*words, "seed=3")
+    assert ended.code == 2 and "'seed=3' does not choose" in ended.err
+
+
 def test_nothing_to_publish(lrbench: Run, tmp_path: Path, runs: Path) -> None:
     shutil.rmtree(runs / "sum")
     shutil.rmtree(runs / "even_pair" / "blockdiag")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lrbench.errors import UserError
-from lrbench.sweeps.expansion import expand, table_cells, varying
+from lrbench.sweeps.expansion import expand, table_cells, told_apart, varying
 from lrbench.tables import TableCell, TableSpec
 
 TABLE = TableSpec(
@@ -57,14 +59,14 @@ def test_an_interval_is_no_list() -> None:
 
 
 def test_typed_words_win_over_every_cell_of_a_table() -> None:
-    cells = table_cells(TABLE, ["trials=2", "optim.lr=3e-4,1e-4"])
+    cells = list(table_cells(TABLE, ["trials=2", "optim.lr=3e-4,1e-4"]))
     assert len(cells) == 6
     assert all("trials=2" in cell and "trials=5" not in cell for cell in cells)
     assert [cell for cell in cells if "optim.lr=1e-3" in cell] == []
 
 
 def test_the_last_word_of_a_cell_counts() -> None:
-    assert table_cells(TABLE, [])[2] == ("trials=3", "task=even_pair", "model=a")
+    assert list(table_cells(TABLE, []))[2] == ("trials=3", "task=even_pair", "model=a")
 
 
 def test_task_and_model_choose_among_the_cells() -> None:
@@ -79,3 +81,16 @@ def test_task_and_model_choose_among_the_cells() -> None:
 def test_what_tells_cells_apart() -> None:
     cells = expand(["task=a,b", "seed=0,1", "optim.lr=1,2", "x=3"])
     assert varying(cells) == ["optim.lr"]
+
+
+def test_cells_of_one_name_are_told_apart() -> None:
+    cells = [("task=a", "layers=3"), ("task=a",), ("task=b", "layers=3", "seed=1"), ("task=b",)]
+    assert told_apart(cells, ["a · ours", "a · plain", "b · s4", "b · s4"]) == [
+        *("a · ours", "a · plain", "b · s4 · layers=3", "b · s4"),
+    ]
+
+
+def test_labels_of_a_table() -> None:
+    labelled = TableCell(("task=sum", "model=a", "optim.lr=1"), label="a, plain")
+    labels = table_cells(replace(TABLE, cells=(*TABLE.cells, labelled)), ["model=a", "task=sum"])
+    assert list(labels.values()) == ["", "a, plain"]
