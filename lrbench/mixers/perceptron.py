@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from lrbench.scan.closed_form import ClosedForm, one_by_one
 from lrbench.scan.compiled.compiler import DTYPES, array, usable
 from lrbench.scan.constraints import PIECE
+from lrbench.scan.products import add_product, product
 
 WIDE = 16  # the compiled loops take so many hidden units at a time
 MOST_COMPILED_OUTPUTS = 16  # with more, BLAS is better at the second product too
@@ -42,8 +43,8 @@ def _forward(w1: Tensor, c1: Tensor, w2: Tensor, c2: Tensor, x: Tensor) -> tuple
     for xs, zs, out in zip(
         rows.split(piece), z.split(piece), logits.split(piece, dim=1), strict=True
     ):
-        torch.addmm(c1, xs, w1.T, out=zs).relu_()
-        torch.addmm(c2[:, None], w2, zs.T, out=out)
+        product(xs, w1.T, out=zs).add_(c1).relu_()
+        product(w2, zs.T, out=out).add_(c2[:, None])
     return logits.T.unflatten(0, x.shape[:-1]), z
 
 
@@ -63,11 +64,11 @@ def _backward(
     piece = _rows_at_a_time(z)
     split = (t.split(piece) for t in (rows, z, upstream, dx))
     for xs, zs, g, out in zip(*split, strict=True):
-        dw2.addmm_(g.T, zs)
-        before = torch.ops.aten.threshold_backward(g @ w2, zs, 0)
+        add_product(dw2, g.T, zs)
+        before = torch.ops.aten.threshold_backward(product(g, w2), zs, 0)
         dc1 += before.sum(0)
-        dw1.addmm_(before.T, xs)
-        torch.mm(before, w1, out=out)
+        add_product(dw1, before.T, xs)
+        product(before, w1, out=out)
     return dw1, dc1, dw2, upstream.sum(0), dx.view(x.shape)
 
 
@@ -87,7 +88,7 @@ def _compiled_forward(
     arrays = [array(tensor) for tensor in (z, c1, w2, c2, logits)]
     piece, done = _rows_at_a_time(z), 0
     for xs, zs in zip(rows.split(piece), z.split(piece), strict=True):
-        torch.mm(xs, w1.T, out=zs)
+        product(xs, w1.T, out=zs)
         loop(*arrays, done, done + len(xs))
         done += len(xs)
     return logits.T.unflatten(0, x.shape[:-1]), z
@@ -119,8 +120,8 @@ def _compiled_backward(
         loop(*arrays, done, done + len(xs))
         done += len(xs)
         before = dz[: len(xs)]
-        dw1.addmm_(before.T, xs)
-        torch.mm(before, w1, out=out)
+        add_product(dw1, before.T, xs)
+        product(before, w1, out=out)
     dw2, dc1, dc2 = sums
     return dw1, dc1, dw2, dc2, dx.view(x.shape)
 

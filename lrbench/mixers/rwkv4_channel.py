@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from lrbench.mixers.base import Mixer, ParameterRule
 from lrbench.scan.closed_form import ClosedForm, one_by_one
 from lrbench.scan.compiled.compiler import DTYPES, array, usable
+from lrbench.scan.products import add_product, product
 
 ROWS = 512  # positions that go through together
 WIDE = 16  # the compiled loops take so many numbers at a time
@@ -85,9 +86,9 @@ def _forward(
         before = shifted(zs, starts)
         change = zs - before
         for_key, for_gate = (torch.addcmul(before, change, mu).flatten(0, 1) for mu in shares)
-        torch.mm(for_key, key.T, out=ks.flatten(0, 1)).relu_()
-        torch.mm(ks.flatten(0, 1).square(), value.T, out=ys.flatten(0, 1))
-        torch.mm(for_gate, receptance.T, out=gates.flatten(0, 1)).sigmoid_()
+        product(for_key, key.T, out=ks.flatten(0, 1)).relu_()
+        product(ks.flatten(0, 1).square(), value.T, out=ys.flatten(0, 1))
+        product(for_gate, receptance.T, out=gates.flatten(0, 1)).sigmoid_()
         ys.mul_(gates)
     return y, keys, gate
 
@@ -114,12 +115,12 @@ def _backward(
         change = zs - before
         for_key, for_gate = (torch.addcmul(before, change, mu).flatten(0, 1) for mu in shares)
         ks, dgated = k.flatten(0, 1), (g * gates).flatten(0, 1)
-        dvalue.addmm_(dgated.T, ks.square())
-        dk = (dgated @ value).mul_(ks).mul_(2)
-        dkey.addmm_(dk.T, for_key)
+        add_product(dvalue, dgated.T, ks.square())
+        dk = product(dgated, value).mul_(ks).mul_(2)
+        add_product(dkey, dk.T, for_key)
         dgate = (g * ys).mul_(1 - gates).flatten(0, 1)  # gate' = gate (1 - gate)
-        dreceptance.addmm_(dgate.T, for_gate)
-        slopes = [(d @ w).view_as(zs) for d, w in ((dk, key), (dgate, receptance))]
+        add_product(dreceptance, dgate.T, for_gate)
+        slopes = [product(d, w).view_as(zs) for d, w in ((dk, key), (dgate, receptance))]
         _back_through_shift(shares, change, slopes, out, out_first, dshares)
     return *weights, dz, dfirst
 
@@ -164,10 +165,10 @@ def _compiled_forward(
         stop = min(start + many, len(z))
         piece, here = slice(start * length, stop * length), slice(0, (stop - start) * length)
         shift(*inputs, start, stop)
-        torch.mm(for_key[here], key.T, out=keys[piece]).relu_()
+        product(for_key[here], key.T, out=keys[piece]).relu_()
         torch.mul(keys[piece], keys[piece], out=squares[here])
-        torch.mm(squares[here], value.T, out=y[piece])
-        torch.mm(for_gate[here], receptance.T, out=gate[piece])
+        product(squares[here], value.T, out=y[piece])
+        product(for_gate[here], receptance.T, out=gate[piece])
         multiply(*outputs, piece.start * width, piece.stop * width)
     return y.view(z.shape), keys, gate
 
@@ -204,12 +205,12 @@ def _compiled_backward(
         shift(*inputs, *pieces, start, stop)
         split(*gates, piece.start * width, piece.stop * width)
         torch.mul(keys[piece], keys[piece], out=squares[here])
-        dvalue.addmm_(dgated[here].T, squares[here])
-        torch.mm(dgated[here], twice, out=dk[here]).mul_(keys[piece])
-        dkey.addmm_(dk[here].T, for_key[here])
-        dreceptance.addmm_(dgate[here].T, for_gate[here])
-        torch.mm(dk[here], key, out=for_key[here])
-        torch.mm(dgate[here], receptance, out=for_gate[here])
+        add_product(dvalue, dgated[here].T, squares[here])
+        product(dgated[here], twice, out=dk[here]).mul_(keys[piece])
+        add_product(dkey, dk[here].T, for_key[here])
+        add_product(dreceptance, dgate[here].T, for_gate[here])
+        product(dk[here], key, out=for_key[here])
+        product(dgate[here], receptance, out=for_gate[here])
         back(*inputs, *pieces, *sums, start, stop)
     return *weights, dz, dfirst
 

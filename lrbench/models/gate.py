@@ -17,6 +17,7 @@ from torch.nn.functional import gelu, glu
 
 from lrbench.scan.closed_form import ClosedForm, one_by_one
 from lrbench.scan.compiled.compiler import DTYPES, array, usable
+from lrbench.scan.products import add_product, product
 from lrbench.scan.rows import rows
 
 WIDE = 16  # the compiled loops take so many features at a time
@@ -58,7 +59,7 @@ def _forward(
     for start in range(0, len(flat), ROWS):
         stop = min(start + ROWS, len(flat))
         first(source, piece, start, stop)
-        torch.mm(z[: stop - start], weight.T, out=h[start:stop])
+        product(z[: stop - start], weight.T, out=h[start:stop])
         second(*products, start, stop)
     return y.view(x.shape), h
 
@@ -91,8 +92,8 @@ def _backward(
         here = slice(0, stop - start)
         first(source, *pieces, start, stop)
         second(*gates, start, stop)
-        dweight.addmm_(dh[here].T, z[here])
-        torch.mm(dh[here], weight, out=dx[start:stop]).mul_(slope[here])
+        add_product(dweight, dh[here].T, z[here])
+        product(dh[here], weight, out=dx[start:stop]).mul_(slope[here])
     return dweight, dbias, dx.view(x.shape), dresidual
 
 

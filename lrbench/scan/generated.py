@@ -37,6 +37,7 @@ from lrbench.scan.constraints import (
     slopes,
 )
 from lrbench.scan.indexed import strings_first, strings_last
+from lrbench.scan.products import add_product, product
 from lrbench.scan.transitions import GeneratedBlocks, PerceptronBlocks
 
 # Positions whose blocks' gradients wait for the products: W, dW and a position's operands together
@@ -87,7 +88,7 @@ def _forward(
     state = initial.permute(1, 2, 0)
     for k in range(length):
         blocks = v[k % len(v)]
-        torch.mm(matrix, z[k], out=blocks[:computed].view(-1, batch))
+        product(matrix, z[k], out=blocks[:computed].view(-1, batch))
         if computed < size:
             torch.sum(blocks[:computed], 0, out=blocks[-1]).neg_()
         norms.append(column_norms(blocks.flatten(1, 2), p, scratch.flatten(1, 2)).view_as(state))
@@ -135,9 +136,9 @@ def _backward(
                 out[:computed].sub_(out[-1])
         rows = [each[:computed].view(-1, each.shape[-1]) for each in dv[: len(piece)]]
         for k, row in zip(piece, rows, strict=True):
-            dmatrix.addmm_(row, z[k].T)
+            add_product(dmatrix, row, z[k].T)
         for k, row in zip(piece, rows, strict=True):
-            torch.mm(transposed, row, out=dz[k])
+            product(transposed, row, out=dz[k])
     return (
         dmatrix.view(weight.shape),
         dz.permute(2, 0, 1),
@@ -168,7 +169,7 @@ def _compiled_forward(
     arrays = list(map(array, (v, states, initial.permute(1, 2, 0), powers, scales)))
     for k in range(length):
         slot = k % len(v)
-        torch.mm(matrix, z[k], out=v[slot, :computed].view(-1, batch))
+        product(matrix, z[k], out=v[slot, :computed].view(-1, batch))
         loop(*arrays, k, slot, p, torch.finfo(v.dtype).tiny)
     return strings_first(states), states, v, powers, scales
 
@@ -203,9 +204,9 @@ def _compiled_backward(
         loop(*arrays, start, stop, p, torch.finfo(v.dtype).tiny)
         rows = [each[:computed].view(-1, each.shape[-1]) for each in dv[: stop - start]]
         for k, row in enumerate(rows, start):
-            dmatrix.addmm_(row, z[k].T)
+            add_product(dmatrix, row, z[k].T)
         for k, row in enumerate(rows, start):
-            torch.mm(transposed, row, out=dz[k])
+            product(transposed, row, out=dz[k])
     return (
         dmatrix.view(weight.shape),
         dz.permute(2, 0, 1),

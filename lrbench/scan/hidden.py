@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from lrbench.scan.closed_form import ClosedForm, one_by_one
+from lrbench.scan.products import add_product, product
 
 
 def hidden_layer(weight: Tensor, bias: Tensor, u: Tensor) -> Tensor:
@@ -23,7 +24,7 @@ def _forward(weight: Tensor, bias: Tensor, u: Tensor) -> tuple[Tensor]:
     z = u.new_empty(len(columns), len(weight) + 1, len(u))
     z[:, -1] = 1
     for at, out in zip(columns, z[:, :-1], strict=True):
-        torch.mm(matrix, at, out=out).relu_()
+        product(matrix, at, out=out).relu_()
     return (z.permute(2, 0, 1),)
 
 
@@ -38,8 +39,8 @@ def _backward(
     before = torch.empty_like(z[0])
     for at, kept, g, out in zip(columns, z, upstream, du, strict=True):
         torch.ops.aten.threshold_backward(g, kept, 0, grad_input=before)
-        dmatrix.addmm_(before, at.T)
-        torch.mm(transposed, before, out=out)
+        add_product(dmatrix, before, at.T)
+        product(transposed, before, out=out)
     return dmatrix[:, :-1], dmatrix[:, -1], du.permute(2, 0, 1)
 
 

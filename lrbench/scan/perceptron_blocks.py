@@ -23,6 +23,7 @@ from lrbench.scan.compiled.compiler import DTYPES, array
 from lrbench.scan.generated import AT_ONCE, compiles, generated_scan
 from lrbench.scan.hidden import with_ones
 from lrbench.scan.indexed import strings_first, strings_last
+from lrbench.scan.products import add_product, product
 from lrbench.scan.transitions import PerceptronBlocks
 
 
@@ -64,8 +65,8 @@ def _forward(
     arrays = list(map(array, (v, states, initial.permute(1, 2, 0), powers, scales)))
     for k, column in enumerate(columns):
         slot = k % slots
-        torch.mm(first, column, out=z[slot, :-1]).relu_()
-        torch.mm(matrix, z[slot], out=v[slot, :computed].view(-1, batch))
+        product(first, column, out=z[slot, :-1]).relu_()
+        product(matrix, z[slot], out=v[slot, :computed].view(-1, batch))
         loop(*arrays, k, slot, p, torch.finfo(v.dtype).tiny)
     return strings_first(states), columns, z, states, v, powers, scales
 
@@ -106,12 +107,12 @@ def _backward(
         loop(*arrays, start, stop, p, torch.finfo(v.dtype).tiny)
         rows = [each[:computed].view(-1, each.shape[-1]) for each in dv[: stop - start]]
         for k, row in enumerate(rows, start):
-            flat.addmm_(row, z[k].T)
+            add_product(flat, row, z[k].T)
         for k, row in enumerate(rows, start):
-            torch.mm(transposed, row, out=dz)
+            product(transposed, row, out=dz)
             torch.ops.aten.threshold_backward(dz, z[k, :-1], 0, grad_input=dz)
-            dfirst.addmm_(dz, columns[k].T)
-            torch.mm(back, dz, out=du[k])
+            add_product(dfirst, dz, columns[k].T)
+            product(back, dz, out=du[k])
     return (
         by_heads(dmatrix, constraint),
         dfirst[:, :-1],
