@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from lrbench.runs import files
+from lrbench.runs.locks import locked
 
 from .bits import content, differences
 from .conftest import KILLED, Laboratory, Program, Reference, run_folder
@@ -34,6 +35,15 @@ def one_that_holds(
         yield program, gate
     finally:
         gate.touch()
+
+
+def put_to_sleep(program: Program, folder: Path, eventually: Eventually) -> None:
+    """Stop a program outside its heartbeat: in it, it has a lock that nobody may take from it."""
+    (lock,) = folder.rglob("lease.lock")
+    with locked(lock, patience=30):
+        os.kill(program.pid, signal.SIGSTOP)
+        status = Path(f"/proc/{program.pid}/status")
+        eventually(lambda: "\nState:\tT" in status.read_text())
 
 
 def test_the_second_waits_and_tells_the_same_result(
@@ -107,9 +117,9 @@ def test_an_owner_that_wakes_up_after_it_was_replaced_writes_nothing(
     lab: Laboratory, reference: Reference, tmp_path: Path, eventually: Eventually
 ) -> None:
     with one_that_holds(lab, tmp_path, eventually, SOON) as (first, gate):
-        os.kill(first.pid, signal.SIGSTOP)
+        put_to_sleep(first, tmp_path, eventually)
         second = lab.train(tmp_path, sabotage=[SOON])
-        assert second.wait() == 0
+        assert second.wait() == 0, second.err
         assert "gave no sign of life for" in second.err.partition("taking over")[2]
         folder = run_folder(tmp_path)
         before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
