@@ -1,0 +1,93 @@
+"""Forward and backward with large products of matrices by torch's BLAS, and by oneDNN.
+
+    python -m benchmarks.product_speed [--models blockdiag_release,blockdiag,rwkv4] [--write]
+
+Where `lrbench.scan.products` leaves everything to torch (a processor of Intel's, or one without
+AVX-512), the second side shows what would happen if it did not.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from lrbench.bench.timing import Call, Rounds, alternate, keep
+from lrbench.bench.updates import arithmetic_of
+from lrbench.scan import products
+from lrbench.training.memory import keep_freed_memory
+from lrbench.training.trial import Trial
+
+RESULTS = Path(__file__).resolve().parent / "results"
+
+
+@contextmanager
+def large_ones_by_onednn(faster: bool) -> Iterator[None]:
+    """Let oneDNN multiply large matrices, or torch, whatever the processor."""
+    before = products.onednn_is_faster
+    products.onednn_is_faster = lambda: faster  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        products.onednn_is_faster = before
+
+
+def sides(words: list[str]) -> dict[str, Call]:
+    """Return both sides by name: the same model, the same strings."""
+    from lrbench.cli.planning import composed
+
+    arithmetic = arithmetic_of(Trial(composed(words), seed=0))
+
+    def side(faster: bool) -> Call:
+        def call() -> None:
+            with large_ones_by_onednn(faster):
+                arithmetic()
+
+        return call
+
+    return {"torch": side(False), "oneDNN": side(True)}
+
+
+def parse(words: list[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--task", default="mod_arith")
+    parser.add_argument("--models", default="blockdiag_release,blockdiag,rwkv4")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2.0, help="per side and round, at least")
+    parser.add_argument("--write", action="store_true", help="write results/product_speed.json")
+    return parser.parse_args(words)
+
+
+def told(model: str, task: str, measured: Rounds) -> str:
+    """Return a line about what was measured of a model."""
+    ratios = measured.ratios("torch", "oneDNN")
+    return (
+        f"{model} on {task}: torch {measured.time('torch'):.3f} s, oneDNN"
+        f" {measured.time('oneDNN'):.3f} s, ratio {measured.ratio('torch', 'oneDNN'):.2f}"
+        f" ({min(ratios):.2f}..{max(ratios):.2f})"
+    )
+
+
+def main(words: list[str] | None = None) -> None:
+    """Measure, print, and with `--write` keep the raw numbers."""
+    options = parse(words)
+    torch.set_num_threads(1)
+    keep_freed_memory()
+    seconds = {}
+    for model in options.models.split(","):
+        calls = sides([f"task={options.task}", f"model={model}"])
+        measured = alternate(calls, options.rounds, options.seconds)
+        print(told(model, options.task, measured))
+        seconds[model] = measured.seconds
+    if options.write:
+        settings = {key: value for key, value in vars(options).items() if key != "write"}
+        what = "seconds of forward and backward, large products by torch and by oneDNN"
+        keep(RESULTS / "product_speed.json", what, settings, {"seconds": seconds})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""A model's loss and gradients are the same whoever multiplies its matrices."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from lrbench.cli.planning import composed
+from lrbench.scan import products
+from lrbench.training.trial import Trial
+
+MODELS = ("blockdiag", "blockdiag_release", "rwkv4", "s4d")
+
+
+def update(model: str) -> dict[str, Tensor]:
+    """Return the loss and the gradients of a first update, in float64 for comparison."""
+    words = [f"task=mod_arith model={model} protocol.batch_size=16 protocol.train_length=11"]
+    trial = Trial(composed(words[0].split()), seed=0)
+    loss = trial.update()
+    gradients = {name: p.grad for name, p in trial.model.named_parameters() if p.grad is not None}
+    return {name: value.double() for name, value in {"": loss, **gradients}.items()}
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch without oneDNN")
+@pytest.mark.parametrize("model", MODELS)
+def test_loss_and_gradients(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "LARGE", 1)
+    results, multiplied = [], []
+    by_onednn = products._by_onednn
+    monkeypatch.setattr(
+        products, "_by_onednn", lambda a, b: multiplied.append(1) or by_onednn(a, b)
+    )
+    for faster in (False, True):
+        monkeypatch.setattr(products, "onednn_is_faster", lambda faster=faster: faster)
+        assert not multiplied
+        results.append(update(model))
+    assert multiplied
+    for name, expected in results[0].items():
+        scale = float(expected.abs().max())
+        torch.testing.assert_close(results[1][name], expected, rtol=1e-3, atol=1e-4 * scale)
