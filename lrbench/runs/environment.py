@@ -114,8 +114,13 @@ def _scans() -> dict[str, Any]:
     from lrbench.scan.compiled.compiler import wanted
     from lrbench.scan.fastest import table_digest
     from lrbench.scan.fused.device import installed
+    from lrbench.scan.products import onednn_is_faster
 
-    return {"fused": wanted() and installed(), "scan_table": table_digest()}
+    return {
+        "fused": wanted() and installed(),
+        "onednn": onednn_is_faster(),
+        "scan_table": table_digest(),
+    }
 
 
 def _devices() -> dict[str, Any]:
