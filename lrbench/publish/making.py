@@ -10,9 +10,8 @@ from lrbench.publish.layout import RECORDS, SETTINGS
 from lrbench.publish.notes import Notes
 from lrbench.report.cells import MISSING, escape
 from lrbench.report.collect import Collection
-from lrbench.report.cost import TUNING
 from lrbench.report.entry import Entry
-from lrbench.report.selection import select
+from lrbench.report.selection import TUNING, select
 from lrbench.tables import TableSpec
 
 VERSIONS = ("lrbench", "python", "torch", "numpy", "numba", "triton", "cuda")
@@ -99,7 +98,7 @@ def _budget(entry: Entry) -> str:
 
 def _tuning(entry: Entry) -> str:
     runs = entry.settings.get(TUNING)
-    return f"settings chosen from {runs} runs" if runs else "number of runs not recorded"
+    return f"settings chosen from {runs} runs" if runs else "settings not from `lrbench tune`"
 
 
 def _by_value(entries: Sequence[Entry], tell: Any) -> str:

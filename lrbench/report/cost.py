@@ -8,6 +8,7 @@ from lrbench.report.cells import MISSING, Cell, Column, Table, estimate, share, 
 from lrbench.report.display import duration
 from lrbench.report.entry import Entry
 from lrbench.report.places import LEFT, View
+from lrbench.report.selection import TUNING
 from lrbench.statistics import SOLVED, bootstrap_mean, mean, median, solve_rate
 
 ITERATED = (
@@ -17,7 +18,6 @@ ITERATED = (
 BOUGHT = (
     "train, test: accuracy on fresh strings at the two lengths of the checkpoint kept by {rule}"
 )
-TUNING = "tuning_runs"  # the setting that tells how many runs a tuned model was chosen from
 
 
 def solved_table(view: View) -> Table:
@@ -79,7 +79,7 @@ def cost_table(view: View) -> Table:
     )
     notes = (
         "state: floats kept between symbols; updates: done, of a budget; time: of updates alone,"
-        " median run; tuning: runs the settings were chosen from, - where it is not recorded",
+        " median run; tuning: runs the settings were chosen from, - if not by `lrbench tune`",
         *((ITERATED, BOUGHT.format(rule=view.rule)) if iterated else ()),
     )
     return Table("Cost", _columns(titles), tuple(rows), notes)

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from lrbench.report.collect import Collection
+from lrbench.report.notes import OUTSIDE
 from lrbench.report.under_way import UnderWay
 from lrbench.tables import TableCell, TableSpec
 
@@ -62,7 +63,7 @@ def _wanted(cell: TableCell) -> list[tuple[str, Any]]:
     return [
         (key.lstrip("+"), parsed_word(text))
         for key, text in words
-        if key not in (*GROUPS, "trials", "seed") and not key.startswith("hydra")
+        if key not in (*GROUPS, *OUTSIDE) and not key.startswith("hydra")
     ]
 
 

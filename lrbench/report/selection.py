@@ -24,6 +24,7 @@ from lrbench.report.under_way import UnderWay
 from lrbench.statistics import mean
 from lrbench.tables import TableCell, TableSpec
 
+TUNING = "tuning_runs"  # the setting that tells how many runs a tuned model was chosen from
 SHORTEST = 4  # digits of a fingerprint that may stand for all of it
 
 
@@ -112,6 +113,8 @@ def _entry(
     under_way = _under_way(collection, table, cell, chosen, choose)
     alone = under_way[0].settings if under_way and not chosen else {}
     settings = settings_of(runs, collection) or alone
+    if settings and settings.get(TUNING) is None and (searched := _word(cell, TUNING)):
+        settings = {**settings, TUNING: searched}  # outside of what tells cells apart
     modulus = _modulus(collection, matching, cell, table.protocol, references)
     own = tuple(score for folder in runs["folder"] for score in scores.get(folder, ()))
     reference = lookup(

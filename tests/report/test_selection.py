@@ -45,6 +45,7 @@ def test_rows_are_models_and_what_sets_cells_apart() -> None:
         ("model.mixer.blocks=null", True),
         ("trials=7", True),  # how many runs is no part of what they are
         ("seed=3", True),
+        ("tuning_runs=4", True),
         ("no.such.key=1", False),
     ],
 )
@@ -108,3 +109,11 @@ def test_a_run_stands_in_the_cell_that_asks_for_most_of_it(runs: Path, write: Wr
         ("blockdiag", ("a" * 12,)),
         ("deep", ("b" * 12,)),
     ]
+
+
+def test_a_table_says_of_how_many_runs_where_its_own_do_not(runs: Path, write: Write) -> None:
+    write()
+    assert entry(runs).settings.get("tuning_runs") is None
+    assert entry(runs, "tuning_runs=4").settings["tuning_runs"] == 4
+    write(config={"tuning_runs": 9})
+    assert entry(runs, "tuning_runs=4").settings["tuning_runs"] == 9

@@ -1,0 +1,28 @@
+"""What a page says continues its runs does: a table's cells are those that are published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lrbench.cli.planning import composed
+from lrbench.runs.cell import Cell
+from lrbench.sweeps.expansion import table_cells
+from lrbench.tables import load_table
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+SWEPT = sorted(
+    folder.name
+    for folder in RESULTS.iterdir()
+    if any((folder / "records").glob("*/*/*/*/config.json"))
+)
+
+
+@pytest.mark.parametrize("name", SWEPT)
+def test_published_runs_are_those_that_a_sweep_would_make(name: str, tmp_path: Path) -> None:
+    published = {path.parent for path in RESULTS.glob(f"{name}/records/*/*/*/*/config.json")}
+    cells = table_cells(load_table(name), [f"output_dir={tmp_path}"])
+    made = {Cell.of(composed(cell)).folder.relative_to(tmp_path) for cell in cells}
+    there = {folder.relative_to(RESULTS / name / "records") for folder in published}
+    assert there <= made
