@@ -20,7 +20,7 @@ def disagreements(cells: Sequence[Judged], notes: Notes) -> Iterator[str]:
     """Yield markdown lines: an item for each cell that disagrees, below each note what it says.
 
     Cells of one note stand together, in the order in which the table has the first of them. Cells
-    with too few runs for a verdict are there if a note speaks of them.
+    with too few runs for a verdict are there if a note speaks of them and their mean is elsewhere.
     """
     yield f"{_count(cells)}\n"
     groups: dict[Disagreement | None, list[Judged]] = {}

@@ -13,7 +13,8 @@ from lrbench.report.corpora.rows import paper_row
 from lrbench.report.entry import Entry
 from lrbench.report.printed import paper_rows
 from lrbench.report.selection import chances, select
-from lrbench.report.verdict import FEWEST, Evidence, Verdict, judge, mean_interval
+from lrbench.report.verdict import FEWEST, Evidence, Verdict, against, judge, mean_interval
+from lrbench.statistics import mean
 from lrbench.tables import TableSpec
 
 DIGITS = 4
@@ -44,8 +45,12 @@ class Judged:
 
     @property
     def undecided(self) -> bool:
-        """Whether there are runs beside a printed number, but too few for a verdict."""
-        return self.entry.reference is not None and bool(self.evidence.values) and not self.verdict
+        """Whether there are runs, too few for a verdict, and not like the printed number."""
+        reference, values = self.entry.reference, self.evidence.values
+        if reference is None or not values or self.verdict:
+            return False
+        alone = (mean(values), mean(values))  # as an interval without width
+        return against(alone, reference.text, self.evidence.metric) is not Verdict.REPRODUCED
 
     @property
     def numbers(self) -> str:

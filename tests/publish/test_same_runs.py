@@ -19,10 +19,19 @@ SWEPT = sorted(
 )
 
 
+SHORTER = {  # published with a smaller budget than their table asks for, as their pages say
+    "rir2023_table2": [("bbt_grc", "20"), ("rnn_grc", "2")],
+    "rir2023_table3": [("bbt_grc", "12")],
+}
+
+
 @pytest.mark.parametrize("name", SWEPT)
 def test_published_runs_are_those_that_a_sweep_would_make(name: str, tmp_path: Path) -> None:
     published = {path.parent for path in RESULTS.glob(f"{name}/records/*/*/*/*/config.json")}
-    cells = table_cells(load_table(name), [f"output_dir={tmp_path}"])
+    cells = list(table_cells(load_table(name), [f"output_dir={tmp_path}"]))
+    for model, epochs in SHORTER.get(name, ()):
+        words = [f"output_dir={tmp_path}", f"model={model}", f"protocol.epochs={epochs}"]
+        cells += table_cells(load_table(name), words)
     made = {Cell.of(composed(cell)).folder.relative_to(tmp_path) for cell in cells}
     there = {folder.relative_to(RESULTS / name / "records") for folder in published}
     assert there <= made
