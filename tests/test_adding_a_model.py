@@ -58,8 +58,35 @@ def test_the_commands_of_the_page_run(
     short = ["protocol.max_steps=3", "protocol.test_size=16", "protocol.further_lengths=[]"]
     for command in commands:
         words = [*command.split(), *(short if command.startswith("train") else [])]
-        ended = subprocess.run(
-            [sys.executable, "-m", "lrbench", *words], cwd=tmp_path, capture_output=True, text=True
-        )
-        assert ended.returncode == 0, ended.stderr
-        assert "mine" in ended.stdout
+        assert "mine" in lrbench(tmp_path, *words)
+
+
+def test_the_table_of_the_page_has_the_published_rows_and_mine(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page's commands are what is typed here, but for what takes hours."""
+    blocks = dict(re.findall(r"^```(\w+)\n(.*?)^```", page(root), re.M | re.S))
+    (tmp_path / "mine.py").write_text(blocks["python"])
+    monkeypatch.setenv("LRBENCH_PLUGINS", "mine")
+    (tmp_path / "lrbench").symlink_to(root)  # the clone, as the page has it
+    copied, into = re.search(r"^    cp (\S+) (\S+)$", page(root), re.M).groups()
+    (tmp_path / into).write_text((tmp_path / copied).read_text() + blocks["yaml"])
+    typed = re.findall(r"^    lrbench ((?:tune|sweep|report) .*)$", page(root), re.M)
+    tune, deep, sweep, report = (command.split() for command in typed)
+    for search in (tune, deep):
+        tiny = ["protocol.max_steps=2", "protocol.test_size=8", "protocol.further_lengths=[]"]
+        words = [word for word in search if "max_steps" not in word]
+        lrbench(tmp_path, *words, *tiny, "task=even_pair" if search is tune else "task=mod_arith")
+    planned = lrbench(tmp_path, *sweep, "--dry-run")
+    assert "9 runs: 0 finished, 9 to do" in planned
+    (tmp_path / "outputs").mkdir()
+    table = lrbench(tmp_path, *report)
+    assert "| mine " in table and "| blockdiag, plain " in table and "paper: Ours" in table
+
+
+def lrbench(folder: Path, *words: str) -> str:
+    """Run a command as a user's, in a process of its own; return what it printed."""
+    command = [sys.executable, "-m", "lrbench", *words]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout

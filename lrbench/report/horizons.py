@@ -21,10 +21,14 @@ class Reached(NamedTuple):
 
 
 UNKNOWN = Reached(0, False, "?")
+ONE_WRONG = "†"  # behind a horizon that a single wrong string ended, so few were scored there
 
 
 def reached(scores: Iterable[tuple[int, float, int]]) -> Reached:
-    """Return the horizon of (length, accuracy, strings); too few strings decide nothing."""
+    """Return the horizon of (length, accuracy, strings); too few strings decide nothing.
+
+    One that ended at a length with a single wrong string has ONE_WRONG behind it.
+    """
     counted = [(x, round(value * n), n) for x, value, n in scores if n >= FEWEST_STRINGS]
     if not counted:
         return UNKNOWN
@@ -32,7 +36,11 @@ def reached(scores: Iterable[tuple[int, float, int]]) -> Reached:
     lower, everywhere = found["lower"], found["upper"] is None
     if lower is None:
         return Reached(0, False, f"< {found['upper']:,}")
-    return Reached(lower, everywhere, f">= {lower:,}" if everywhere else f"{lower:,}")
+    if everywhere:
+        return Reached(lower, True, f">= {lower:,}")
+    errors = {x: n - right for x, right, n in counted}
+    mark = ONE_WRONG if errors[found["upper"]] == 1 else ""
+    return Reached(lower, False, f"{lower:,}{mark}")
 
 
 def median_of(runs: Sequence[Reached]) -> Reached:

@@ -19,7 +19,7 @@ from lrbench.report.cells import MISSING, Cell, Column, Table, spread
 from lrbench.report.collect import Collection
 from lrbench.report.columns import BY_SPLIT
 from lrbench.report.entry import Entry
-from lrbench.report.horizons import Reached, horizon_cells, reached
+from lrbench.report.horizons import ONE_WRONG, Reached, horizon_cells, reached
 from lrbench.report.left_out import capped, selection_notes
 from lrbench.report.places import RULE_LEGEND, View
 from lrbench.report.selection import chances, select
@@ -220,7 +220,7 @@ def _horizon_legend() -> list[str]:
         "horizon of a run: the longest tested length up to which it passes every tested one, with"
         f" an accuracy whose 95 % Wilson lower bound is at least {SOLVED}; >= that it failed"
         " nowhere; < that it fails at the shortest; the median of an even number of runs is the"
-        " lower of the middle two",
+        f" lower of the middle two; {ONE_WRONG} a single wrong string at the next length ended it",
         f"scores on fewer than {FEWEST_STRINGS} strings decide no horizon: not even a perfect one"
         " passes",
     ]
