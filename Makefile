@@ -55,6 +55,9 @@ reproduce: $(VENV)/.installed-dev
 	  cp benchmarks/results/lmu_speed.json benchmarks/results/lmu_speed_length.csv $(page)/records; \
 	  $(bin)/lrbench publish --rebuild $(page);; \
 	*) set -x; $(bin)/lrbench sweep --table $(TABLE) output_dir=$(reproduced)/$(TABLE); code=$$?; \
+	  [ '$(TABLE)' != length_curves ] || [ "$$code" -gt 1 ] || for which in last best; do \
+	    $(bin)/lrbench evaluate --table length_curves --runs $(reproduced)/$(TABLE) \
+	      --lengths 10007,20011,50021,100003 --strings 400 --which $$which || exit; done; \
 	  [ "$$code" -gt 1 ] || \
 	  $(bin)/lrbench publish $(TABLE) --runs $(reproduced)/$(TABLE) --output $(reproduced)/published \
 	  && exit $$code;; \

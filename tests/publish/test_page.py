@@ -61,6 +61,18 @@ def test_a_note_on_a_cell_without_a_verdict_is_told(lrbench: Run, results: Path)
     assert told[told.index(item) + 2] == "  Checked: This. Believed: That."
 
 
+def test_a_few_runs_that_agree_are_no_disagreement(
+    lrbench: Run, results: Path, runs: Path
+) -> None:
+    note = "disagreements: [{cells: [even_pair x blockdiag], checked: This., believed: That.}]\n"
+    (results / "toy" / "notes.yaml").write_text(note)
+    write_run(runs, task="even_pair", accuracy=0.98)  # the paper prints 0.99
+    ended = lrbench("publish", "toy", "--runs", str(runs), "--output", str(results), "--force")
+    assert ended.code == 0, ended.err
+    assert "the note on even_pair x blockdiag is about nothing that disagrees" in ended.err
+    assert "**even_pair x blockdiag**: ours" not in page(results)
+
+
 def test_what_is_unfinished(results: Path) -> None:
     told = [line for line in section(page(results), "Unfinished").splitlines() if line]
     assert told == [
