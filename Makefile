@@ -57,7 +57,7 @@ reproduce: $(VENV)/.installed-dev
 	*) set -x; $(bin)/lrbench sweep --table $(TABLE) output_dir=$(reproduced)/$(TABLE); code=$$?; \
 	  [ '$(TABLE)' != length_curves ] || [ "$$code" -gt 1 ] || for which in last best; do \
 	    $(bin)/lrbench evaluate --table length_curves --runs $(reproduced)/$(TABLE) \
-	      --lengths 10007,20011,50021,100003 --strings 400 --which $$which || exit; done; \
+	      --lengths 10007,20011,50021,100003 --strings 400 --which $$which || code=$$?; done; \
 	  [ "$$code" -gt 1 ] || \
 	  $(bin)/lrbench publish $(TABLE) --runs $(reproduced)/$(TABLE) --output $(reproduced)/published \
 	  && exit $$code;; \

@@ -3,8 +3,8 @@
     python -m benchmarks.subnormal_speed [--task mod_arith] [--model blockdiag_release] [--write]
 
 A share of every weight matrix is set to 1e-40, as weight decay leaves it after some thousand
-updates (9 % of `blockdiag_release` on ModArith after 8,000). The
-third side has none: what is left of the cost is what it costs to have them flushed.
+updates (9 % of `blockdiag_release` on ModArith after 8,000). The third side has none: what is left
+of the cost is what it costs to have them flushed.
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
-"""Which splits of a bundle's runs cannot be scored here, and why."""
+"""What a bundle tells that is not scored again here: splits, and why; what was added later."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lrbench.bundles.findings import BAD, OPEN, Finding
 from lrbench.bundles.rescore import told_on_splits
 from lrbench.bundles.splits import SplitState
+from lrbench.report.evaluations import FOLDER
 
 States = dict[str, SplitState]  # by split
 
@@ -28,6 +30,30 @@ def unscored_splits(
     for (task, why, fault), names in left.items():
         text = f"{', '.join(names)} not scored again: {why}"
         yield Finding(task, BAD if fault else OPEN, text)
+
+
+def later_scores(files: Mapping[str, bytes], folder: str) -> Iterator[Finding]:
+    """Yield that what `lrbench evaluate` told of runs below `folder` was not scored again."""
+    runs: set[str] = set()
+    lengths: set[int] = set()
+    for name, data in files.items():
+        run, _, rest = name.removeprefix(f"{folder}/").partition(f"/{FOLDER}/")
+        if rest:
+            runs.add(run)
+            lengths |= _lengths(data)
+    if runs:
+        reach = f"{min(lengths):,} to {max(lengths):,}" if lengths else "no length that can be read"
+        text = f"told by `lrbench evaluate` of {len(runs)} runs, {reach}: not scored again"
+        yield Finding("later scores", OPEN, text)
+
+
+def _lengths(data: bytes) -> set[int]:
+    """Return the lengths in a file of evaluations; a stranger's file may hold anything."""
+    try:
+        rows = json.loads(data)["evaluations"]
+        return {int(row["length"]) for row in rows}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return set()
 
 
 def obstacle(result: dict[str, Any], found: States, split: str) -> SplitState:

@@ -20,7 +20,7 @@ from lrbench.bundles.pack import tables, unpack
 from lrbench.bundles.rescore import Comparison, differing, rescore, rescore_splits
 from lrbench.bundles.splits import over_corpus, split_states
 from lrbench.bundles.strings import string_hashes
-from lrbench.bundles.unscored import States, obstacle, unscored_splits
+from lrbench.bundles.unscored import States, later_scores, obstacle, unscored_splits
 from lrbench.errors import UserError
 from lrbench.report.schema import result_complaint
 from lrbench.runs.fingerprint import fingerprint, source_hash
@@ -92,7 +92,8 @@ def verify(opened: Opened, options: Options) -> tuple[list[Finding], list[Compar
         comparisons, unscored = _scores(opened, folder / layout.RUNS, options, states)
     left_out = list(unscored_splits(opened.results, opened.choice.rule, states))
     scored = _scored(opened, comparisons, bool(left_out))
-    return [*findings, scored, *left_out, *unscored], comparisons
+    later = later_scores(opened.files, layout.RUNS)
+    return [*findings, scored, *later, *left_out, *unscored], comparisons
 
 
 def _plugins(opened: Opened) -> Finding:

@@ -43,8 +43,8 @@ def _forward(w1: Tensor, c1: Tensor, w2: Tensor, c2: Tensor, x: Tensor) -> tuple
     for xs, zs, out in zip(
         rows.split(piece), z.split(piece), logits.split(piece, dim=1), strict=True
     ):
-        product(xs, w1.T, out=zs).add_(c1).relu_()
-        product(w2, zs.T, out=out).add_(c2[:, None])
+        product(xs, w1.T, out=zs, bias=c1).relu_()
+        product(w2, zs.T, out=out, bias=c2[:, None])
     return logits.T.unflatten(0, x.shape[:-1]), z
 
 

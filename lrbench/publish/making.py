@@ -98,7 +98,7 @@ def _budget(entry: Entry) -> str:
 
 def _tuning(entry: Entry) -> str:
     runs = entry.settings.get(TUNING)
-    return f"settings chosen from {runs} runs" if runs else "settings not from a search of lrbench tune"
+    return f"settings chosen from {runs} runs" if runs else "no search recorded"
 
 
 def _by_value(entries: Sequence[Entry], tell: Any) -> str:

@@ -114,12 +114,18 @@ def _read(folder: Path, names: Iterable[str]) -> Files:
 
 
 def _evaluations(folder: Path) -> Files:
-    names = [f"{FOLDER}/{name}" for name in evaluation_names(folder)]
-    return {name: public(folder / name) for name in names}
+    return {name: public(folder / name) for name in _later(folder)}
+
+
+def _later(folder: Path) -> list[str]:
+    try:
+        return [f"{FOLDER}/{name}" for name in evaluation_names(folder)]
+    except OSError as error:
+        raise UserError(f"{folder / FOLDER} cannot be read: {error.strerror}") from error
 
 
 def _there(folder: Path) -> Files:
     """What is published of a run, as it is."""
     paths = [folder / name for name in OF_RUN if (folder / name).is_file()]
-    paths += sorted((folder / "evaluations").glob("*.json"))
+    paths += [folder / name for name in _later(folder)]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}

@@ -13,7 +13,15 @@ from lrbench.report.corpora.rows import paper_row
 from lrbench.report.entry import Entry
 from lrbench.report.printed import paper_rows
 from lrbench.report.selection import chances, select
-from lrbench.report.verdict import FEWEST, Evidence, Verdict, against, judge, mean_interval
+from lrbench.report.verdict import (
+    FEWEST,
+    Evidence,
+    Verdict,
+    against,
+    guesses,
+    judge,
+    mean_interval,
+)
 from lrbench.statistics import mean
 from lrbench.tables import TableSpec
 
@@ -45,10 +53,12 @@ class Judged:
 
     @property
     def undecided(self) -> bool:
-        """Whether there are runs, too few for a verdict, and not like the printed number."""
+        """Whether there are runs, too few for a verdict, whose mean is not the printed number."""
         reference, values = self.entry.reference, self.evidence.values
         if reference is None or not values or self.verdict:
             return False
+        if guesses(self.evidence):  # alike are then only two guessers
+            return True
         alone = (mean(values), mean(values))  # as an interval without width
         return against(alone, reference.text, self.evidence.metric) is not Verdict.REPRODUCED
 

@@ -79,7 +79,7 @@ def cost_table(view: View) -> Table:
     )
     notes = (
         "state: floats kept between symbols; updates: done, of a budget; time: of updates alone,"
-        " median run; tuning: runs the settings were chosen from, - if not by `lrbench tune`",
+        " median run; tuning: runs the settings were chosen from, - where no search is recorded",
         *((ITERATED, BOUGHT.format(rule=view.rule)) if iterated else ()),
     )
     return Table("Cost", _columns(titles), tuple(rows), notes)

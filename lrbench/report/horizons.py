@@ -33,13 +33,13 @@ def reached(scores: Iterable[tuple[int, float, int]]) -> Reached:
     if not counted:
         return UNKNOWN
     found = horizon(counted)
-    lower, everywhere = found["lower"], found["upper"] is None
-    if lower is None:
-        return Reached(0, False, f"< {found['upper']:,}")
-    if everywhere:
+    lower, upper = found["lower"], found["upper"]
+    if upper is None:
         return Reached(lower, True, f">= {lower:,}")
-    errors = {x: n - right for x, right, n in counted}
-    mark = ONE_WRONG if errors[found["upper"]] == 1 else ""
+    errors = max(n - right for x, right, n in counted if x == upper)
+    mark = ONE_WRONG if errors == 1 else ""
+    if lower is None:
+        return Reached(0, False, f"< {upper:,}{mark}")
     return Reached(lower, False, f"{lower:,}{mark}")
 
 

@@ -32,6 +32,7 @@ SPECIAL = {
     "~": r"\textasciitilde{}",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
+    "†": r"\dag{}",
     "|": r"\textbar{}",
     '"': r"\char34{}",
     "`": "{`}",

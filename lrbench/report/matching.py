@@ -59,9 +59,9 @@ def _owns(cell: TableCell, rivals: list[list[tuple[str, Any]]], settings: dict[s
 
 def _wanted(cell: TableCell) -> list[tuple[str, Any]]:
     """The settings that a cell asks for."""
-    words = [word.partition("=")[::2] for word in cell.overrides if "=" in word]
+    words = [word.lstrip("+").partition("=")[::2] for word in cell.overrides if "=" in word]
     return [
-        (key.lstrip("+"), parsed_word(text))
+        (key, parsed_word(text))
         for key, text in words
         if key not in (*GROUPS, *OUTSIDE) and not key.startswith("hydra")
     ]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import lrbench
+from lrbench.processor import processor_says
 
 DISTRIBUTION = "lrbench-extrapolation"
 PACKAGES = {
@@ -94,12 +95,7 @@ def _version(distribution: str) -> str | None:
 
 
 def _processor() -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text(errors="replace")
-    except OSError:
-        text = ""
-    match = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    return match[1].strip() if match else platform.processor() or platform.machine()
+    return processor_says("model name") or platform.processor() or platform.machine()
 
 
 def _compiled() -> bool:

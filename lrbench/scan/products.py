@@ -2,61 +2,76 @@
 
 torch multiplies matrices with MKL, which takes AVX2 on every processor that is not Intel's, and
 training is mostly such products. oneDNN, which is part of torch as well, takes AVX-512 where it is,
-and is then about twice as fast once a product is large (`benchmarks/product_speed.py`). Which of
-the two multiplies depends on the machine and the sizes alone, so that a run has the same bits each
-time. Everything else (a GPU, other numbers, other processors) is torch's.
+and is then faster once a product is large and no single row (`benchmarks/product_speed.py`, by size
+and for whole models). Which of the two multiplies depends on the machine and the sizes alone, so
+that a run has the same bits each time. Everything else (a GPU, other numbers, other processors) is
+torch's, and so is this under LRBENCH_COMPILED=0.
 
-None of these functions has a gradient: they are for the closed forms of the scans and perceptrons.
+No product by oneDNN has a gradient, so these functions are for the closed forms of the scans and
+perceptrons; where a gradient is asked for, torch multiplies.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-# Multiplications from which oneDNN is faster: its preparation takes some ten microseconds a call
+from lrbench.processor import processor_says
+from lrbench.scan.compiled.compiler import wanted
+
+# Multiplications from which oneDNN is faster (its preparation takes some ten microseconds a call),
+# and rows and columns of the result: a matrix and few vectors are read once, whoever multiplies
 LARGE = 1 << 20
-PROCESSOR = Path("/proc/cpuinfo")  # Linux's; elsewhere torch multiplies
+FEWEST = 4
 
 
-def product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
-    """Return a b, (M, N) for a (M, K) and b (K, N), in `out` where that is given."""
+def product(a: Tensor, b: Tensor, out: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
+    """Return a b + bias, (M, N) for a (M, K) and b (K, N), in `out` (M, N) where that is given.
+
+    bias: (N,) or (M, 1). Raises RuntimeError or ValueError for shapes that do not go together.
+    """
     if not _better(a, b):
-        return torch.mm(a, b) if out is None else torch.mm(a, b, out=out)
+        if bias is None:
+            return torch.mm(a, b) if out is None else torch.mm(a, b, out=out)
+        return torch.addmm(bias, a, b) if out is None else torch.addmm(bias, a, b, out=out)
     result = _by_onednn(a, b)
-    return result if out is None else out.copy_(result)
+    if bias is not None:
+        result.add_(bias)
+    return result if out is None else _same_shape(out, result).copy_(result)
 
 
 def add_product(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """Add a b to `total` (M, N), in place, and return it; a (M, K), b (K, N)."""
-    return total.add_(_by_onednn(a, b)) if _better(a, b) else total.addmm_(a, b)
+    if not _better(a, b):
+        return total.addmm_(a, b)
+    result = _by_onednn(a, b)
+    return _same_shape(total, result).add_(result)
+
+
+def onednn_is_faster() -> bool:
+    """Tell whether this processor has AVX-512 and is none that MKL would use it on."""
+    return wanted() and _has_more_than_mkl_takes()
 
 
 @cache
-def onednn_is_faster() -> bool:
-    """Tell whether this processor has AVX-512 and is not one that MKL would use it on."""
+def _has_more_than_mkl_takes() -> bool:
     if not (torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available()):
         return False
     if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return False
-    return torch.backends.cpu.get_cpu_capability() == "AVX512" and _maker() != "GenuineIntel"
-
-
-def _maker() -> str:
-    """Return who made the processor, as it says itself; Intel where it does not say."""
-    lines = PROCESSOR.read_text().splitlines() if PROCESSOR.is_file() else []
-    said = (line.partition(":")[2].strip() for line in lines if line.startswith("vendor_id"))
-    return next(said, "GenuineIntel")
+    maker = processor_says("vendor_id") or "GenuineIntel"  # unknown: leave it to torch
+    return torch.backends.cpu.get_cpu_capability() == "AVX512" and maker != "GenuineIntel"
 
 
 def _better(a: Tensor, b: Tensor) -> bool:
     return (
         len(a) * b.numel() >= LARGE
+        and min(len(a), b.shape[1]) >= FEWEST
         and a.dtype == b.dtype == torch.float32
         and a.device.type == b.device.type == "cpu"
+        and not (torch.is_grad_enabled() and (a.requires_grad or b.requires_grad))
         and onednn_is_faster()
     )
 
@@ -64,3 +79,9 @@ def _better(a: Tensor, b: Tensor) -> bool:
 def _by_onednn(a: Tensor, b: Tensor) -> Tensor:
     result: Tensor = torch.ops.mkldnn._linear_pointwise(a, b.T, None, "none", [], "")
     return result
+
+
+def _same_shape(place: Tensor, result: Tensor) -> Tensor:
+    if place.shape != result.shape:
+        raise ValueError(f"a product {tuple(result.shape)} for {tuple(place.shape)} numbers")
+    return place

@@ -53,7 +53,8 @@ def chosen_cells(table: TableSpec, words: Sequence[str]) -> TableSpec:
         for cell in table.cells
         if all(getattr(cell, key) in values for key, values in selected.items())
     ]
-    if typed and not cells:
+    there = {key: {getattr(cell, key) for cell in table.cells} for key in SELECTING}
+    if typed and (not cells or any(set(v) - there[key] for key, v in selected.items())):
         known = "\n".join(
             f"{key}: {', '.join(dict.fromkeys(getattr(cell, key) for cell in table.cells))}"
             for key in SELECTING

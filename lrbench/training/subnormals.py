@@ -1,4 +1,4 @@
-"""Numbers near zero that a CPU computes with a hundred times slower than with all others.
+"""Numbers near zero that a CPU computes with several times slower than with all others.
 
 Below 1.2e-38 (float32) a number has no leading one any more, and processors take a detour for each
 operand of that kind. Weight decay makes them: a weight that no gradient holds shrinks with every
@@ -16,9 +16,11 @@ import torch
 
 @contextmanager
 def flushed() -> Iterator[None]:
-    """Take numbers that small for zero, on the CPU, in this thread and in those it starts.
+    """Take numbers that small for zero, on the CPU, in this thread and in those it starts inside.
 
-    Where a processor cannot, everything stays as it is.
+    Threads that were there before keep their ways: with `threads` above one that is torch's pool,
+    which a program starts at its first parallel operation. Where a processor cannot, everything
+    stays as it is.
     """
     before = are_flushed()
     torch.set_flush_denormal(True)

@@ -61,9 +61,7 @@ def test_a_note_on_a_cell_without_a_verdict_is_told(lrbench: Run, results: Path)
     assert told[told.index(item) + 2] == "  Checked: This. Believed: That."
 
 
-def test_a_few_runs_that_agree_are_no_disagreement(
-    lrbench: Run, results: Path, runs: Path
-) -> None:
+def test_a_few_runs_that_agree_are_no_disagreement(lrbench: Run, results: Path, runs: Path) -> None:
     note = "disagreements: [{cells: [even_pair x blockdiag], checked: This., believed: That.}]\n"
     (results / "toy" / "notes.yaml").write_text(note)
     write_run(runs, task="even_pair", accuracy=0.98)  # the paper prints 0.99

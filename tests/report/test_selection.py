@@ -46,6 +46,7 @@ def test_rows_are_models_and_what_sets_cells_apart() -> None:
         ("trials=7", True),  # how many runs is no part of what they are
         ("seed=3", True),
         ("tuning_runs=4", True),
+        ("+trials=7", True),
         ("no.such.key=1", False),
     ],
 )

@@ -2,7 +2,7 @@
 
     z = x Phi(x),   (v, p) = W z + c,   y = a + v s with s = sigmoid(p)
 
-The product is BLAS's. For an upstream gradient g of y,
+The product is done by others (`lrbench.scan.products`). For an upstream gradient g of y,
 
     dv = g s,   dp = g v s (1 - s),   dx = (W^T (dv, dp)) (Phi(x) + x phi(x)).
 

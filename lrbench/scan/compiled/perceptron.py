@@ -2,7 +2,8 @@
 
     z = relu(W_1 x + c_1),   y = W_2 z + c_2
 
-W_1 x and the gradients of W_1 and x are left to BLAS. With an upstream gradient g of y,
+W_1 x and the gradients of W_1 and x are left to `lrbench.scan.products`. With an upstream
+gradient g of y,
 
     dz = (W_2^T g) [z > 0],   dW_2 = sum g z^T,   dc_2 = sum g,   dc_1 = sum dz.
 
