@@ -1,8 +1,9 @@
-"""Forward and backward with large products of matrices by torch's BLAS, and by oneDNN.
+"""Large products of matrices by torch's BLAS and by oneDNN: alone, and within models.
 
     python -m benchmarks.product_speed [--models blockdiag_release,blockdiag,rwkv4] [--write]
 
-Where `lrbench.scan.products` leaves everything to torch (a processor of Intel's, or one without
+Alone: (M, K) times (K, N) of sizes around those from which oneDNN is taken. Within models: forward
+and backward. Where `lrbench.scan.products` leaves everything to torch (a processor of Intel's, or one without
 AVX-512), the second side shows what would happen if it did not.
 """
 
@@ -21,6 +22,10 @@ from lrbench.scan import products
 from lrbench.training.memory import keep_freed_memory
 from lrbench.training.trial import Trial
 
+SIZES = (  # M, K, N: below and above what `products` asks for, then those of blockdiag_release
+    *((64, 64, 128), (64, 128, 128), (3, 1024, 1024), (4, 1024, 1024)),
+    *((512, 65, 128), (448, 513, 128), (512, 448, 128), (64, 1024, 64), (2048, 512, 512)),
+)
 RESULTS = Path(__file__).resolve().parent / "results"
 
 
@@ -33,6 +38,19 @@ def large_ones_by_onednn(faster: bool) -> Iterator[None]:
         yield
     finally:
         products.onednn_is_faster = before
+
+
+def alone(m: int, k: int, n: int) -> dict[str, Call]:
+    """Return both sides of one product by name."""
+    a, b = torch.randn(m, k), torch.randn(k, n)
+
+    def by_torch() -> None:
+        torch.mm(a, b)
+
+    def by_onednn() -> None:
+        products._by_onednn(a, b)
+
+    return {"torch": by_torch, "oneDNN": by_onednn}
 
 
 def sides(words: list[str]) -> dict[str, Call]:
@@ -62,12 +80,12 @@ def parse(words: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def told(model: str, task: str, measured: Rounds) -> str:
-    """Return a line about what was measured of a model."""
+def told(what: str, measured: Rounds) -> str:
+    """Return a line about what was measured."""
     ratios = measured.ratios("torch", "oneDNN")
     return (
-        f"{model} on {task}: torch {measured.time('torch'):.3f} s, oneDNN"
-        f" {measured.time('oneDNN'):.3f} s, ratio {measured.ratio('torch', 'oneDNN'):.2f}"
+        f"{what}: torch {1000 * measured.time('torch'):.3f} ms, oneDNN"
+        f" {1000 * measured.time('oneDNN'):.3f} ms, ratio {measured.ratio('torch', 'oneDNN'):.2f}"
         f" ({min(ratios):.2f}..{max(ratios):.2f})"
     )
 
@@ -75,18 +93,25 @@ def told(model: str, task: str, measured: Rounds) -> str:
 def main(words: list[str] | None = None) -> None:
     """Measure, print, and with `--write` keep the raw numbers."""
     options = parse(words)
+    if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        raise SystemExit("this torch has no oneDNN to compare with")
     torch.set_num_threads(1)
     keep_freed_memory()
-    seconds = {}
+    sizes, seconds = {}, {}
+    for m, k, n in SIZES:
+        measured = alternate(alone(m, k, n), options.rounds, options.seconds / 10)
+        print(told(f"({m}, {k}) x ({k}, {n})", measured))
+        sizes[f"{m}x{k}x{n}"] = measured.seconds
     for model in options.models.split(","):
         calls = sides([f"task={options.task}", f"model={model}"])
         measured = alternate(calls, options.rounds, options.seconds)
-        print(told(model, options.task, measured))
+        print(told(f"{model} on {options.task}", measured))
         seconds[model] = measured.seconds
     if options.write:
         settings = {key: value for key, value in vars(options).items() if key != "write"}
-        what = "seconds of forward and backward, large products by torch and by oneDNN"
-        keep(RESULTS / "product_speed.json", what, settings, {"seconds": seconds})
+        what = "seconds of products, and of forward and backward with them, by torch and by oneDNN"
+        content = {"products": sizes, "seconds": seconds}
+        keep(RESULTS / "product_speed.json", what, settings, content)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any
 from lrbench.bundles.findings import BAD, OPEN, Finding
 from lrbench.bundles.rescore import told_on_splits
 from lrbench.bundles.splits import SplitState
+from lrbench.report.display import plural
 from lrbench.report.evaluations import FOLDER
 
 States = dict[str, SplitState]  # by split
@@ -43,7 +44,9 @@ def later_scores(files: Mapping[str, bytes], folder: str) -> Iterator[Finding]:
             lengths |= _lengths(data)
     if runs:
         reach = f"{min(lengths):,} to {max(lengths):,}" if lengths else "no length that can be read"
-        text = f"told by `lrbench evaluate` of {len(runs)} runs, {reach}: not scored again"
+        text = (
+            f"told by `lrbench evaluate` of {plural(len(runs), 'run')}, {reach}: not scored again"
+        )
         yield Finding("later scores", OPEN, text)
 
 

@@ -29,7 +29,8 @@ def expand(words: Sequence[str]) -> list[Overrides]:
 def table_cells(table: TableSpec, words: Sequence[str]) -> dict[Overrides, str]:
     """Return a table's cells, overrides -> label ("" for none), with what was typed in every cell.
 
-    task= and model= choose among the cells instead. Raises UserError if they leave none.
+    task= and model= choose among the cells instead. Cells that what was typed makes equal are one,
+    by the first one's label. Raises UserError if no cell is left.
     """
     if not table.cells:
         raise UserError(
@@ -37,11 +38,11 @@ def table_cells(table: TableSpec, words: Sequence[str]) -> dict[Overrides, str]:
             f"its printed numbers: lrbench report --table {table.name}"
         )
     common = [word for word in words if _key(word) not in SELECTING]
-    return {
-        overrides: cell.label or ""
-        for cell in chosen_cells(table, words).cells
-        for overrides in expand((*_settled(cell.overrides), *common))
-    }
+    found: dict[Overrides, str] = {}
+    for cell in chosen_cells(table, words).cells:
+        for overrides in expand((*_settled(cell.overrides), *common)):
+            found.setdefault(overrides, cell.label or "")
+    return found
 
 
 def chosen_cells(table: TableSpec, words: Sequence[str]) -> TableSpec:

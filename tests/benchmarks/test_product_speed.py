@@ -32,9 +32,16 @@ def test_the_ratio_is_that_of_torch(
 ) -> None:
     measured = Rounds({"torch": [4.0, 8.0], "oneDNN": [2.0, 2.0]})
     monkeypatch.setattr(product_speed, "sides", lambda *_: {})
+    monkeypatch.setattr(product_speed, "SIZES", ((4, 8, 16),))
     monkeypatch.setattr(product_speed, "alternate", lambda *_: measured)
     monkeypatch.setattr(product_speed, "RESULTS", tmp_path)
     product_speed.main(["--models", "blockdiag", "--write"])
-    assert "oneDNN 2.000 s, ratio 3.00 (2.00..4.00)" in capsys.readouterr().out
+    assert "oneDNN 2000.000 ms, ratio 3.00 (2.00..4.00)" in capsys.readouterr().out
     written = json.loads((tmp_path / "product_speed.json").read_text())
     assert written["seconds"]["blockdiag"]["torch"] == [4.0, 8.0]
+    assert list(written["products"]) == ["4x8x16"]
+
+
+def test_both_multiply_the_same() -> None:
+    for call in product_speed.alone(4, 8, 16).values():
+        call()

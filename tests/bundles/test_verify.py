@@ -20,6 +20,7 @@ from lrbench.bundles.pack import pack
 from lrbench.bundles.rescore import Comparison, differing
 from lrbench.bundles.verify import Options, open_bundle, verify
 from lrbench.errors import UserError
+from lrbench.runs.evaluation import evaluate_run
 from lrbench.runs.fingerprint import fingerprint
 
 Bundle = Callable[..., Path]
@@ -46,6 +47,15 @@ def test_all_as_told(bundle: Bundle) -> None:
         (6, 500, 2000),
         (9, 500, 2000),
     ] * 2
+
+
+def test_scores_of_later_are_not_scored_again(runs: Path, tmp_path: Path) -> None:
+    evaluate_run(next(runs.rglob("s0")), "15,12", "best", 400, "cpu")
+    path = tmp_path / "later.zip"
+    path.write_bytes(pack(runs, Choice(), path.name).data)
+    later = found(path)["later scores"]
+    assert later.status == OPEN
+    assert later.text == "told by `lrbench evaluate` of 1 run, 12 to 15: not scored again"
 
 
 def test_other_strings_each_time(bundle: Bundle) -> None:

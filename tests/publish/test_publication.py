@@ -136,6 +136,8 @@ def test_some_cells_beside_those_that_compete(lrbench: Run, results: Path, runs:
     assert "**even_pair x blockdiag**: ours 0.9500 ± 0.0000 (3)" in page
     ended = lrbench(*words, "model=lstm")
     assert ended.code == 1 and "has no cell with model=lstm" in ended.err
+    ended = lrbench(*words, "model=s4,typo")
+    assert ended.code == 1 and "has no cell with model=s4,typo" in ended.err
     ended = lrbench(*words, "seed=3")
     assert ended.code == 2 and "'seed=3' does not choose" in ended.err
 

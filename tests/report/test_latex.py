@@ -58,6 +58,7 @@ def test_labels_are_unique() -> None:
         ("0.5 ± 0.1", r"0.5 $\pm$ 0.1"),
         ("2,000–4,000", "2,000{--}4,000"),
         ("模", r"\texttt{U+6A21}"),
+        ("997†", r"997\dag{}"),
         ("naïve ą", r"naïve \texttt{U+0105}"),
         ("a\n b\x00", r"a b\textbackslash{}x00"),
     ],

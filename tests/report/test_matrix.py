@@ -92,7 +92,7 @@ def test_paper_rows_without_any_run(runs: Path) -> None:
         assert number(main, row, OURS, "even_pair (mod 5)") == "0.99"
     assert [table.rows for table in tables[1:]] == [()] * 4
     assert sum("runs have ended" in note for note in main.notes) == 10
-    assert "and 38 more such cells" in main.notes
+    assert f"and {len(load_table('fan2024_table2').cells) - 10} more such cells" in main.notes
 
 
 def test_what_a_verdict_rests_on(runs: Path, write: Write) -> None:

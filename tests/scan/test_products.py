@@ -9,7 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from lrbench import processor
 from lrbench.scan import products
+from lrbench.scan.compiled.compiler import SWITCH
 from lrbench.scan.products import add_product, onednn_is_faster, product
 
 HAS_ONEDNN = torch.backends.mkldnn.is_available()
@@ -27,9 +29,9 @@ def by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture
 def undecided() -> Iterator[None]:
     """Let the processor be asked again, and afterwards once more."""
-    onednn_is_faster.cache_clear()
+    products._has_more_than_mkl_takes.cache_clear()
     yield
-    onednn_is_faster.cache_clear()
+    products._has_more_than_mkl_takes.cache_clear()
 
 
 def random(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -97,9 +99,40 @@ def test_large_ones_are_multiplied_by_the_one_that_is_faster(
         for rows in (63, 64):  # 64 x 128 x 128 = LARGE
             product(random(rows, 128), random(128, 128))
             add_product(random(rows, 128), random(rows, 128), random(128, 128))
+        product(random(3, 1024), random(1024, 1024))  # few rows, few columns
+        product(random(1024, 1024), random(1024, 3))
     assert seen == [64, 64]
 
 
+@pytest.mark.parametrize("bias", [(128,), (448, 1)])
+@pytest.mark.parametrize("there", [False, True])
+def test_a_bias_along_rows_or_columns(by: str, bias: tuple[int, ...], there: bool) -> None:
+    a, b, c = random(448, 513), random(513, 128), random(*bias)
+    out = torch.empty(448, 128) if there else None
+    result = product(a, b, out, c)
+    close(result, a, b, c.double())
+    assert out is None or result.data_ptr() == out.data_ptr()
+
+
+def test_a_gradient_that_is_asked_for_is_torchs(by: str) -> None:
+    a, b = random(448, 513).requires_grad_(), random(513, 128)
+    product(a, b).sum().backward()
+    assert a.grad is not None
+    close(a.grad, torch.ones(448, 128), b.T)
+    with pytest.raises(RuntimeError, match=r"out=|requires grad"):
+        product(a, b, torch.empty(448, 128))
+
+
+def test_no_product_is_stretched(by: str) -> None:
+    wrong = torch.zeros(449, 128)
+    with pytest.raises((RuntimeError, ValueError)):
+        add_product(wrong, random(448, 513), random(513, 128))
+    if by == "onednn":  # torch makes room, and warns
+        with pytest.raises(ValueError, match=r"\(448, 128\) for \(449, 128\)"):
+            product(random(448, 513), random(513, 128), wrong)
+
+
+@pytest.mark.skipif(not HAS_ONEDNN, reason="this torch is built without oneDNN")
 @pytest.mark.parametrize(
     ("told", "faster"),
     [
@@ -118,11 +151,15 @@ def test_which_processors(
 ) -> None:
     if told is not None:
         (tmp_path / "cpuinfo").write_text(told)
-    monkeypatch.setattr(products, "PROCESSOR", tmp_path / "cpuinfo")
+    monkeypatch.setattr(processor, "PLACE", tmp_path / "cpuinfo")
+    monkeypatch.setenv(SWITCH, "1")
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
     assert onednn_is_faster() == faster
-    onednn_is_faster.cache_clear()
+    monkeypatch.setenv(SWITCH, "0")
+    assert not onednn_is_faster()
+    monkeypatch.setenv(SWITCH, "1")
+    products._has_more_than_mkl_takes.cache_clear()
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
     assert not onednn_is_faster()
