@@ -3,8 +3,8 @@
     python -m benchmarks.product_speed [--models blockdiag_release,blockdiag,rwkv4] [--write]
 
 Alone: (M, K) times (K, N) of sizes around those from which oneDNN is taken. Within models: forward
-and backward. Where `lrbench.scan.products` leaves everything to torch (a processor of Intel's, or one without
-AVX-512), the second side shows what would happen if it did not.
+and backward. Where `lrbench.scan.products` leaves everything to torch (a processor of Intel's, or
+one without AVX-512), the second side shows what would happen if it did not.
 """
 
 from __future__ import annotations
