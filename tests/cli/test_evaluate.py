@@ -31,6 +31,13 @@ def test_what_cannot_be_meant(
     assert ended.code in (1, 2) and message in ended.err
 
 
+LENGTHS = """\
+kind: lengths
+columns: [sum]
+cells: [{overrides: [task=sum, model=elman, protocol.stop=never]}]
+"""
+
+
 def test_a_table_is_scored_and_then_reported(
     lrbench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -42,11 +49,12 @@ def test_a_table_is_scored_and_then_reported(
         *("protocol.stop=never", "protocol.batch_size=2", "output_dir=runs"),
     ]
     assert lrbench("train", *tiny).code == 0
-    command = ("evaluate", "--table", "length_curves", "--runs", "runs", "--lengths", "45,60")
+    (tmp_path / "mine.yaml").write_text(LENGTHS)
+    command = ("evaluate", "--table", "mine.yaml", "--runs", "runs", "--lengths", "45,60")
     ended = lrbench(*command, "--strings", "8", "--all", "--device", "cpu")
     assert ended.code == 0, ended.err
     assert "1 finished runs" in ended.err and "45, 60" in ended.err and "accuracy" in ended.out
     csv = lrbench("report", "--runs", "runs", "--format", "csv")
     assert ",45,further,accuracy," in csv.out
-    report = lrbench("report", "--runs", "runs", "--table", "length_curves")
+    report = lrbench("report", "--runs", "runs", "--table", "mine.yaml")
     assert report.code == 0 and "does not reach 0.99 at 41: sum x elman" in report.out

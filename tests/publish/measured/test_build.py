@@ -189,7 +189,8 @@ def test_ratios_are_those_that_were_measured() -> None:
     record = json.loads((RESULTS / "lmu_speed/records/lmu_speed.json").read_text())
     for row in [row for network in record["networks"].values() for row in network["rows"]]:
         times = (f"{row['times_lmu_loop']:.2f}", f"{row['times_lmu']:.2f}")
-        assert [row["side"], f"{1000 * row['seconds']:.2f}", *times] in [line[:4] for line in lines]
+        told = [row["side"], f"{1000 * row['seconds']:.2f}", *times]
+        assert told in [[*line[:3], *line[4:5]] for line in lines]  # the paper's is between
 
 
 def test_speed_ups_against_length() -> None:
