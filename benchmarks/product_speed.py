@@ -44,13 +44,7 @@ def alone(m: int, k: int, n: int) -> dict[str, Call]:
     """Return both sides of one product by name."""
     a, b = torch.randn(m, k), torch.randn(k, n)
 
-    def by_torch() -> None:
-        torch.mm(a, b)
-
-    def by_onednn() -> None:
-        products._by_onednn(a, b)
-
-    return {"torch": by_torch, "oneDNN": by_onednn}
+    return {"torch": lambda: torch.mm(a, b), "oneDNN": lambda: products._by_onednn(a, b)}
 
 
 def sides(words: list[str]) -> dict[str, Call]:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from lrbench.errors import UserError
-from lrbench.report.evaluations import FOLDER, evaluation_names
+from lrbench.report.evaluations import evaluation_files
 from lrbench.runs import checkpoints
 from lrbench.runs.files import UnreadableFile
 
@@ -33,7 +33,7 @@ def contents(root: Path, folders: list[str], rule: str) -> Contents:
     found = Contents()
     for folder in folders:
         names = [(Path(folder).parent, name) for name in OF_CELL]
-        names += [(Path(folder), name) for name in (*OF_RUN, *_evaluations(root / folder))]
+        names += [(Path(folder), name) for name in (*OF_RUN, *evaluation_files(root / folder))]
         for place, name in names:
             if (root / place / name).is_file():
                 found.files[(place / name).as_posix()] = _read(root / place / name)
@@ -48,14 +48,6 @@ def contents(root: Path, folders: list[str], rule: str) -> Contents:
         else:
             found.without_checkpoint.append(folder)
     return found
-
-
-def _evaluations(folder: Path) -> list[str]:
-    """What `lrbench evaluate` wrote below a run folder."""
-    try:
-        return [f"{FOLDER}/{name}" for name in evaluation_names(folder)]
-    except OSError as error:
-        raise UserError(f"{folder / FOLDER} cannot be read: {error.strerror}") from error
 
 
 def plugins_of(results: dict[str, dict[str, Any]]) -> dict[str, set[str]]:

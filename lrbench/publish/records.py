@@ -10,7 +10,7 @@ from lrbench.errors import UserError
 from lrbench.publish.layout import Files
 from lrbench.publish.private import public
 from lrbench.report.collect import Collection
-from lrbench.report.evaluations import FOLDER, evaluation_names
+from lrbench.report.evaluations import evaluation_files
 from lrbench.report.matching import matching_runs
 from lrbench.report.selection import select
 from lrbench.tables import TableCell, TableSpec
@@ -114,18 +114,11 @@ def _read(folder: Path, names: Iterable[str]) -> Files:
 
 
 def _evaluations(folder: Path) -> Files:
-    return {name: public(folder / name) for name in _later(folder)}
-
-
-def _later(folder: Path) -> list[str]:
-    try:
-        return [f"{FOLDER}/{name}" for name in evaluation_names(folder)]
-    except OSError as error:
-        raise UserError(f"{folder / FOLDER} cannot be read: {error.strerror}") from error
+    return {name: public(folder / name) for name in evaluation_files(folder)}
 
 
 def _there(folder: Path) -> Files:
     """What is published of a run, as it is."""
     paths = [folder / name for name in OF_RUN if (folder / name).is_file()]
-    paths += [folder / name for name in _later(folder)]
+    paths += [folder / name for name in evaluation_files(folder)]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from lrbench.errors import UserError
 from lrbench.report.columns import BY_SPLIT
 from lrbench.report.folders import Problems, shown
 from lrbench.report.json_files import read_object
@@ -44,6 +45,14 @@ def evaluation_names(folder: Path) -> list[str]:
     if not (folder / FOLDER).exists():
         return []
     return sorted(name for name in os.listdir(folder / FOLDER) if _is_whole(name))
+
+
+def evaluation_files(folder: Path) -> list[str]:
+    """Return the same as paths below a run's folder; UserError where they cannot be listed."""
+    try:
+        return [f"{FOLDER}/{name}" for name in evaluation_names(folder)]
+    except OSError as error:
+        raise UserError(f"{folder / FOLDER} cannot be read: {error.strerror}") from error
 
 
 def further(rows: Iterable[dict[str, Any]], result: Mapping[str, Any]) -> list[Evaluation]:

@@ -9,10 +9,10 @@ from typing import Any
 import pandas as pd
 
 from lrbench.report.collect import Collection
-from lrbench.report.notes import OUTSIDE
 from lrbench.report.under_way import UnderWay
 from lrbench.tables import TableCell, TableSpec
 
+COUNTED = ("trials", "seed", "tuning_runs")  # how many runs and which: not what they are
 GROUPS = ("task", "model", "protocol", "optim")  # words that name a file or a registered thing
 
 
@@ -63,7 +63,7 @@ def _wanted(cell: TableCell) -> list[tuple[str, Any]]:
     return [
         (key, parsed_word(text))
         for key, text in words
-        if key not in (*GROUPS, *OUTSIDE) and not key.startswith("hydra")
+        if key not in (*GROUPS, *COUNTED) and not key.startswith("hydra")
     ]
 
 

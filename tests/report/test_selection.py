@@ -47,6 +47,7 @@ def test_rows_are_models_and_what_sets_cells_apart() -> None:
         ("seed=3", True),
         ("tuning_runs=4", True),
         ("+trials=7", True),
+        ("data_seed=3", False),
         ("no.such.key=1", False),
     ],
 )
