@@ -1,26 +1,21 @@
-"""The schema of a run: what can be set, its type, its default and its range.
+"""The settings of a run: what can be set, its type, its default and its range.
 
-Hydra composes these dataclasses with presets and overrides; `to_config` turns the result into
-plain dataclass instances once, at the edge, and nothing inside knows Hydra or OmegaConf. They are
-not frozen, because OmegaConf would refuse overrides of a frozen dataclass; nobody changes them.
-
-The `task` and `model` nodes are made from whatever is registered, so a plugin's dataclass is
-checked exactly as a built-in one is.
+Hydra composes these dataclasses with presets and overrides (`lrbench.schema`); `to_config` turns
+the result into plain dataclass instances once, at the edge, and nothing inside knows Hydra or
+OmegaConf. They are not frozen, because OmegaConf would refuse overrides of a frozen dataclass;
+nobody changes them.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, make_dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import MISSING
 
 from lrbench.checks import at_least, between, one_of, shown
-from lrbench.errors import UserError, unknown
-from lrbench.protocols import MOST, PROTOCOLS, Protocol, ProtocolConfig
-from lrbench.registry import BACKBONES, DEFAULT_BACKBONE, ENCODERS, MIXERS, TASKS
+from lrbench.protocols import MOST, Protocol, ProtocolConfig
 
 if TYPE_CHECKING:
     AnyProtocol = Any  # one of PROTOCOLS, each with settings of its own
@@ -167,103 +162,3 @@ def _check_positive(key: str, value: object) -> None:
 
 def _is_share(value: object) -> bool:
     return isinstance(value, int | float) and 0 <= value < 1
-
-
-def task_node(name: str) -> Any:
-    """Return the schema of `task=name`: that task's settings, as a kind of TaskConfig."""
-    settings = TASKS.get(name).config
-    return make_dataclass(f"Task_{name}", [], bases=(settings, TaskConfig))
-
-
-def model_node(name: str, backbone: str | None = None) -> Any:
-    """Return the schema of `model=name`: ModelConfig with the settings of its parts.
-
-    A mixer has those of a backbone; None is the stack it is registered with, and the settings it
-    wants there. An encoder has those of a framework.
-    """
-    if name in ENCODERS:
-        return _reader_node(name)
-    entry = MIXERS.get(name)
-    usual = dict(entry.backbone)
-    usual_name = usual.pop("name", DEFAULT_BACKBONE)
-    settings = usual if backbone in (None, usual_name) else {}
-    stack = BACKBONES.get(backbone or usual_name).config
-    schema: Any = make_dataclass(
-        f"Model_{name}",
-        [
-            ("name", str, field(default=name)),
-            ("backbone", stack, field(default_factory=partial(stack, **settings))),
-            ("mixer", entry.config, field(default_factory=entry.config)),
-        ],
-        bases=(StackConfig,),
-    )
-    return schema
-
-
-def _reader_node(name: str) -> Any:
-    entry = ENCODERS.get(name)
-    fields = [
-        ("name", str, field(default=name)),
-        ("encoder", entry.config, field(default_factory=entry.config)),
-    ]
-    return make_dataclass(f"Model_{name}", fields, bases=(ReaderConfig,))
-
-
-def in_backbone(model: str, backbone: str) -> str:
-    """Return what to write after `model=` for a mixer in a stack; make it known to Hydra.
-
-    A preset belongs to a model in its own stack, so this is another name where it is another one.
-    """
-    if backbone == MIXERS.get(model).backbone.get("name", DEFAULT_BACKBONE):
-        return model
-    from hydra.core.config_store import ConfigStore
-
-    BACKBONES.get(backbone)
-    name = f"{model}+{backbone}"
-    ConfigStore.instance().store(name, model_node(model, backbone), group="model")
-    return name
-
-
-def register_schema() -> None:
-    """Tell Hydra about every registered task and model, and the shape of everything else."""
-    from hydra.core.config_store import ConfigStore
-
-    store = ConfigStore.instance()
-    store.store("run", _open(), group="schema")
-    for name, protocol in PROTOCOLS.items():
-        store.store(f"protocol_{name}", protocol, group="schema")
-    store.store("optim", OptimConfig, group="schema")
-    for name in TASKS.names():
-        store.store(name, task_node(name), group="task")
-    for name in (*MIXERS.names(), *ENCODERS.names()):
-        store.store(name, model_node(name), group="model")
-
-
-def _open() -> Config:
-    """Return a Config of which any protocol can become a part: of the default one none could."""
-    return Config(protocol=Protocol())
-
-
-def config_from(settings: dict[str, Any]) -> Config:
-    """Return the Config of a resolved configuration that was written to disk.
-
-    Raises UserError for settings this version does not have, and for unknown names.
-    """
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    task, model = settings["task"]["name"], settings["model"]["name"]
-    backbone = settings["model"].get("backbone", {}).get("name")
-    protocol = (settings["protocol"] or {}).get("name", ProtocolConfig.name)
-    if protocol not in PROTOCOLS:
-        raise unknown("protocol", protocol, PROTOCOLS)
-    schema = OmegaConf.structured(_open())
-    try:
-        schema.task = task_node(task)()
-        schema.model = model_node(model, backbone)()
-        schema.protocol = PROTOCOLS[protocol]()
-        config = OmegaConf.to_object(OmegaConf.merge(schema, settings))
-    except (OmegaConfBaseException, ValueError) as error:
-        raise UserError(f"a configuration of another version: {error}") from error
-    assert isinstance(config, Config)
-    return config

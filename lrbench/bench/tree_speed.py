@@ -27,10 +27,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from lrbench.bench.resident import forget_peak, status
-from lrbench.config import Config, config_from
+from lrbench.config import Config
 from lrbench.errors import UserError, unknown
 from lrbench.models.build import build_model
 from lrbench.plugins import load_plugins
+from lrbench.schema import config_from
 from lrbench.tasks.listops.conditional import draw_given_length
 from lrbench.tasks.listops.draw import bits
 from lrbench.tasks.listops.grammar import DIGITS, NANGIA, VOCABULARY, Grammar

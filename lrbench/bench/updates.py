@@ -12,8 +12,9 @@ import torch
 
 from lrbench.bench.resident import forget_peak, status
 from lrbench.bench.timing import Call, Rounds, alternate
-from lrbench.config import Config, config_from
+from lrbench.config import Config
 from lrbench.plugins import load_plugins
+from lrbench.schema import config_from
 from lrbench.training.epochs import EpochTrial
 from lrbench.training.memory import keep_freed_memory
 from lrbench.training.start import make_trial

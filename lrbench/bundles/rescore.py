@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lrbench.config import Config, config_from
+from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.metrics import ACCURACY, METRICS
 from lrbench.runs.capacity import check_fits
 from lrbench.runs.evaluation import score_run
 from lrbench.runs.validate import resolve_device
+from lrbench.schema import config_from
 
 LEVEL = 0.01  # the chance that any of a bundle's numbers is doubted though all are right
 ROUNDING = 0.01  # of an error measured twice on the same series, by other hardware

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from lrbench.config import Config, config_from
+from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.protocols import CorpusProtocolConfig
 from lrbench.report.columns import BY_SPLIT
+from lrbench.schema import config_from
 from lrbench.tasks import make_task
 from lrbench.tasks.corpus.identity import identity
 from lrbench.tasks.corpus.storage import ARRAYS

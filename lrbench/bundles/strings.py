@@ -8,7 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from lrbench.bundles.splits import over_corpus, split_identities
-from lrbench.config import Config, config_from
+from lrbench.config import Config
+from lrbench.schema import config_from
 from lrbench.tasks import make_task
 
 ROWS = 16

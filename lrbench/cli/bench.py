@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from lrbench.cli.bench_fixed_point import HELP as FIXED_POINT_HELP
 from lrbench.cli.bench_fixed_point import fixed_point
-from lrbench.errors import UserError
-
-if TYPE_CHECKING:
-    from lrbench.bench.tree_speed import CellCost
-    from lrbench.config import Config
+from lrbench.cli.bench_options import (
+    Models,
+    Output,
+    Rounds,
+    Seconds,
+    Words,
+    chosen_mixers,
+    split,
+    tell,
+    use_threads,
+    whole_numbers,
+)
+from lrbench.cli.bench_papers import PAPER_HELP, TREES_HELP, fan2024_speed, rir_table1
 
 HELP = (
     "Measure speed and memory on this machine.\n\n"
@@ -36,23 +44,6 @@ SCAN_HELP = (
     " writes yours.\n\n"
     "For example: lrbench bench scan --structures diagonal,blocks --lengths 40,512"
 )
-PAPER_HELP = (
-    "The loop against the parallel scan, as timed by Fan, Chi & Rudnicky 2024 (section 4.5).\n\n"
-    "Theirs are seconds on a GPU for what they call an instance, ours seconds for a batch of 128"
-    " strings here: compare the ratios."
-)
-TREES_HELP = (
-    "Training on single strings of ListOps, as timed by Ray Chowdhury & Caragea 2023 (Table 1).\n\n"
-    "Theirs are minutes for 100 strings on a GPU: compare the ratios to RNN-GRC, which is measured"
-    " beside every model. A cell that takes too long is measured on fewer strings and says so.\n\n"
-    "For example: lrbench bench rir_table1 --models ebt_grc,rir_ebt_grc --lengths 900-1000"
-)
-
-Words = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", show_default=False)]
-Models = Annotated[str, typer.Option(help="Models, comma-separated; default: all.")]
-Rounds = Annotated[int, typer.Option(help="Rounds, each with a time for everything.")]
-Seconds = Annotated[float, typer.Option(help="How long each is timed in a round.")]
-Output = Annotated[Path | None, typer.Option(help="Write the raw numbers to this file, as JSON.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -82,12 +73,12 @@ def train(
     from lrbench.console import results
     from lrbench.report.display import columns_table, count
 
-    names = _chosen(models)
+    names = chosen_mixers(models)
     costs: list[UpdateCost] = []
-    for task in _split(tasks):
+    for task in split(tasks):
         configs = [composed([f"task={task}", f"model={name}", *(words or [])]) for name in names]
-        _use_threads(configs[0])
-        found = update_costs(configs, rounds, seconds, _tell)
+        use_threads(configs[0])
+        found = update_costs(configs, rounds, seconds, tell)
         costs += found
         columns_table(
             results(),
@@ -128,15 +119,15 @@ def modes(
     from lrbench.report.display import columns_table
 
     costs: list[ModeCost] = []
-    for name in _chosen(models):
+    for name in chosen_mixers(models):
         config = composed([f"model={name}", *(words or [])])
-        _use_threads(config)
+        use_threads(config)
         torch.manual_seed(config.seed)
         settings = config.model.mixer  # type: ignore[attr-defined]
         mixer = MIXERS.get(name).cls(settings, config.model.width)
-        for length in _lengths(lengths):
+        for length in whole_numbers("lengths", lengths):
             strings = max(1, batch * 40 // max(40, length))
-            costs += mode_costs(name, mixer, length, strings, rounds, seconds, _tell)
+            costs += mode_costs(name, mixer, length, strings, rounds, seconds, tell)
         mine = [cost for cost in costs if cost.model == name]
         columns_table(
             results(),
@@ -175,8 +166,10 @@ def scan(
     from lrbench.runs.validate import resolve_device
 
     torch.set_num_threads(1)
-    chosen = cases(_split(structures), _lengths(batches), _lengths(lengths))
-    costs = scan_costs(chosen, rounds, seconds, resolve_device(device), _tell)
+    chosen = cases(
+        split(structures), whole_numbers("batches", batches), whole_numbers("lengths", lengths)
+    )
+    costs = scan_costs(chosen, rounds, seconds, resolve_device(device), tell)
     first = costs[:: len(CANDIDATES)]
     fields = {
         "ms": [cost.size.structure for cost in first],
@@ -192,136 +185,3 @@ def scan(
     columns_table(results(), {**fields, "fastest": best})
     if output is not None:
         write_table(costs, output)
-
-
-def fan2024_speed(
-    rounds: Rounds = 3,
-    seconds: Seconds = 0.5,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    output: Output = None,
-) -> None:
-    """Measure section 4.5."""
-    import torch
-
-    from lrbench.bench.paper_speed import paper_speeds
-    from lrbench.bench.timing import keep
-    from lrbench.cli.planning import composed
-    from lrbench.console import results
-    from lrbench.report.display import columns_table
-    from lrbench.runs.validate import resolve_device
-
-    torch.set_num_threads(1)
-    where = resolve_device(device)
-    found = paper_speeds(composed, rounds, seconds, where, _tell)
-    columns_table(
-        results(),
-        {
-            str(where): [row.setting.paper for row in found],
-            "loop s": [f"{row.sequential:.4f}" for row in found],
-            "pscan s": [f"{row.pscan:.4f}" for row in found],
-            "loop/pscan": [f"{row.ratio:.3f}" for row in found],
-            "paper: loop": [row.paper.sequential if row.paper else "-" for row in found],
-            "pscan": [row.paper.pscan if row.paper else "-" for row in found],
-            "ratio": [f"{row.paper.ratio:.2f}" if row.paper else "-" for row in found],
-        },
-    )
-    if output is not None:
-        options = {"rounds": rounds, "seconds": seconds, "device": str(where)}
-        content = {"settings": [asdict(row) for row in found]}
-        keep(output, "section 4.5 of Fan, Chi & Rudnicky 2024", options, content)
-
-
-def rir_table1(
-    models: Annotated[str, typer.Option(help="Models, comma-separated; default: all.")] = "",
-    lengths: Annotated[
-        str, typer.Option(help="Ranges of lengths such as 200-250, comma-separated; default: all.")
-    ] = "",
-    strings: Annotated[int, typer.Option(help="Strings of a cell.", min=1)] = 100,
-    limit_s: Annotated[float, typer.Option(help="Seconds after which a cell has enough.")] = 300,
-    memory_gb: Annotated[float, typer.Option(help="What a cell may need on a CPU.")] = 12,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    output: Output = None,
-) -> None:
-    """Measure Table 1."""
-    from lrbench.bench.timing import keep
-    from lrbench.bench.tree_speed import Limits, chosen_lengths, chosen_rows, measured
-    from lrbench.cli.planning import composed
-    from lrbench.runs.validate import resolve_device
-
-    where = resolve_device(device)
-    limits = Limits(strings, limit_s, memory_gb)
-    rows, ranges = chosen_rows(_split(models)), chosen_lengths(_split(lengths))
-    options = {**asdict(limits), "device": str(where)}
-    cells: list[CellCost] = []
-    for place in ranges:
-        for row in rows:
-            cells.append(measured(composed, row, place, limits, where))
-            _tell(f"{place} {row.label}: {cells[-1].strings} strings {cells[-1].failed}")
-            if output is not None:  # after each cell: a table takes long
-                content = {"cells": [asdict(cell) for cell in cells]}
-                keep(output, "Table 1 of Ray Chowdhury & Caragea 2023", options, content)
-        _tell_trees(place, [cell for cell in cells if cell.lengths == place])
-
-
-def _tell_trees(lengths: str, cells: list[CellCost]) -> None:
-    from lrbench.console import results
-    from lrbench.report.display import columns_table
-    from lrbench.report.tree_speeds import told, tree_speeds
-
-    printed = tree_speeds()
-    theirs = [told(printed, cell.paper, lengths) for cell in cells]
-    columns_table(
-        results(),
-        {
-            lengths: [cell.model for cell in cells],
-            "strings": [str(cell.strings) for cell in cells],
-            "s a string": [
-                cell.failed if cell.seconds is None else f"{cell.seconds:.3f}" for cell in cells
-            ],
-            "times RNN-GRC": ["-" if cell.ratio is None else f"{cell.ratio:.2f}" for cell in cells],
-            "paper": [time for time, _ in theirs],
-            "MiB": [
-                "-" if cell.peak_bytes is None else f"{cell.peak_bytes / 2**20:,.0f}"
-                for cell in cells
-            ],
-            "paper: GB": [memory for _, memory in theirs],
-        },
-    )
-
-
-def _chosen(models: str) -> list[str]:
-    from lrbench.plugins import load_plugins
-    from lrbench.registry import ENCODERS, MIXERS
-
-    load_plugins()
-    names = _split(models) or MIXERS.names()
-    for name in names:
-        if name not in ENCODERS:
-            MIXERS.get(name)
-    return names
-
-
-def _split(text: str) -> list[str]:
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    if len(set(words)) < len(words):
-        raise UserError(f"'{text}' names something twice", exit_code=2)
-    return words
-
-
-def _lengths(text: str) -> list[int]:
-    words = _split(text)
-    if not words or not all(word.isdecimal() and int(word) > 0 for word in words):
-        raise UserError(f"--lengths must be numbers such as 40,500, not '{text}'", exit_code=2)
-    return [int(word) for word in words]
-
-
-def _use_threads(config: Config) -> None:
-    import torch
-
-    torch.set_num_threads(config.threads)
-
-
-def _tell(line: str) -> None:
-    from lrbench.console import messages
-
-    messages().print(line, markup=False, highlight=False)

@@ -41,7 +41,7 @@ def fixed_point(
     from lrbench.bench.fixed_point import iteration_counts, layer_costs
     from lrbench.bench.fixed_point_figure import check_figure, draw_figure
     from lrbench.bench.timing import keep
-    from lrbench.cli.bench import _lengths, _tell
+    from lrbench.cli.bench_options import tell, whole_numbers
     from lrbench.runs.validate import resolve_device
 
     for name, value, least in (("draws", draws, 1), ("width", width, LEAST), ("batch", batch, 1)):
@@ -50,10 +50,10 @@ def fixed_point(
     if figure is not None:
         check_figure(figure)
     torch.set_num_threads(1)
-    chosen, where = _lengths(lengths), resolve_device(device)
-    counts = iteration_counts(draws, _tell)
+    chosen, where = whole_numbers("lengths", lengths), resolve_device(device)
+    counts = iteration_counts(draws, tell)
     _show_iterations(counts)
-    costs = layer_costs(chosen, width, batch, rounds, seconds, where, _tell)
+    costs = layer_costs(chosen, width, batch, rounds, seconds, where, tell)
     _show_times(costs)
     if figure is not None:
         draw_figure(counts, costs, figure)

@@ -15,12 +15,13 @@ from omegaconf import OmegaConf
 from lrbench.checks import shown
 from lrbench.cli.translate import kind_of, translated, unknown_setting
 from lrbench.cli.words import checked, split, superseded
-from lrbench.config import Config, in_backbone, register_schema
+from lrbench.config import Config
 from lrbench.console import messages
 from lrbench.errors import UserError
 from lrbench.locations import conf_dir
 from lrbench.plugins import load_plugins
 from lrbench.registry import MIXERS, TASKS
+from lrbench.schema import in_backbone, register_schema
 
 # Whatever a user's --config-dir says: Hydra makes no folder and no file, and goes nowhere.
 QUIET = (

@@ -23,9 +23,10 @@ from lrbench.cli.launching import (
 )
 from lrbench.cli.planning import composed
 from lrbench.cli.words import check_folder
-from lrbench.config import Config, register_schema
+from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.locations import conf_dir
+from lrbench.schema import register_schema
 from lrbench.sweeps.expansion import Overrides, expand, table_cells
 from lrbench.tables import load_table
 

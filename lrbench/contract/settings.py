@@ -10,8 +10,8 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
-from lrbench.config import model_node
 from lrbench.errors import UserError, unknown
+from lrbench.schema import model_node
 
 WIDTH = 16  # small, so that every check of every mode takes seconds
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}

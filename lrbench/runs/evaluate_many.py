@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from lrbench.config import config_from
 from lrbench.errors import UserError, unknown
 from lrbench.report.collect import Collection, collect
 from lrbench.report.columns import BY_SPLIT
@@ -17,6 +16,7 @@ from lrbench.report.evaluations import further_rows
 from lrbench.report.matching import matching_runs
 from lrbench.runs import files
 from lrbench.runs.evaluation import FURTHER, STRINGS, evaluate_run, parse_lengths
+from lrbench.schema import config_from
 from lrbench.statistics import SOLVED
 from lrbench.tables import RULES, TableSpec
 from lrbench.tasks import make_task

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lrbench.config import Config, config_from
+from lrbench.config import Config
 from lrbench.errors import UserError, unknown
 from lrbench.protocols import CorpusProtocolConfig
 from lrbench.report.schema import result_complaint
 from lrbench.runs import checkpoints, files
 from lrbench.runs.files import UnreadableFile
+from lrbench.schema import config_from
 from lrbench.training.dev_rules import RULES as DEV_RULES
 from lrbench.training.rules import RULES
 

@@ -19,9 +19,9 @@ from typing import Any
 
 import torch
 
-from lrbench.config import config_from
 from lrbench.errors import Interrupted
 from lrbench.plugins import load_plugins
+from lrbench.schema import config_from
 from lrbench.training.loop import advance
 from lrbench.training.memory import keep_freed_memory
 from lrbench.training.messages import Ended, Failed, Logged, Looked, receive, send

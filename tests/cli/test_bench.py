@@ -42,6 +42,7 @@ def test_fixed_point_prints_counts_beside_the_specified_ones(lrbench: Run, tmp_p
         (["modes", "--models", "blockdiag", "--rounds", "1"], "--rounds must be at least 3"),
         (["modes", "--models", "blockdiag", "--lengths", "0"], "--lengths"),
         (["modes", "--models", "blockdiag", "--lengths", "x"], "--lengths"),
+        (["scan", "--batches", "1,many"], "--batches must be numbers"),
     ],
 )
 def test_mistakes_are_told(lrbench: Run, words: list[str], told: str) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from lrbench.cli.planning import composed
-from lrbench.config import config_from
 from lrbench.errors import UserError
 from lrbench.registry import ENCODERS, TASKS
 from lrbench.runs.cell import Cell
 from lrbench.runs.validate import validated
+from lrbench.schema import config_from
 from lrbench.tasks.corpus.task import CorpusTask
 from tests import made_up_corpora
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from lrbench.config import model_node
 from lrbench.models.build import build_model
+from lrbench.schema import model_node
 
 Build = Callable[..., Any]
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from lrbench.config import model_node
 from lrbench.models.build import build_model, count_parameters
 from lrbench.models.randomness import add_noise
+from lrbench.schema import model_node
 
 
 def built(name: str, layers: int, symbols: int, classes: int, seed: int = 0, **more: Any) -> Any:

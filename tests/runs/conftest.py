@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from lrbench.config import Config, config_from
+from lrbench.config import Config
+from lrbench.schema import config_from
 
 
 @pytest.fixture

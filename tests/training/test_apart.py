@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from lrbench.config import Config, config_from
+from lrbench.config import Config
 from lrbench.errors import Interrupted, UserError
+from lrbench.schema import config_from
 from lrbench.training import apart
 from lrbench.training.apart import Crew, train_apart
 from lrbench.training.legs import portable

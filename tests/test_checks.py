@@ -1,0 +1,36 @@
+"""Checks of values, and how they are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from lrbench.checks import at_least, between, nearest, one_of, shown
+
+
+def test_what_is_not_set_yet_passes() -> None:
+    for check in (lambda v: at_least("k", v, 1), lambda v: between("k", v, 1, 2)):
+        check(None)
+        check("???")
+    one_of("k", "???", ["a"])
+
+
+def test_numbers_at_the_edge() -> None:
+    between("k", 1, 1, 2)
+    between("k", 2, 1, 2)
+    at_least("k", 0.0, 0)
+    for wrong in (0, 3, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="k must be at"):
+            between("k", wrong, 1, 2)
+
+
+def test_the_nearest_word() -> None:
+    assert nearest("moduls", ["modulus", "name"]) == " Did you mean 'modulus'?"
+    assert nearest("SEED", ["seed"]) == " Did you mean 'seed'?"
+    assert nearest("x" * 10_000, ["seed"]) == ""
+
+
+def test_values_are_shown_on_one_short_line() -> None:
+    assert shown("größe") == "größe"
+    assert shown("a\nb\x1b[1m\ud800") == r"a\nb\x1b[1m\ud800"
+    long = shown("x" * 10_000)
+    assert len(long) < 80 and "..." in long

@@ -1,0 +1,46 @@
+"""The way back from config.json, checked like any configuration."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from lrbench.errors import UserError
+from lrbench.schema import config_from
+from lrbench.tasks.mod_arith import ModArithConfig
+
+
+def as_written(**changes: Any) -> dict[str, Any]:
+    """Return a configuration as config.json holds it."""
+    from lrbench.cli.planning import composed
+
+    settings = json.loads(json.dumps(dataclasses.asdict(composed(["task=mod_arith"]))))
+    return {**settings, **changes}
+
+
+def test_there_and_back() -> None:
+    written = as_written(seed=4, output_dir="there")
+    config = config_from(written)
+    assert dataclasses.asdict(config) == written
+    assert config.task.name == "mod_arith"
+    assert isinstance(config.task, ModArithConfig)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": "four"},
+        {"seed": -1},
+        {"colour": "red"},
+        {"optim": {"lr": 1e-3, "momentum": 0.9}},
+        {"task": {"name": "of_another_version"}},
+        {"protocol": None},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_configuration_of_another_version(change: dict[str, Any]) -> None:
+    with pytest.raises(UserError):
+        config_from(as_written(**change))
