@@ -20,6 +20,12 @@ def between(key: str, value: object, low: int, high: int) -> None:
         raise ValueError(f"{key} must be at most {high:,}, not {shown(value)}")
 
 
+def fraction(key: str, value: object) -> None:
+    """Refuse a number outside [0, 1) and nan; None and '???' mean: not set."""
+    if isinstance(value, int | float) and not 0 <= value < 1:
+        raise ValueError(f"{key} must be in [0, 1), not {shown(value)}")
+
+
 def one_of(key: str, value: object, allowed: Sequence[str]) -> None:
     """Refuse a word that is not one of `allowed`."""
     if isinstance(value, str) and value != "???" and value not in allowed:

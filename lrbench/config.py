@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import MISSING
 
-from lrbench.checks import at_least, between, one_of, shown
+from lrbench.checks import at_least, between, fraction, one_of, shown
 from lrbench.protocols import MOST, Protocol, ProtocolConfig
 
 if TYPE_CHECKING:
@@ -74,8 +74,7 @@ class FrameworkConfig:
 
     def __post_init__(self) -> None:
         for key in ("in_dropout", "out_dropout"):
-            if isinstance(share := getattr(self, key), float) and not 0 <= share < 1:
-                raise ValueError(f"model.framework.{key} must be in [0, 1), not {share}")
+            fraction(f"model.framework.{key}", getattr(self, key))
         one_of("model.framework.head", self.head, ("mlp", "linear", "published"))
         between("model.framework.hidden", self.hidden, 1, MOST)
 
@@ -117,9 +116,7 @@ class OptimConfig:
         _check_positive("optim.lr", self.lr)
         _check_positive("optim.clip", self.clip)
         at_least("optim.weight_decay", self.weight_decay, 0)
-        smoothing = self.label_smoothing
-        if isinstance(smoothing, float) and not 0 <= smoothing < 1:
-            raise ValueError(f"optim.label_smoothing must be in [0, 1), not {smoothing}")
+        fraction("optim.label_smoothing", self.label_smoothing)
         between("optim.warmup", self.warmup, 0, MOST)
         betas = self.betas
         if isinstance(betas, list) and not (len(betas) == 2 and all(map(_is_share, betas))):

@@ -8,7 +8,6 @@ sha256 of the whole decides in the end; where it is wrong nothing is kept.
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import http.client
 import os
@@ -21,13 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from lrbench.disk import lock
 from lrbench.errors import UserError
 
 CHUNK = 1 << 16  # bytes read at a time
 PATIENCE = 30.0  # seconds without a byte
 ATTEMPTS = 5  # requests to one mirror for one file, as long as each brings it on
 SCHEMES = ("http://", "https://", "file://")
-NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
 NO_NET = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN)
 OFFLINE = "no connection"  # how a failure begins that says more of this machine than of a mirror
 
@@ -103,7 +102,7 @@ def _partial(path: Path, tell: Tell) -> Iterator[IO[bytes]]:
     """Open what there is of a file for going on with it, alone; an empty one is removed."""
     while True:
         file = open(path, "a+b")  # noqa: SIM115  # closed below, and where it is another's
-        _lock(file, tell)
+        lock(file.fileno(), tell, f"{path}: another process is downloading it")
         if path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno())):
             break
         file.close()  # who held it has removed or renamed it
@@ -113,18 +112,6 @@ def _partial(path: Path, tell: Tell) -> Iterator[IO[bytes]]:
         if not _size(file):
             path.unlink(missing_ok=True)
         file.close()
-
-
-def _lock(file: IO[bytes], tell: Tell) -> None:
-    """Lock a file, waiting for it if need be; best effort on a file system without locks."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        tell(f"{file.name}: another process is downloading it; waiting for that")
-        fcntl.flock(file, fcntl.LOCK_EX)
-    except OSError as error:
-        if error.errno not in NO_LOCKS:
-            raise
 
 
 def _from_mirrors(

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from lrbench.checks import fraction
 from lrbench.encoders.base import Encoder, Tree, lengths_of
-from lrbench.encoders.dropout import check_share
 from lrbench.encoders.grc import GatedRecursiveCell
 from lrbench.mixers.normalisation import LayerNorm
 from lrbench.registry import register_encoder
@@ -34,7 +34,7 @@ class BbtGrcConfig:
     dropout: float = 0.1
 
     def __post_init__(self) -> None:
-        check_share("model.encoder.dropout", self.dropout)
+        fraction("model.encoder.dropout", self.dropout)
 
 
 @register_encoder("bbt_grc", BbtGrcConfig, "gated recursive cell, balanced tree (2023)")

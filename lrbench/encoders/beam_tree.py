@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lrbench.checks import at_least
+from lrbench.checks import at_least, fraction
 from lrbench.encoders.base import Encoder, Tree, lengths_of
 from lrbench.encoders.beam_choice import beam_shares
 from lrbench.encoders.beam_tree_draws import Draws
@@ -17,7 +17,6 @@ from lrbench.encoders.beam_tree_gradient import differentiable
 from lrbench.encoders.beam_tree_records import Found, Search
 from lrbench.encoders.beam_tree_reference import by_products
 from lrbench.encoders.beam_tree_search import search
-from lrbench.encoders.dropout import check_share
 from lrbench.encoders.grc import GatedRecursiveCell
 from lrbench.mixers.normalisation import LayerNorm
 
@@ -39,7 +38,7 @@ class BeamTreeConfig:
 
     def __post_init__(self) -> None:
         at_least("model.encoder.beam", self.beam, 1)
-        check_share("model.encoder.dropout", self.dropout)
+        fraction("model.encoder.dropout", self.dropout)
 
 
 class BeamTree(Encoder):

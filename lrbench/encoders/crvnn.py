@@ -32,10 +32,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, pad
 
-from lrbench.checks import at_least
+from lrbench.checks import at_least, fraction
 from lrbench.encoders.base import Encoder, Tree, lengths_of
 from lrbench.encoders.crvnn_steps import EPSILON, EXISTS, Composition
-from lrbench.encoders.dropout import check_share
 from lrbench.encoders.soft_trees import by_existence
 from lrbench.mixers.normalisation import LayerNorm
 from lrbench.registry import register_encoder
@@ -56,7 +55,7 @@ class CrvnnConfig:
     kept: float = 4.0
 
     def __post_init__(self) -> None:
-        check_share("model.encoder.dropout", self.dropout)
+        fraction("model.encoder.dropout", self.dropout)
         at_least("model.encoder.kept", self.kept, 0)
 
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lrbench.checks import shown
-
 LEVELS = 1 << 16
 LOWEST = -LEVELS // 2
 IN_AN_INT64 = 4
@@ -53,9 +51,3 @@ def dropout(x: Tensor, share: float, generator: torch.Generator | None) -> Tenso
         return x
     bits = draw_bits(tuple(x.shape), generator, x.device)
     return x * dropping(share).kept(bits, x)
-
-
-def check_share(key: str, share: object) -> None:
-    """Refuse a share of dropout outside [0, 1)."""
-    if isinstance(share, int | float) and not 0 <= share < 1:
-        raise ValueError(f"{key} must be in [0, 1), not {shown(share)}")

@@ -20,10 +20,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from lrbench.checks import at_least
+from lrbench.checks import at_least, fraction
 from lrbench.encoders.base import Encoder, Tree, lengths_of
 from lrbench.encoders.beam_choice import beam_shares
-from lrbench.encoders.dropout import check_share
 from lrbench.encoders.easy_first import EasyFirst
 from lrbench.encoders.easy_first_reference import Reference
 from lrbench.encoders.grc import GatedRecursiveCell
@@ -46,7 +45,7 @@ class EbtGrcConfig:
     score_features: int = 64
 
     def __post_init__(self) -> None:
-        check_share("model.encoder.dropout", self.dropout)
+        fraction("model.encoder.dropout", self.dropout)
         at_least("model.encoder.beam", self.beam, 1)
         at_least("model.encoder.score_features", self.score_features, 1)
 

@@ -26,9 +26,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
-from lrbench.checks import at_least
+from lrbench.checks import at_least, fraction
 from lrbench.encoders.base import Encoder, lengths_of
-from lrbench.encoders.dropout import check_share, dropout
+from lrbench.encoders.dropout import dropout
 from lrbench.encoders.mega_average import MovingAverage
 from lrbench.errors import UserError
 from lrbench.mixers.normalisation import LayerNorm
@@ -55,7 +55,7 @@ class MegaConfig:
     def __post_init__(self) -> None:
         for key in ("layers", "shared", "hidden", "longest"):
             at_least(f"model.encoder.{key}", getattr(self, key), 1)
-        check_share("model.encoder.dropout", self.dropout)
+        fraction("model.encoder.dropout", self.dropout)
 
 
 @register_encoder("mega", MegaConfig, "gated attention over moving averages (Ma et al. 2023)")

@@ -33,9 +33,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
-from lrbench.checks import at_least
+from lrbench.checks import at_least, fraction
 from lrbench.encoders.base import Encoder, Tree, lengths_of
-from lrbench.encoders.dropout import check_share, draw_bits, dropout, dropping
+from lrbench.encoders.dropout import draw_bits, dropout, dropping
 from lrbench.encoders.grc import EXPANSION, GatedRecursiveCell
 from lrbench.encoders.ordered_memory_chain import Chain, Slots
 from lrbench.encoders.rnn_grc import Plan
@@ -64,8 +64,8 @@ class OrderedMemoryConfig:
     def __post_init__(self) -> None:
         at_least("model.encoder.slots", self.slots, 1)
         at_least("model.encoder.test_slot_factor", self.test_slot_factor, 1)
-        check_share("model.encoder.dropout", self.dropout)
-        check_share("model.encoder.memory_dropout", self.memory_dropout)
+        fraction("model.encoder.dropout", self.dropout)
+        fraction("model.encoder.memory_dropout", self.memory_dropout)
 
 
 @register_encoder("ordered_memory", OrderedMemoryConfig, "Ordered Memory (Shen et al. 2019)")

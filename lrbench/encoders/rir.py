@@ -28,9 +28,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lrbench.checks import at_least, one_of
+from lrbench.checks import at_least, fraction, one_of
 from lrbench.encoders.base import Encoder, Tree, lengths_of
-from lrbench.encoders.dropout import check_share
 from lrbench.encoders.rir_levels import DECISIONS, Level, levels_of
 from lrbench.encoders.s4d_layer import S4dLayer
 from lrbench.mixers.base import ParameterRule
@@ -63,8 +62,8 @@ class RirConfig:
     s4d_detach_backward: bool = True
 
     def __post_init__(self) -> None:
-        check_share("model.encoder.dropout", self.dropout)
-        check_share("model.encoder.s4d_dropout", self.s4d_dropout)
+        fraction("model.encoder.dropout", self.dropout)
+        fraction("model.encoder.s4d_dropout", self.s4d_dropout)
         at_least("model.encoder.chunk", self.chunk, 2)
         one_of("model.encoder.chunk_decision", self.chunk_decision, DECISIONS)
         one_of("model.encoder.inference", self.inference, INFERENCES)

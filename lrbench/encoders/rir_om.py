@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lrbench.checks import at_least
+from lrbench.checks import at_least, fraction
 from lrbench.encoders.base import Tree, lengths_of
-from lrbench.encoders.dropout import check_share
 from lrbench.encoders.ordered_memory import Memory, OrderedMemoryConfig
 from lrbench.encoders.rir import RirConfig, RirEncoder
 from lrbench.encoders.rnn_grc import Plan
@@ -36,7 +35,7 @@ class RirOmConfig(RirConfig):
         super().__post_init__()
         at_least("model.encoder.slots", self.slots, 1)
         at_least("model.encoder.test_slot_factor", self.test_slot_factor, 1)
-        check_share("model.encoder.memory_dropout", self.memory_dropout)
+        fraction("model.encoder.memory_dropout", self.memory_dropout)
 
 
 @register_encoder("rir_om", RirOmConfig, "recursion in recursion, Ordered Memory inside (2023)")

@@ -23,8 +23,9 @@ from itertools import accumulate, pairwise
 import torch
 from torch import Tensor
 
+from lrbench.checks import fraction
 from lrbench.encoders.base import Encoder, lengths_of
-from lrbench.encoders.dropout import Dropout, check_share
+from lrbench.encoders.dropout import Dropout
 from lrbench.encoders.grc import GatedRecursiveCell
 from lrbench.encoders.grc_loops import Loops, loops_for
 from lrbench.registry import register_encoder
@@ -38,7 +39,7 @@ class RnnGrcConfig:
     dropout: float = 0.1
 
     def __post_init__(self) -> None:
-        check_share("model.encoder.dropout", self.dropout)
+        fraction("model.encoder.dropout", self.dropout)
 
 
 @register_encoder("rnn_grc", RnnGrcConfig, "gated recursive cell, left to right (2023)")

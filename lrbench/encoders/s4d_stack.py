@@ -22,10 +22,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, glu
 
-from lrbench.checks import at_least, one_of
+from lrbench.checks import at_least, fraction, one_of
 from lrbench.encoders.base import Encoder
 from lrbench.encoders.batch_norm import normalise
-from lrbench.encoders.dropout import check_share, dropout
+from lrbench.encoders.dropout import dropout
 from lrbench.encoders.two_sided import StateSpaces
 from lrbench.mixers.base import ParameterRule
 from lrbench.registry import register_encoder
@@ -49,7 +49,7 @@ class S4dStackConfig:
     def __post_init__(self) -> None:
         at_least("model.encoder.layers", self.layers, 1)
         at_least("model.encoder.state_size", self.state_size, 2)
-        check_share("model.encoder.dropout", self.dropout)
+        fraction("model.encoder.dropout", self.dropout)
         one_of("model.encoder.statistics", self.statistics, STATISTICS)
         if isinstance(self.state_size, int) and self.state_size % 2:
             raise ValueError(f"model.encoder.state_size must be even, not {self.state_size}")

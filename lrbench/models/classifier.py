@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
-from lrbench.checks import one_of
+from lrbench.checks import fraction, one_of
 from lrbench.encoders.base import Encoder
-from lrbench.encoders.dropout import check_share, dropout
+from lrbench.encoders.dropout import dropout
 from lrbench.models.reader import Reader
 
 HEADS = ("mlp", "linear", "published")
@@ -33,8 +33,8 @@ class ClassifierConfig:
     head: str = "published"
 
     def __post_init__(self) -> None:
-        check_share("model.framework.in_dropout", self.in_dropout)
-        check_share("model.framework.out_dropout", self.out_dropout)
+        fraction("model.framework.in_dropout", self.in_dropout)
+        fraction("model.framework.out_dropout", self.out_dropout)
         one_of("model.framework.head", self.head, HEADS)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from lrbench.checks import at_least
+from lrbench.checks import at_least, fraction
 from lrbench.mixers.base import Mixer
 from lrbench.mixers.normalisation import LayerNorm
 from lrbench.mixers.normed_head import normed_head
@@ -43,8 +43,7 @@ class GptConfig:
 
     def __post_init__(self) -> None:
         at_least("model.backbone.expansion", self.expansion, 0)
-        if isinstance(self.dropout, float) and not 0 <= self.dropout < 1:
-            raise ValueError(f"model.backbone.dropout must be in [0, 1), not {self.dropout}")
+        fraction("model.backbone.dropout", self.dropout)
 
 
 @register_backbone("gpt", GptConfig, "pre-normalised decoder blocks, as GPT-2's")

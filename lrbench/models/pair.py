@@ -15,9 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from lrbench.checks import at_least
+from lrbench.checks import at_least, fraction
 from lrbench.encoders.base import Encoder
-from lrbench.encoders.dropout import check_share
 from lrbench.models.classifier import MlpHead
 from lrbench.models.reader import Reader
 
@@ -35,8 +34,8 @@ class PairConfig:
     hidden: int = 200
 
     def __post_init__(self) -> None:
-        check_share("model.framework.in_dropout", self.in_dropout)
-        check_share("model.framework.out_dropout", self.out_dropout)
+        fraction("model.framework.in_dropout", self.in_dropout)
+        fraction("model.framework.out_dropout", self.out_dropout)
         at_least("model.framework.hidden", self.hidden, 1)
 
 

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm, gelu, glu
 
-from lrbench.checks import one_of
+from lrbench.checks import fraction, one_of
 from lrbench.mixers.normalisation import LayerNorm
 from lrbench.mixers.normed_head import normed_head
 from lrbench.models.base import Backbone, Carry, MakeMixer, input_layer, make_mixers
@@ -46,8 +46,7 @@ class S4StackConfig:
 
     def __post_init__(self) -> None:
         one_of("model.backbone.norm", self.norm, NORMS)
-        if isinstance(self.dropout, float) and not 0 <= self.dropout < 1:
-            raise ValueError(f"model.backbone.dropout must be in [0, 1), not {self.dropout}")
+        fraction("model.backbone.dropout", self.dropout)
 
 
 @register_backbone("s4", S4StackConfig, "residual blocks with a gate, as S4's (Gu et al. 2022)")

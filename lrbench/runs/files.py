@@ -6,7 +6,6 @@ content or the new, never a part. JSON has no NaN or infinity: both are written 
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import math
@@ -17,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from lrbench.disk import sync_folder
 from lrbench.runs import processes
 
 TEMPORARY = re.compile(r"\..+\.(?P<pid>\d+)\.(?P<host>[0-9a-f]{6})[0-9a-f]{8}\.tmp")
@@ -54,7 +54,7 @@ def write_bytes(path: Path, data: bytes, durable: bool = True) -> None:
         temporary.unlink(missing_ok=True)
         raise
     if durable:
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
 def write_json(path: Path, obj: dict[str, Any], durable: bool = True) -> None:
@@ -163,18 +163,6 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise UnreadableFile(path, (error.strerror or str(error)).lower()) from error
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename last through a power cut, on the file systems that can promise it."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
-    finally:
-        os.close(descriptor)
 
 
 def _finite(obj: Any) -> Any:

@@ -6,8 +6,6 @@ made with one seed, because those of another could hold the strings a model is t
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from lrbench.disk import lock
 from lrbench.errors import UserError, unknown
 from lrbench.locations import data_dir
 from lrbench.tasks.corpus.storage import describe, read, write
@@ -23,7 +22,6 @@ from lrbench.tasks.corpus.strings import Strings
 
 Progress = Callable[[str, int, int], None]  # what is made, how many there are, how many there will
 Tell = Callable[[str], None]
-NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
 
 
 @dataclass(frozen=True)
@@ -157,23 +155,9 @@ def _alone(folder: Path, tell: Tell) -> Iterator[None]:
     except OSError as error:
         raise UserError(f"{folder} cannot be written: {error.strerror or error}") from error
     try:
-        if _lock(descriptor, folder, tell):
+        if lock(descriptor, tell, f"{folder}: another process is making it"):
             for left in folder.glob(".*.tmp"):
                 shutil.rmtree(left, ignore_errors=True)
         yield
     finally:
         os.close(descriptor)  # which gives the lock back
-
-
-def _lock(descriptor: int, folder: Path, tell: Tell) -> bool:
-    """Take the lock, waiting for it if need be; False on a file system that has none."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        tell(f"{folder}: another process is making it; waiting for that")
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    except OSError as error:
-        if error.errno not in NO_LOCKS:
-            raise
-        return False
-    return True

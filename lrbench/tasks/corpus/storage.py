@@ -9,7 +9,6 @@ cut short or with a flipped bit is an error and never a slightly different corpu
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -21,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from lrbench.disk import sync_folder
 from lrbench.errors import UserError
 from lrbench.tasks.corpus.strings import Strings
 
@@ -90,7 +90,7 @@ def write(folder: Path, strings: Strings) -> None:
         if folder.exists():
             folder.rename(old)  # a folder cannot be renamed onto another
         new.rename(folder)
-        _sync(folder.parent)
+        sync_folder(folder.parent)
     except OSError as error:
         raise UserError(f"{folder} cannot be written: {error.strerror or error}") from error
     finally:
@@ -122,7 +122,7 @@ def _write_files(folder: Path, strings: Strings) -> None:
         file.write(text.encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
-    _sync(folder)
+    sync_folder(folder)
 
 
 def _check(description: Mapping[str, Any]) -> str:
@@ -133,18 +133,6 @@ def _check(description: Mapping[str, Any]) -> str:
 def _sha256(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync(folder: Path) -> None:
-    """Make the names in a folder last through a power cut, where a file system can promise it."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
-    finally:
-        os.close(descriptor)
 
 
 def _damaged(path: Path, folder: Path, why: str) -> UserError:

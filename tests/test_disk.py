@@ -1,0 +1,64 @@
+"""Promises of file systems: kept where there are any, done without where there are none."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from lrbench.disk import lock, sync_folder
+
+
+def refuse(code: int) -> object:
+    def refusing(*args: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    return refusing
+
+
+def test_a_folder_that_cannot_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sync_folder(tmp_path)
+    monkeypatch.setattr(os, "fsync", refuse(errno.EINVAL))
+    sync_folder(tmp_path)
+    monkeypatch.setattr(os, "fsync", refuse(errno.EIO))
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        sync_folder(tmp_path)
+
+
+def test_a_lock_that_is_taken_is_waited_for(tmp_path: Path) -> None:
+    path, said, told = tmp_path / ".lock", threading.Event(), []
+    with open(path, "wb") as first, open(path, "wb") as second:
+        assert lock(first.fileno(), told.append, "taken") and told == []
+
+        def give_back() -> None:
+            assert said.wait(60)
+            fcntl.flock(first, fcntl.LOCK_UN)
+
+        def tell(line: str) -> None:
+            told.append(line)
+            said.set()
+
+        owner = threading.Thread(target=give_back)
+        owner.start()
+        assert lock(second.fileno(), tell, "a: another makes it")
+        owner.join()
+        assert told == ["a: another makes it; waiting for that"]
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_no_locks_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    monkeypatch.setattr(fcntl, "flock", refuse(code))
+    with open(tmp_path / ".lock", "wb") as file:
+        assert not lock(file.fileno(), lambda line: None, "taken")
+
+
+def test_other_failures_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fcntl, "flock", refuse(errno.EBADF))
+    with open(tmp_path / ".lock", "wb") as file, pytest.raises(OSError):
+        lock(file.fileno(), lambda line: None, "taken")
