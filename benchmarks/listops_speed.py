@@ -14,15 +14,13 @@ import json
 import os
 import platform
 import resource
-import statistics
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.repeats import timed
 from lrbench.tasks.corpus.storage import read, write
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.listops.conditional import length_tables
@@ -88,23 +86,6 @@ def read_back(strings: Strings, repeats: int) -> dict[str, Any]:
         write(Path(folder) / "listops" / "split", strings)
         seconds, _ = timed(lambda: read(Path(folder) / "listops" / "split"), repeats)
     return {"megabytes": round(strings.tokens.nbytes / 1e6, 1), **seconds}
-
-
-def timed(work: Callable[[], Strings], repeats: int) -> tuple[dict[str, Any], Strings]:
-    """Return wall and processor seconds of each repeat, and what the work gave."""
-    wall, processor = [], []
-    for _ in range(repeats):
-        began, used = time.perf_counter(), time.process_time()
-        made = work()
-        wall.append(round(time.perf_counter() - began, 3))
-        processor.append(round(time.process_time() - used, 3))
-    seconds = {
-        "seconds": wall,
-        "median": statistics.median(wall),
-        "processor_seconds": processor,
-        "processor_median": statistics.median(processor),
-    }
-    return seconds, made
 
 
 def quiet(done: int) -> None:

@@ -15,16 +15,14 @@ import json
 import os
 import platform
 import resource
-import statistics
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 
+from benchmarks.repeats import timed
 from lrbench.tasks.corpus.storage import read, write
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.logic.generator import ACCEPTED, draw
@@ -35,7 +33,6 @@ from lrbench.tasks.logic.statistics import side_by_side
 
 KEPT = Path(__file__).parent / "results" / "logic_speed.json"
 BOUNDS = {"corpus_seconds": 60.0, "read_seconds": 1.0}
-Made = TypeVar("Made")
 
 
 def main() -> None:
@@ -97,23 +94,6 @@ def read_back(strings: Strings, repeats: int) -> dict[str, Any]:
         write(Path(folder) / "logic" / "train", strings)
         seconds, _ = timed(lambda: read(Path(folder) / "logic" / "train"), repeats)
     return {"pairs": len(strings), "megabytes": round(strings.tokens.nbytes / 1e6, 1), **seconds}
-
-
-def timed(work: Callable[[], Made], repeats: int) -> tuple[dict[str, Any], Made]:
-    """Return wall and processor seconds of each repeat, and what the work gave."""
-    wall, processor = [], []
-    for _ in range(repeats):
-        began, used = time.perf_counter(), time.process_time()
-        made = work()
-        wall.append(round(time.perf_counter() - began, 3))
-        processor.append(round(time.process_time() - used, 3))
-    seconds = {
-        "seconds": wall,
-        "median": statistics.median(wall),
-        "processor_seconds": processor,
-        "processor_median": statistics.median(processor),
-    }
-    return seconds, made
 
 
 if __name__ == "__main__":

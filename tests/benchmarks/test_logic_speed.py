@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from benchmarks import logic_speed
+from benchmarks.repeats import timed
 
 
 def test_seconds_are_those_of_the_work() -> None:
@@ -14,7 +15,7 @@ def test_seconds_are_those_of_the_work() -> None:
         told.append(1)
         return sum(map(len, logic_speed.corpus(2000).values()))
 
-    seconds, pairs = logic_speed.timed(work, repeats=2)
+    seconds, pairs = timed(work, repeats=2)
     assert len(told) == len(seconds["seconds"]) == 2 and 500 < pairs < 2000
     assert min(seconds["seconds"]) <= seconds["median"] <= max(seconds["seconds"])
     assert logic_speed.read_back(logic_speed.corpus(2000)["train3"], repeats=1)["pairs"] > 50
