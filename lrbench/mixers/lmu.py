@@ -16,9 +16,9 @@ Glossary
     e_h, e_m          feedback           d_h + d numbers
     W_x, W_h, W_m     kernels            no bias, as printed
 
-A non-linear recurrence: position by position is the only mode. Initial values as in the 2019 paper:
-e_x and e_h LeCun uniform, e_m zero, W_* Glorot normal. One memory; the several of later
-implementations are not part of either paper's equations.
+A non-linear recurrence: position by position is the only mode, in one of two ways of the same loop
+(lmu_loops.py). Initial values as in the 2019 paper: e_x and e_h LeCun uniform, e_m zero, W_* Glorot
+normal. One memory; the several of later implementations are not part of either paper's equations.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ from torch import Tensor, nn
 from lrbench.checks import at_least, one_of
 from lrbench.mixers.base import Mixer
 from lrbench.mixers.delay_network import DelayNetwork
-from lrbench.mixers.nonlinearity import NONLINEARITIES, pull_back
+from lrbench.mixers.lmu_loops import Weights, as_one_network, by_equations
+from lrbench.mixers.nonlinearity import NONLINEARITIES
 from lrbench.registry import register_mixer
-from lrbench.scan.closed_form import ClosedForm, one_by_one
+
+SMALL = 2**16  # strings x d (d_h + d): up to here python costs more than arithmetic
 
 
 @dataclass
@@ -100,74 +102,10 @@ class LMU(Mixer):
         self, u: Tensor, state: tuple[Tensor, Tensor] | None = None, mode: str | None = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         start = torch.cat(self.initial_state(len(u)) if state is None else state, 1)
-        loop = _Loop(self.network, self.config.f)
-        weights = self.feedback, self.recurrent.weight, self.memory.weight
-        both = ClosedForm(loop.forward, loop.backward, one_by_one)(
-            self.encoder(u)[..., 0], self.skip(u), start, *weights
-        )
-        y = both[..., : self.units]
-        return y, (y[:, -1], both[:, -1, self.units :])
-
-
-@dataclass(frozen=True)
-class _Loop:
-    """The recurrence of z_t = (h_t, m_t) and its adjoint.
-
-    Shapes: drive = e_x^T x (B, T), inner = W_x x (B, T, d_h), start z_0 (B, d_h + d), feedback
-    (e_h, e_m), result z_1 .. z_T (B, T, d_h + d), in memory position by position.
-    """
-
-    network: DelayNetwork
-    f: str
-
-    def forward(
-        self,
-        drive: Tensor,
-        inner: Tensor,
-        start: Tensor,
-        feedback: Tensor,
-        recurrent: Tensor,
-        memory: Tensor,
-    ) -> tuple[Tensor]:
-        a, b = self.network.matrices(start)
-        apply, units = NONLINEARITIES[self.f], len(recurrent)
-        states = start.new_empty(drive.shape[1], *start.shape)
-        z = start
-        for k, out in enumerate(states):
-            m = torch.outer(torch.addmv(drive[:, k], z, feedback), b)
-            m.addmm_(z[:, units:], a.T)
-            h = torch.addmm(inner[:, k], z[:, :units], recurrent.T).addmm_(m, memory.T)
-            out[:, :units], out[:, units:] = apply(h), m
-            z = out
-        return (states.transpose(0, 1),)
-
-    def backward(
-        self,
-        drive: Tensor,
-        inner: Tensor,
-        start: Tensor,
-        feedback: Tensor,
-        recurrent: Tensor,
-        memory: Tensor,
-        result: Tensor,
-        gradient: Tensor,
-    ) -> tuple[Tensor, ...]:
-        a, b = self.network.matrices(start)
-        units = len(recurrent)
-        ddrive, dinner = torch.empty_like(drive), torch.empty_like(inner)
-        dfeedback, drecurrent, dmemory = map(torch.zeros_like, (feedback, recurrent, memory))
-        later = torch.zeros_like(start)
-        for k in reversed(range(drive.shape[1])):
-            z, before = result[:, k], result[:, k - 1] if k else start
-            total = later.add_(gradient[:, k])
-            dh = pull_back(self.f, total[:, :units], z[:, :units])
-            dm = torch.addmm(total[:, units:], dh, memory)
-            du = dm @ b
-            ddrive[:, k], dinner[:, k] = du, dh
-            drecurrent.addmm_(dh.T, before[:, :units])
-            dmemory.addmm_(dh.T, z[:, units:])
-            dfeedback.addmv_(before.T, du)
-            later = torch.outer(du, feedback)
-            later[:, :units].addmm_(dh, recurrent)
-            later[:, units:].addmm_(dm, a)
-        return ddrive, dinner, later, dfeedback, drecurrent, dmemory
+        drive, inner = (t.transpose(0, 1) for t in (self.encoder(u)[..., 0], self.skip(u)))
+        kernels = self.feedback, self.recurrent.weight, self.memory.weight
+        weights = Weights(*kernels, self.network, self.config.f)
+        small = start.numel() * self.network.order <= SMALL
+        both = (as_one_network if small else by_equations)(drive, inner, start, weights)
+        y = both[..., : self.units].transpose(0, 1)
+        return y, (y[:, -1], both[-1, :, self.units :])

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from lrbench.mixers import lmu
 from lrbench.mixers.lmu import LMU, LMUConfig
 from lrbench.mixers.nonlinearity import NONLINEARITIES, apply
 
@@ -48,8 +49,10 @@ def gradients(results: list[Tensor], leaves: list[Tensor]) -> tuple[Tensor, ...]
     return torch.autograd.grad(total, leaves)
 
 
+@pytest.mark.parametrize("small", [0, lmu.SMALL], ids=["by equations", "as one network"])
 @pytest.mark.parametrize("f", NONLINEARITIES)
-def test_equations(f: str) -> None:
+def test_equations(f: str, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lmu, "SMALL", small)
     mixer = make(f=f)
     x = draw(BATCH, 11, WIDTH).requires_grad_()
     start = [draw(BATCH, n, seed=n).requires_grad_() for n in (UNITS, ORDER)]
