@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lrbench.publish.disagreements import disagreements, warnings
-from lrbench.publish.layout import FIGURES, NOTES, NUMBERS, PAGE, Files, spec_of
+from lrbench.publish.layout import FIGURES, NOTES, NUMBERS, PAGE, SETTINGS, Files, spec_of
 from lrbench.publish.making import making
 from lrbench.publish.notes import Notes, check_patterns, read_notes
 from lrbench.publish.unfinished import unfinished
@@ -63,7 +63,9 @@ def _lines(
     main = [table for table in tables if table.title.startswith(f"{spec.title}:")] or tables[:1]
     others = [table for table in tables if table not in main]
     yield from (HEAD, f"# {escape(spec.title)}", "")
-    yield f"Source: {spec.source or 'ours'}. Every number below is from [{NUMBERS}]({NUMBERS})."
+    lookups = f", those of lookups from [{SETTINGS}]({SETTINGS})" if collection.baselines else ""
+    numbers = f"Every number of ours below is from [{NUMBERS}]({NUMBERS}){lookups}."
+    yield f"Source: {spec.source or 'ours'}. {numbers}"
     yield ""
     if notes.about:
         yield f"{notes.about}\n"

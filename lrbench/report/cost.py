@@ -79,7 +79,8 @@ def cost_table(view: View) -> Table:
     )
     notes = (
         "state: floats kept between symbols; updates: done, of a budget; time: of updates alone,"
-        " median run; tuning: runs the settings were chosen from, - where no search is recorded",
+        " median run; tuning: runs the settings were chosen from, told by the table or the runs, -"
+        " where neither does",
         *((ITERATED, BOUGHT.format(rule=view.rule)) if iterated else ()),
     )
     return Table("Cost", _columns(titles), tuple(rows), notes)

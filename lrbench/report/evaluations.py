@@ -67,14 +67,15 @@ def further(rows: Iterable[dict[str, Any]], result: Mapping[str, Any]) -> list[E
     tests = [row for row in result["evaluations"] if row["kind"] == "test"]
     there = {(row["which"], row[key]) for row in tests}
     current = [row for row in rows if _is_of(row, steps.get(row["which"]))]
-    by_itself = {(row["which"], row[key]) for row in current}
-    found = []
+    rows_of = {(row["which"], row[key]): row for row in current}
     for row in current:
-        for rule in dict.fromkeys([row["which"], *_twins(row["which"], steps)]):
-            own = rule == row["which"] or (rule, row[key]) not in by_itself
-            if own and (rule, row[key]) not in there:
-                found.append(evaluation(row | {"which": rule}, steps.get(rule)))
-    return found
+        for rule in _twins(row["which"], steps):
+            rows_of.setdefault((rule, row[key]), row)
+    return [
+        evaluation(row | {"which": rule}, steps.get(rule))
+        for (rule, place), row in rows_of.items()
+        if (rule, place) not in there
+    ]
 
 
 def evaluation(row: Mapping[str, Any], step: int | None = None) -> Evaluation:

@@ -6,7 +6,7 @@ from lrbench.report.cells import MISSING, Cell, Column, Table, estimate, interva
 from lrbench.report.entry import Entry
 from lrbench.report.places import LEFT, RULE_LEGEND, View, missing
 from lrbench.report.verdict import FEWEST, Guesser, judge, mean_interval
-from lrbench.statistics import guessing_means, guessing_upper, mean
+from lrbench.statistics import guessing_best_of, mean, runs_upper
 from lrbench.tables import RULES
 
 
@@ -23,7 +23,8 @@ def verdicts_table(view: View) -> Table:
         "95 % interval: Student's t over runs, cut at 0 and 1; train: accuracy at the training"
         " length on fresh strings",
         "looks: how many, at how many strings; guessing: the mean of n guessers who have the best"
-        " baseline, by the same rule, and what 95 % of such means stay up to",
+        " baseline, by the same rule, and what 97.5 % of such means stay up to; at chance: no mean"
+        " beyond that, and no run beyond what the best of n guessers stays up to in 97.5 %",
     )
     return Table(f"What the verdicts rest on ({view.rule} look)", columns, rows, notes)
 
@@ -48,8 +49,8 @@ def _verdict(view: View, entry: Entry) -> tuple[Cell, ...]:
 def _guessing(guesser: Guesser | None, n: int) -> tuple[Cell, ...]:
     if guesser is None or not n:
         return Cell(), Cell(), Cell()
-    average = float(guessing_means(guesser.p, guesser.strings, guesser.looks, n).mean())
-    upper = guessing_upper(guesser.p, guesser.strings, guesser.looks, n)
+    average = guessing_best_of(guesser.p, guesser.strings, guesser.looks)
+    upper, _ = runs_upper(guesser.p, guesser.strings, guesser.looks, n)
     looks = Cell(f"{guesser.looks} × {guesser.strings:,}")
     return looks, Cell(f"{average:.3f}", (average,)), Cell(f"{upper:.3f}", (upper,))
 

@@ -11,7 +11,7 @@ from lrbench.report.entry import Entry
 from lrbench.report.published import Published, published
 from lrbench.report.reference import Reference, printed
 from lrbench.report.verdict import Guesser, Verdict, printed_at_chance
-from lrbench.statistics import guessing_means
+from lrbench.statistics import guessing_best_of
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class PaperRows:
         guesser = self._guesser(index)
         if guesser is None:
             return Cell()
-        average = guessing_means(guesser.p, guesser.strings, guesser.looks, 1).mean()
-        return Cell(f"{average:.3f}", (float(average),))
+        average = guessing_best_of(guesser.p, guesser.strings, guesser.looks)
+        return Cell(f"{average:.3f}", (average,))
 
     def _cell(self, found: Reference | None, guesser: Guesser | None) -> Cell:
         if found is None:

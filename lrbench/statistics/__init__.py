@@ -5,9 +5,9 @@ from lrbench.statistics.comparison import difference_of_means, probability_of_im
 from lrbench.statistics.guessing import (
     at_chance,
     guessing_best_of,
-    guessing_means,
     guessing_upper,
     runs_at_chance,
+    runs_upper,
 )
 from lrbench.statistics.horizon import FEWEST_STRINGS, horizon, passes
 from lrbench.statistics.proportion import SOLVED, Share, solve_rate, wilson
@@ -21,7 +21,6 @@ __all__ = [
     "bootstrap_mean",
     "difference_of_means",
     "guessing_best_of",
-    "guessing_means",
     "guessing_upper",
     "horizon",
     "mean",
@@ -29,6 +28,7 @@ __all__ = [
     "passes",
     "probability_of_improvement",
     "runs_at_chance",
+    "runs_upper",
     "sample_std",
     "solve_rate",
     "t_interval",

@@ -10,46 +10,54 @@ import numpy.typing as npt
 
 from lrbench.statistics.spread import mean
 
-SEED = 20_241
-SIMULATIONS = 20_000
+Array = npt.NDArray[np.float64]
+
 LEVEL = 0.95  # of the one-sided test
+HALF = 1 - (1 - LEVEL) / 2  # of each of the two tests of runs
+NEGLIGIBLE = 1e-18  # what is less likely than that is left out
 
 
-def guessing_best_of(
-    p: float, strings: int, looks: int, simulations: int = 10_000, seed: int = 0
-) -> float:
+def guessing_best_of(p: float, strings: int, looks: int) -> float:
     """Return the mean best accuracy over `looks` of a guesser that is right with probability `p`.
 
-    Each look is at `strings` strings of its own. By simulation, with a standard error below
-    0.001 at the defaults: 128 strings and 40 looks turn a chance of 0.2 into 0.279.
+    Each look is at `strings` strings of its own: 128 strings and 40 looks turn a chance of 0.2 into
+    0.279. Exact: E[max] = sum over k of P(max > k).
     """
-    right = np.random.default_rng(seed).binomial(strings, p, size=(simulations, looks))
-    return float(right.max(axis=1).mean() / strings)
-
-
-@lru_cache(maxsize=256)
-def guessing_means(
-    p: float, strings: int, looks: int, trials: int, simulations: int = SIMULATIONS
-) -> npt.NDArray[np.float64]:
-    """Simulate what a table prints for a guesser: sorted means over `trials` of the best look.
-
-    A trial looks `looks` times at `strings` strings of its own and keeps its best accuracy, which
-    is drawn by inverting its distribution: that of one look to the power `looks`. The array
-    (simulations,) is shared between calls and read-only.
-    """
-    from scipy.special import bdtr  # P(at most k of n); scipy.stats takes a second to import
-
-    below = bdtr(np.arange(strings, dtype=float), strings, p) ** looks
-    drawn = np.random.default_rng(SEED).random((simulations, trials))
-    right = np.searchsorted(below, drawn)
-    means: npt.NDArray[np.float64] = np.sort(right.mean(axis=1) / strings)
-    means.flags.writeable = False
-    return means
+    return float((1 - _at_most(p, strings, looks)[:-1]).sum() / strings)
 
 
 def guessing_upper(p: float, strings: int, looks: int, trials: int, level: float = LEVEL) -> float:
-    """Return what a guesser's mean over `trials` stays at or below with probability `level`."""
-    return float(np.quantile(guessing_means(p, strings, looks, trials), level, method="higher"))
+    """Return what a guesser's mean over `trials` stays at or below with probability `level`.
+
+    A trial looks `looks` times at `strings` strings of its own and keeps its best accuracy.
+    """
+    first, below = _totals(p, strings, looks, trials)
+    return (first + int(np.searchsorted(below, level))) / (strings * trials)
+
+
+def runs_upper(p: float, strings: int, looks: int, trials: int) -> tuple[float, float]:
+    """Return what 97.5 % of a guesser's means over `trials` stay up to, and of its best trials."""
+    highest = guessing_upper(p, strings, looks, 1, HALF ** (1 / trials))
+    return guessing_upper(p, strings, looks, trials, HALF), highest
+
+
+def _at_most(p: float, strings: int, looks: int) -> Array:
+    """Return P(best of `looks` <= k), k = 0 .. strings: that of one look to the power `looks`."""
+    from scipy.special import bdtr  # P(at most k of n); scipy.stats takes a second to import
+
+    at_most: Array = bdtr(np.arange(strings + 1, dtype=float), strings, p) ** looks
+    return at_most
+
+
+@lru_cache(maxsize=256)
+def _totals(p: float, strings: int, looks: int, trials: int) -> tuple[int, Array]:
+    """Return (first, below): how probably the right answers of all trials are <= first, + 1, .."""
+    each = np.diff(_at_most(p, strings, looks), prepend=0.0)
+    likely = np.flatnonzero(each > NEGLIGIBLE)
+    each = total = each[likely[0] : likely[-1] + 1]
+    for _ in range(trials - 1):
+        total = np.convolve(total, each)
+    return int(likely[0]) * trials, np.minimum(np.cumsum(total), 1.0)
 
 
 def at_chance(
@@ -70,8 +78,5 @@ def runs_at_chance(values: Sequence[float], p: float, strings: int, looks: int) 
     A mean alone would call four failures beside one run that solved the task a guesser. Each of the
     two tests is one-sided at half of 5 %; raises ValueError where there is no value.
     """
-    level = 1 - (1 - LEVEL) / 2
-    trials = len(values)
-    highest = guessing_upper(p, strings, looks, 1, level ** (1 / trials) if trials else level)
-    within = mean(values) <= guessing_upper(p, strings, looks, trials, level) + 1e-12
-    return within and max(values) <= highest + 1e-12
+    limit, highest = runs_upper(p, strings, looks, len(values))
+    return mean(values) <= limit + 1e-12 and max(values) <= highest + 1e-12

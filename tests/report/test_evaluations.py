@@ -57,6 +57,17 @@ def test_a_score_stands_under_each_rule_of_its_checkpoint(runs: Path, write: Wri
     assert found == {"best": 0.75, "id": 0.25, "last": 0.5}
 
 
+def test_two_scores_of_one_checkpoint_are_no_two_of_a_third_rule(runs: Path, write: Write) -> None:
+    folder = write()
+    path = folder / "result.json"
+    result = json.loads(path.read_text())
+    path.write_text(
+        json.dumps(result | {"checkpoints": dict.fromkeys(result["checkpoints"], 2000)})
+    )
+    add(folder, "1.json", further(100_003, 0.75), further(100_003, 0.75, "last"))
+    assert sorted(added(runs, 100_003)["which"]) == ["band", "best", "id", "last"]
+
+
 def test_the_newest_file_counts(runs: Path, write: Write) -> None:
     folder = write()
     for name, value in (("3.json", 0.3), ("1.json", 0.1), ("2.json", 0.2), (".4.json", 0.4)):

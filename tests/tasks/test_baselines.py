@@ -81,11 +81,9 @@ def test_best_of_forty_looks_of_a_guesser(p, best):
     assert guessing_best_of(p, 128, 40) == pytest.approx(best, abs=0.001)
 
 
-def test_guessing_is_reproducible_and_one_look_is_chance():
-    first, again, other = (guessing_best_of(0.2, 128, 40, 500, seed=seed) for seed in (1, 1, 2))
-    assert first == again != other
-    assert guessing_best_of(0.2, 128, 1) == pytest.approx(0.2, abs=0.001)
-    assert guessing_best_of(1.0, 128, 3, simulations=10) == 1.0
+def test_one_look_is_chance():
+    assert guessing_best_of(0.2, 128, 1) == pytest.approx(0.2, abs=1e-12)
+    assert guessing_best_of(1.0, 128, 3) == 1.0
 
 
 @pytest.mark.cuda

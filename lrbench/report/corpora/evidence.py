@@ -10,7 +10,7 @@ from lrbench.report.corpora.rows import with_spread
 from lrbench.report.entry import Entry
 from lrbench.report.places import View, missing
 from lrbench.report.verdict import FEWEST, judge, mean_interval
-from lrbench.statistics import guessing_upper, mean
+from lrbench.statistics import mean, runs_upper
 
 LEFT = (Column("split", right=False), Column("model", right=False))
 
@@ -34,9 +34,9 @@ def verdicts_table(grid: Grid, view: View) -> Table:
     notes = (
         "95 % interval: Student's t over runs, cut at 0 and 1, where there are three or more;"
         f" {other}: the checkpoint of that rule on the same strings",
-        "chance: the better of uniform and majority; up to: what 95 % of means of n such guessers"
-        " stay up to, on as many strings; best baseline: the highest accuracy of those at the foot"
-        " of the table above",
+        "chance: the better of uniform and majority; up to: what 97.5 % of means of n such"
+        " guessers stay up to, on as many strings; best baseline: the highest accuracy of those at"
+        " the foot of the table above",
     )
     return Table(f"What the verdicts rest on ({view.rule})", columns, rows, notes)
 
@@ -48,7 +48,7 @@ def _row(view: View, entry: Entry, split: Split, level: Levels, other: str) -> t
     ends = interval(mean_interval(values), digits) if len(values) >= FEWEST else MISSING
     strings = entry.strings(view.rule, "test")
     upper = (
-        guessing_upper(guesser.p, guesser.strings, 1, len(values)) if guesser and values else None
+        runs_upper(guesser.p, guesser.strings, 1, len(values))[0] if guesser and values else None
     )
     return (
         Cell(f"{len(values)}"),
