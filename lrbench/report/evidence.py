@@ -77,7 +77,7 @@ def fresh_table(view: View) -> Table:
     notes = (
         f"{view.scored_by} at the test length on fresh strings of the checkpoint each rule keeps: "
         + ", ".join(f"{name} = {RULE_LEGEND[name]}" for name in rules),
-        f"chance: the best measured baseline; id, band and last choose nothing at {unseen}"
-        + (f", but a perfect look there ended {early} of the runs" if early else ""),
+        f"chance: the best measured baseline, mean over runs; id, band and last choose nothing at"
+        f" {unseen}" + (f", but a perfect look there ended {early} of the runs" if early else ""),
     )
     return Table("On fresh strings, by every rule", columns, tuple(rows), notes)
