@@ -78,5 +78,6 @@ def runs_at_chance(values: Sequence[float], p: float, strings: int, looks: int) 
     A mean alone would call four failures beside one run that solved the task a guesser. Each of the
     two tests is one-sided at half of 5 %; raises ValueError where there is no value.
     """
+    average = mean(values)
     limit, highest = runs_upper(p, strings, looks, len(values))
-    return mean(values) <= limit + 1e-12 and max(values) <= highest + 1e-12
+    return average <= limit + 1e-12 and max(values) <= highest + 1e-12

@@ -88,3 +88,8 @@ def test_one_run_that_solved_the_task_is_no_guesser() -> None:
     assert at_chance(sum(runs) / 5, 0.2, 128, 40, 5)
     assert not runs_at_chance(runs, 0.2, 128, 40)
     assert runs_at_chance([0.27, 0.28, 0.27, 0.29, 0.26], 0.2, 128, 40)
+
+
+def test_no_runs_are_no_guesser() -> None:
+    with pytest.raises(ValueError, match="no values"):
+        runs_at_chance([], 0.2, 128, 40)
