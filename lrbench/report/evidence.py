@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lrbench.report.cells import MISSING, Cell, Column, Table, estimate, interval, spread
 from lrbench.report.entry import Entry
-from lrbench.report.places import LEFT, RULE_LEGEND, View, missing
+from lrbench.report.places import LEFT, View, missing, rule_told
 from lrbench.report.verdict import FEWEST, Guesser, judge, mean_interval
 from lrbench.statistics import guessing_best_of, mean, runs_upper
 from lrbench.tables import RULES
@@ -76,7 +76,7 @@ def fresh_table(view: View) -> Table:
     columns = (*LEFT, *(Column(title) for title in ("length", "strings", *rules, "chance")))
     notes = (
         f"{view.scored_by} at the test length on fresh strings of the checkpoint each rule keeps: "
-        + ", ".join(f"{name} = {RULE_LEGEND[name]}" for name in rules),
+        + "; ".join(f"{name} = {rule_told(name, view.entries)}" for name in rules),
         f"chance: the best measured baseline, mean over runs; id, band and last choose nothing at"
         f" {unseen}" + (f", but a perfect look there ended {early} of the runs" if early else ""),
     )

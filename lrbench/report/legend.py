@@ -8,30 +8,43 @@ from lrbench.report.entry import Entry
 from lrbench.report.places import View
 from lrbench.report.verdict import FEWEST, LEARNED, RELATIVE_TOLERANCE, TOLERANCE
 
+BETWEEN = "above, below = all of it on that side; inconclusive = too wide to tell"
+OTHER = "not comparable = another rule, length or protocol than the paper's"
+OF_ACCURACIES = (
+    f"verdicts (none for fewer than {FEWEST} runs): reproduced = 95 % interval within {TOLERANCE}"
+    f" of the paper's number at its printed precision; {BETWEEN}; not learned = the median run has"
+    f" less than {LEARNED} at the training length; at chance = no better than guessing under the"
+    f" same rule, or far worse; {OTHER}"
+)
+WITHIN = f"within {RELATIVE_TOLERANCE} times the paper's number"
+OF_ERRORS = (
+    f"verdicts (none for fewer than {FEWEST} runs): reproduced = 95 % interval {WITHIN} of it, at"
+    f" its printed precision; {BETWEEN}; at chance = no better than the best baseline; {OTHER}"
+)
+ERRORS = (
+    "NRMSE: root of the summed squared error over the summed squared target, at every position of"
+    " every test series; lower is better, so below the paper's number is better than it; look and"
+    " fresh strings are the same test series; nothing is guessed or solved"
+)
+ERRORS_BESIDE = (
+    f"; reproduced = {WITHIN} of it; at chance = no better than the best baseline; nothing is"
+    f" learned to {LEARNED}"
+)
+
 
 def how_to_read(view: View) -> Iterator[str]:
     """Yield the lines on verdicts that `view` needs."""
-    yield (
-        f"verdicts (none for fewer than {FEWEST} runs): reproduced = 95 % interval within"
-        f" {TOLERANCE} of the paper's number at its printed precision; above, below = all of it on"
-        " that side; inconclusive = too wide to tell; not learned = the median run has less than"
-        f" {LEARNED} at the training length; at chance = no better than guessing under the same"
-        " rule, or far worse; not comparable = another rule, length or protocol than the paper's"
-    )
+    counted = [entry.metric.counts for entry in view.entries]
+    only_errors = bool(counted) and not any(counted)
+    yield OF_ERRORS if only_errors else OF_ACCURACIES
     if any(_all_alike(entry, view.rule) for entry in view.entries):
         yield (
             "runs that are all alike give an interval without width: a further run may differ all"
             " the same; the solve rates have an interval that says how often"
         )
     yield from _fewer_updates(view)
-    if not all(entry.metric.counts for entry in view.entries):
-        yield (
-            "NRMSE: root of the summed squared error over the summed squared target, at every"
-            " position of every test series; lower is better, so below the paper's number is better"
-            f" than it; reproduced = within {RELATIVE_TOLERANCE} times that number; at chance = no"
-            " better than the best baseline; look and fresh strings are the same test series;"
-            " nothing is guessed or solved, and nothing is learned to 0.95"
-        )
+    if not all(counted):
+        yield ERRORS + ("" if only_errors else ERRORS_BESIDE)
 
 
 def _fewer_updates(view: View) -> Iterator[str]:

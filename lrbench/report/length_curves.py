@@ -21,7 +21,7 @@ from lrbench.report.columns import BY_SPLIT
 from lrbench.report.entry import Entry
 from lrbench.report.horizons import ONE_WRONG, Reached, horizon_cells, reached
 from lrbench.report.left_out import capped, selection_notes
-from lrbench.report.places import RULE_LEGEND, View
+from lrbench.report.places import View, rule_told
 from lrbench.report.selection import chances, select
 from lrbench.statistics import FEWEST_STRINGS, SOLVED, mean
 from lrbench.tables import RULES, TableSpec
@@ -181,9 +181,10 @@ def _of_task(curves: Sequence[Curve], rule: str, digits: int) -> Table:
     rows.append((Cell("chance"), *(_chance(runs, length) for length in lengths), Cell()))
     titles = [f"{length:,}" for length in lengths]
     columns = [Column("model", right=False), *map(Column, titles), Column("horizon")]
+    told = rule_told(rule, (curve.entry for curve in curves))
     notes = [
         f"accuracy at each length on {_strings(runs)} fresh strings of the checkpoint of the rule"
-        f" {rule} ({RULE_LEGEND[rule]}), mean ± sample std (n) over n runs; horizon: of the median"
+        f" {rule} ({told}), mean ± sample std (n) over n runs; horizon: of the median"
         " run; chance: the best measured baseline"
     ]
     if any(_says_nothing(score) for run in runs for score in run.values()):

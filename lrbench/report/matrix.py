@@ -23,7 +23,7 @@ from lrbench.report.left_out import selection_notes
 from lrbench.report.legend import how_to_read
 from lrbench.report.length_curves import length_tables
 from lrbench.report.pairs import pairs_table
-from lrbench.report.places import RULE_LEGEND, View
+from lrbench.report.places import View, rule_told
 from lrbench.report.printed import PaperRows, paper_rows
 from lrbench.report.reference import is_row
 from lrbench.report.selection import chances, select
@@ -150,7 +150,7 @@ def _main(
     columns = ("model", "number", *(_title(view, task) for task in view.tasks))
     notes = [
         f"{view.rule} look: our {view.scored_by} by the rule {view.rule}"
-        f" ({RULE_LEGEND[view.rule]}), mean ±"
+        f" ({rule_told(view.rule, view.entries)}), mean ±"
         " sample std (n) over n runs; fresh strings: the same checkpoints, on strings that nothing"
         " was chosen by",
         *paper.notes(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lrbench.report.cells import MISSING, Cell, Column, marked, spread
@@ -11,12 +11,19 @@ from lrbench.report.under_way import UNFINISHED
 from lrbench.report.verdict import FEWEST, Verdict, guesses, judge
 
 RULE_LEGEND = {
-    "best": "best look at the test length, the paper's rule",
+    "best": "best look at the test length",
     "id": "lowest validation loss at the training length",
     "band": "highest accuracy over the band",
     "last": "end of training",
 }
 LEFT = (Column("task", right=False), Column("model", right=False))
+
+
+def rule_told(rule: str, entries: Iterable[Entry]) -> str:
+    """Say which checkpoint a rule keeps, and whether the papers of these entries took theirs so."""
+    papers = {entry.reference.rule for entry in entries if entry.reference} - {None}
+    theirs = rule in (papers or {"best"})
+    return RULE_LEGEND[rule] + (", the paper's rule" if theirs else "")
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -92,3 +94,15 @@ def test_no_tables(lrbench: Run, tmp_path: Path, results: Path) -> None:
     (results / "toy").rename(results / "toys")
     ended = lrbench("publish", "--rebuild", str(results))
     assert ended.code == 1 and "table 'toys' unknown" in ended.err
+
+
+def test_pages_load_no_torch() -> None:
+    code = """
+import pkgutil, sys
+import lrbench.publish as publish
+for module in pkgutil.walk_packages(publish.__path__, "lrbench.publish."):
+    __import__(module.name)
+print("torch" in sys.modules)
+"""
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "False"
