@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 
 
 def mean(values: Sequence[float]) -> float:
-    """Return the arithmetic mean; raises ValueError where there is no value."""
+    """Return the arithmetic mean, correctly rounded; raises ValueError where there is no value.
+
+    So the mean of equal values is that value, to the last bit, and prints as it does.
+    """
     if not values:
         raise ValueError("mean of no values")
-    return math.fsum(values) / len(values)
+    return float(statistics.mean(map(float, values)))
 
 
 def median(values: Sequence[float]) -> float:

@@ -18,6 +18,11 @@ def test_mean_and_sample_std_by_hand() -> None:
     assert sample_std([0.3, 0.3]) == 0.0
 
 
+@given(st.floats(0, 1), st.integers(1, 30))
+def test_the_mean_of_equal_values_is_that_value(value: float, times: int) -> None:
+    assert mean([value] * times) == value
+
+
 def test_a_spread_needs_two_values() -> None:
     with pytest.raises(ValueError, match="1 value"):
         sample_std([1.0])
