@@ -18,6 +18,7 @@ SWEPT = sorted({path.parts[-7] for path in RESULTS.glob("*/records/*/*/*/*/confi
 SHORTER = {  # published with a smaller budget than their table asks for, as their pages say
     "rir2023_table2": [
         ("bbt_grc", "epochs=20"),
+        ("mega", "epochs=8"),
         ("rir_grc", "epochs=12"),
         ("rnn_grc", "epochs=12"),
         ("pooled", "epochs=12"),
