@@ -21,6 +21,7 @@ SHORTER = {  # published with a smaller budget than their table asks for, as the
         ("mega", "epochs=8"),
         ("rir_grc", "epochs=12"),
         ("rnn_grc", "epochs=12"),
+        ("s4d_stack", "epochs=4"),
         ("pooled", "epochs=12"),
     ],
     "rir2023_table3": [
