@@ -29,6 +29,8 @@ SHORTER = {  # published with a smaller budget than their table asks for, as the
         ("mega", "epochs=6"),
         ("rir_grc", "epochs=6"),
         ("s4d_stack", "epochs=3"),
+        ("rnn_grc", "epochs=3"),
+        ("ebt_grc", "epochs=2"),
     ],
 }
 
