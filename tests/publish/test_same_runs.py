@@ -30,6 +30,7 @@ SHORTER = {  # published with a smaller budget than their table asks for, as the
         ("rir_grc", "epochs=6"),
         ("s4d_stack", "epochs=3"),
         ("rnn_grc", "epochs=3"),
+        ("pooled", "epochs=3"),
         ("ebt_grc", "epochs=2"),
     ],
 }
