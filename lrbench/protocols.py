@@ -14,7 +14,7 @@ SELECTIONS = ("loss", "accuracy")
 
 MOST = 10**9  # of anything that is counted: strings, updates, symbols
 WIDEST_BAND = 10**6  # its lengths are listed at each look
-MOST_LOOKS = 10_000  # guessing under a rule sums over every look
+MOST_LOOKS = 10_000  # each examines the model and is a line of metrics.jsonl
 
 
 @dataclass

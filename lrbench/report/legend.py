@@ -19,7 +19,8 @@ OF_ACCURACIES = (
 WITHIN = f"within {RELATIVE_TOLERANCE} times the paper's number"
 OF_ERRORS = (
     f"verdicts (none for fewer than {FEWEST} runs): reproduced = 95 % interval {WITHIN} of it, at"
-    f" its printed precision; {BETWEEN}; at chance = no better than the best baseline; {OTHER}"
+    f" its printed precision; {BETWEEN}; not learned = all runs diverged; at chance = no better"
+    f" than the best baseline; {OTHER}"
 )
 ERRORS = (
     "NRMSE: root of the summed squared error over the summed squared target, at every position of"
@@ -27,8 +28,8 @@ ERRORS = (
     " fresh strings are the same test series; nothing is guessed or solved"
 )
 ERRORS_BESIDE = (
-    f"; reproduced = {WITHIN} of it; at chance = no better than the best baseline; nothing is"
-    f" learned to {LEARNED}"
+    f"; reproduced = {WITHIN} of it; at chance = no better than the best baseline; not learned ="
+    " all runs diverged"
 )
 
 

@@ -38,3 +38,9 @@ def test_an_interval_without_width_is_explained(runs: Path, write: Write) -> Non
 def test_runs_that_differ_have_an_interval_that_says_so(runs: Path, write: Write) -> None:
     trained(write, [1.0, 1.0, 0.9])
     assert not [note for note in notes(runs) if note.startswith(ALIKE)]
+
+
+def test_the_rule_of_the_paper_is_named(runs: Path, write: Write) -> None:
+    trained(write, [1.0, 0.9, 0.8])
+    assert "(best look at the test length, the paper's rule)" in notes(runs)[0]
+    assert not [note for note in notes(runs) if "NRMSE" in note]

@@ -167,9 +167,12 @@ def test_the_papers_table(runs: Path, three: Callable[..., None]) -> None:
     assert text(main, "chance", "best baseline") == "1.000"
     assert not any(row[0].text == "guessing" for row in main.rows)
     assert any("lower is better" in note for note in main.notes)
-    assert "our NRMSE by the rule last" in main.notes[0]
+    assert "our NRMSE by the rule last (end of training, the paper's rule)" in main.notes[0]
+    [legend] = [note for note in main.notes if note.startswith("verdicts")]
+    assert "within 0.1 times" in legend and "0.02" not in legend and "0.95" not in legend
     assert [row[8].text for row in verdicts.rows] == ["-", "-"]  # looks: nobody guesses
     assert "NRMSE at the test length" in fresh.notes[0]
+    assert "best = best look at the test length; id" in fresh.notes[0]
     assert "choose nothing at the test series" in fresh.notes[1]
     assert [row[2].text for row in solved.rows] == ["-", "-"]
     assert pairs.columns[4].title == "P(A < B)"
@@ -213,6 +216,9 @@ def test_every_number_of_a_run_and_two_metrics_in_one_report(
     assert table.rows[0][12].text == "0.0440 ± 0.0005 (3)"
     assert any("lower is better" in note for note in table.notes)
     main = chosen_tables(collect(runs), [], [])[0]
+    [legend] = [note for note in main.notes if note.startswith("verdicts")]
+    [errors] = [note for note in main.notes if note.startswith("NRMSE")]
+    assert "within 0.02" in legend and "within 0.1 times" in errors
     titles = [column.title for column in main.columns]
     assert titles == ["model", "number", "mackey_glass, NRMSE", "sum (mod 5)"]
 
