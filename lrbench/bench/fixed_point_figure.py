@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from lrbench.bench.fixed_point import LENGTH, IterationCount, LayerCost
 from lrbench.errors import UserError
 from lrbench.report.figure_axes import STYLE
 from lrbench.report.figures import COLOURS, MARKERS, NO_METADATA, require_matplotlib
+from lrbench.report.portable_svg import portable_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,10 +38,12 @@ def draw_figure(counts: Sequence[IterationCount], costs: Sequence[LayerCost], pa
         left, right = figure.subplots(1, 2)
         _iterations(left, counts)
         _times(right, costs)
-        kind = path.suffix.lstrip(".")
+        kind, drawn = path.suffix.lstrip("."), io.BytesIO()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            figure.savefig(path, format=kind, metadata=NO_METADATA[kind])
+            figure.savefig(drawn, format=kind, metadata=NO_METADATA[kind])
+            made = drawn.getvalue()
+            path.write_bytes(portable_svg(made) if kind == "svg" else made)
         except OSError as error:
             told = (error.strerror or str(error)).lower()
             raise UserError(f"--figure '{path}': {told}") from error

@@ -29,6 +29,7 @@ from lrbench.report.figure_axes import (
     update_axis,
 )
 from lrbench.report.figure_data import COSTS, Curve, Panel, pareto
+from lrbench.report.portable_svg import portable_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -222,5 +223,5 @@ def _saved(figure: Figure, kinds: Sequence[str]) -> dict[str, bytes]:
             # A crowded legend may leave little room: the figure is still right, only small.
             warnings.filterwarnings("ignore", message="constrained_layout not applied")
             figure.savefig(stream, format=kind, metadata=NO_METADATA.get(kind))
-        made[kind] = stream.getvalue()
+        made[kind] = portable_svg(stream.getvalue()) if kind == "svg" else stream.getvalue()
     return made

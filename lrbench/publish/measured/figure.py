@@ -9,6 +9,7 @@ from typing import Any
 
 from lrbench.report.figure_axes import LEGEND_ROW, STYLE, TICKS
 from lrbench.report.figures import COLOURS, MARKERS, NO_METADATA, require_matplotlib
+from lrbench.report.portable_svg import portable_svg
 
 Points = tuple[tuple[float, float], ...]
 WIDTH, HEIGHT, COLUMNS = 4.2, 2.8, 3  # inches; columns of the legend
@@ -47,7 +48,7 @@ def svg(plot: Plot) -> bytes:
         figure.legend(loc="outside lower center", ncols=COLUMNS)
         stream = io.BytesIO()
         figure.savefig(stream, format="svg", metadata=NO_METADATA["svg"])
-    return stream.getvalue()
+    return portable_svg(stream.getvalue())
 
 
 def _style(place: int) -> dict[str, Any]:
