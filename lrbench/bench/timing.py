@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 from lrbench.errors import UserError
-from lrbench.runs.environment import environment
+from lrbench.runs.folder.environment import environment
 
 Call = Callable[[], object]
 LEAST_ROUNDS = 3

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from lrbench.errors import UserError
-from lrbench.runs.environment import FOLDERS
+from lrbench.runs.folder.environment import FOLDERS
 
 SHORTEST = 3  # a name of two letters is in every file
 NOBODY = {"root", "user", "users", "admin", "localhost", "ubuntu", "debian", "runner", "jovyan"}

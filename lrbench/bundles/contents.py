@@ -12,8 +12,8 @@ import torch
 
 from lrbench.errors import UserError
 from lrbench.report.evaluations import evaluation_files
-from lrbench.runs import checkpoints
-from lrbench.runs.files import UnreadableFile
+from lrbench.runs.folder import checkpoints
+from lrbench.runs.folder.files import UnreadableFile
 
 OF_CELL = ("config.json", "environment.json")
 OF_RUN = ("result.json", "failure.json", "metrics.jsonl")

@@ -19,8 +19,8 @@ from lrbench.bundles.strings import data_of
 from lrbench.errors import UserError
 from lrbench.report.collect import collect
 from lrbench.report.render import render
-from lrbench.runs.environment import environment
-from lrbench.runs.fingerprint import differing_keys, relevant
+from lrbench.runs.folder.environment import environment
+from lrbench.runs.folder.fingerprint import differing_keys, relevant
 
 VERSIONS = ("lrbench", "python", "torch", "numpy", "pandas")
 

@@ -7,7 +7,7 @@ from types import ModuleType
 
 from lrbench.errors import UserError
 from lrbench.plugins import VARIABLE, load_plugins
-from lrbench.runs.fingerprint import source_hash
+from lrbench.runs.folder.fingerprint import source_hash
 
 
 def plugin_sources(used: dict[str, set[str]]) -> dict[str, bytes]:

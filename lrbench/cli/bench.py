@@ -163,7 +163,7 @@ def scan(
     from lrbench.bench.scans import CANDIDATES, cases, scan_costs, write_table
     from lrbench.console import results
     from lrbench.report.display import columns_table
-    from lrbench.runs.validate import resolve_device
+    from lrbench.runs.train.validate import resolve_device
 
     torch.set_num_threads(1)
     chosen = cases(

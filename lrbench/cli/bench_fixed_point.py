@@ -42,7 +42,7 @@ def fixed_point(
     from lrbench.bench.fixed_point_figure import check_figure, draw_figure
     from lrbench.bench.timing import keep
     from lrbench.cli.bench_options import tell, whole_numbers
-    from lrbench.runs.validate import resolve_device
+    from lrbench.runs.train.validate import resolve_device
 
     for name, value, least in (("draws", draws, 1), ("width", width, LEAST), ("batch", batch, 1)):
         if value < least:

@@ -39,7 +39,7 @@ def fan2024_speed(
     from lrbench.cli.planning import composed
     from lrbench.console import results
     from lrbench.report.display import columns_table
-    from lrbench.runs.validate import resolve_device
+    from lrbench.runs.train.validate import resolve_device
 
     torch.set_num_threads(1)
     where = resolve_device(device)
@@ -77,7 +77,7 @@ def rir_table1(
     from lrbench.bench.timing import keep
     from lrbench.bench.tree_speed import Limits, chosen_lengths, chosen_rows, measured
     from lrbench.cli.planning import composed
-    from lrbench.runs.validate import resolve_device
+    from lrbench.runs.train.validate import resolve_device
 
     where = resolve_device(device)
     limits = Limits(strings, limit_s, memory_gb)

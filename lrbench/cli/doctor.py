@@ -117,7 +117,7 @@ def devices() -> Iterator[Finding]:
     """Yield processor and GPUs, each after a small gradient was computed on it."""
     if _attempt(lambda: import_module("torch")):
         return  # told by versions()
-    from lrbench.runs.environment import environment
+    from lrbench.runs.folder.environment import environment
 
     machine = environment()
     usable = len(os.sched_getaffinity(0))

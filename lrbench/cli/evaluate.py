@@ -60,7 +60,7 @@ def evaluate(
     from lrbench.console import results
     from lrbench.plugins import load_plugins
     from lrbench.report.summary import evaluation_table
-    from lrbench.runs.evaluation import evaluate_run
+    from lrbench.runs.evaluate.evaluation import evaluate_run
 
     if (run is None) == (not table):
         raise UserError("name a run's folder or a --table, one of them", exit_code=2)
@@ -87,7 +87,7 @@ def _evaluate_table(
 ) -> None:
     from lrbench.console import messages, results
     from lrbench.report.summary import evaluation_table
-    from lrbench.runs.evaluate_many import Wish, evaluate_table
+    from lrbench.runs.evaluate.table import Wish, evaluate_table
     from lrbench.tables import load_table
 
     def tell(line: str) -> None:

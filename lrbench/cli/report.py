@@ -199,7 +199,7 @@ def _write_figures(collection: Collection, request: Request, folder: Path) -> No
 
 def write(path: Path, content: bytes) -> None:
     """Write a file, whole or not at all; UserError where that cannot be done."""
-    from lrbench.runs.files import write_bytes
+    from lrbench.runs.folder.files import write_bytes
 
     try:
         if path.exists() and not path.is_file():

@@ -38,8 +38,8 @@ def train(words: Words = None) -> None:
     exit_codes: list[int] = []
 
     def job(config: Config) -> None:
-        from lrbench.runs.job import run_cell
-        from lrbench.runs.outcome import report_outcomes
+        from lrbench.runs.train.job import run_cell
+        from lrbench.runs.train.outcome import report_outcomes
 
         exit_codes.append(report_outcomes(run_cell(config)))
 

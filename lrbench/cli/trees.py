@@ -10,7 +10,7 @@ from rich.tree import Tree
 
 from lrbench.console import results
 from lrbench.report.display import plain, say
-from lrbench.runs.parses import Parse, bracketed, parse, spans
+from lrbench.runs.evaluate.parses import Parse, bracketed, parse, spans
 
 DRAWN = 60  # symbols of a string whose tree is drawn, too
 

@@ -125,7 +125,7 @@ class Search:
 
 def _noted(request: Request, overrides: Sequence[str], protocols: dict[str, str]) -> Config:
     """Compose, and note by the cell's folder which protocol was typed: presets are named by it."""
-    from lrbench.runs.cell import Cell
+    from lrbench.runs.folder.cell import Cell
 
     config = request.compose(overrides)
     named = {key_of(word): word.partition("=")[2] for word in overrides}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lrbench.errors import UserError
 from lrbench.publish.layout import Files
-from lrbench.runs.files import write_bytes
+from lrbench.runs.folder.files import write_bytes
 
 
 @dataclass

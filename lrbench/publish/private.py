@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lrbench.errors import UserError
-from lrbench.runs.environment import FOLDERS
+from lrbench.runs.folder.environment import FOLDERS
 
 ABSOLUTE = re.compile(r"(?<![\w.])~?/[\w.-]+/")
 OUTPUT_DIR = "outputs"  # its default; where a run once lay says nothing about it

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lrbench.runs import files, processes
-from lrbench.runs.files import UnreadableFile
+from lrbench.runs import processes
+from lrbench.runs.folder import files
+from lrbench.runs.folder.files import UnreadableFile
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,9 @@ from types import TracebackType
 from typing import Literal
 
 from lrbench.errors import Interrupted, UserError
-from lrbench.runs import files, processes
-from lrbench.runs.files import UnreadableFile
+from lrbench.runs import processes
+from lrbench.runs.folder import files
+from lrbench.runs.folder.files import UnreadableFile
 from lrbench.runs.holder import Sighting, Watch, look
 from lrbench.runs.locks import locked
 

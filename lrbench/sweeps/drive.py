@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lrbench.errors import Interrupted, UserError
-from lrbench.runs.signals import StopRequest
+from lrbench.runs.train.signals import StopRequest
 from lrbench.sweeps import slurm
 from lrbench.sweeps.expansion import Overrides
 from lrbench.sweeps.job import JobEnd

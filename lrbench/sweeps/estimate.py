@@ -9,8 +9,8 @@ from statistics import median
 from typing import Any
 
 from lrbench.report.schema import result_complaint
-from lrbench.runs import files
-from lrbench.runs.files import UnreadableFile
+from lrbench.runs.folder import files
+from lrbench.runs.folder.files import UnreadableFile
 from lrbench.sweeps.budget import updates
 from lrbench.sweeps.plan import Plan, PlannedRun
 

@@ -64,7 +64,7 @@ class JobFunction:
             obedience.working.clear()
 
     def _guarded(self, composed: Any) -> JobEnd:
-        from lrbench.runs.signals import StopRequest
+        from lrbench.runs.train.signals import StopRequest
 
         with StopRequest() as stop:  # that of the run itself takes its place for as long
             try:
@@ -82,9 +82,9 @@ class JobFunction:
         return end
 
     def _run(self, composed: Any) -> JobEnd:
-        from lrbench.runs.cell import Cell
-        from lrbench.runs.job import run_cell
-        from lrbench.runs.run import Run
+        from lrbench.runs.folder.cell import Cell
+        from lrbench.runs.folder.run import Run
+        from lrbench.runs.train.job import run_cell
         from lrbench.sweeps.others import Taken, claimed
 
         load_plugins()

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lrbench.runs import files
-from lrbench.runs.files import UnreadableFile
+from lrbench.runs.folder import files
+from lrbench.runs.folder.files import UnreadableFile
 from lrbench.sweeps.plan import Plan, PlannedRun, stamp
 
 

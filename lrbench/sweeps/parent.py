@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lrbench.runs import processes
-from lrbench.runs.signals import request_everywhere
+from lrbench.runs.train.signals import request_everywhere
 
 POLL_SECONDS = 0.3
 GRACE_SECONDS = 60.0  # for the checkpoint of an orphan, before it ends without

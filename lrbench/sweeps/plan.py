@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from lrbench.config import Config
-from lrbench.runs.cell import Cell
-from lrbench.runs.run import Run
-from lrbench.runs.validate import validated
+from lrbench.runs.folder.cell import Cell
+from lrbench.runs.folder.run import Run
+from lrbench.runs.train.validate import validated
 from lrbench.sweeps.expansion import Overrides, told_apart
 
 Stamp = tuple[int, int] | None  # which file lay there: time and inode

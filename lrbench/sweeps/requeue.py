@@ -14,7 +14,7 @@ import sys
 from types import FrameType
 from typing import Any
 
-from lrbench.runs.signals import request_everywhere
+from lrbench.runs.train.signals import request_everywhere
 
 GRACE_SECONDS = 20  # for the checkpoint; a partition's GraceTime is often 30 s and more
 

@@ -12,9 +12,9 @@ import subprocess
 import time
 from collections.abc import Iterable
 
-from lrbench.runs import files
-from lrbench.runs.files import UnreadableFile
-from lrbench.runs.run import Run
+from lrbench.runs.folder import files
+from lrbench.runs.folder.files import UnreadableFile
+from lrbench.runs.folder.run import Run
 
 SECONDS = 5.0  # between two questions to SLURM, which serves others too
 

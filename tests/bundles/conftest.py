@@ -15,7 +15,7 @@ from lrbench.bundles.archive import packed, sha256, unpacked
 from lrbench.bundles.choice import Choice
 from lrbench.bundles.pack import pack
 from lrbench.cli.planning import composed
-from lrbench.runs.job import run_cell
+from lrbench.runs.train.job import run_cell
 
 TINY = [
     "task=sum",

@@ -15,7 +15,7 @@ from lrbench.bundles.archive import unpacked
 from lrbench.bundles.choice import Choice
 from lrbench.bundles.pack import pack
 from lrbench.errors import UserError
-from lrbench.runs.evaluation import evaluate_run
+from lrbench.runs.evaluate.evaluation import evaluate_run
 from lrbench.tables import TableCell, TableSpec
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]

@@ -20,7 +20,7 @@ from lrbench.bundles.rescore import Comparison
 from lrbench.bundles.verify import Options, open_bundle, verify
 from lrbench.cli.planning import composed
 from lrbench.errors import UserError
-from lrbench.runs.job import run_cell
+from lrbench.runs.train.job import run_cell
 from lrbench.tables import load_table
 from lrbench.tasks.corpus.identity import identity
 from lrbench.tasks.corpus.storage import describe, write

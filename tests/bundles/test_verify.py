@@ -20,8 +20,8 @@ from lrbench.bundles.pack import pack
 from lrbench.bundles.rescore import Comparison, differing
 from lrbench.bundles.verify import Options, open_bundle, verify
 from lrbench.errors import UserError
-from lrbench.runs.evaluation import evaluate_run
-from lrbench.runs.fingerprint import fingerprint
+from lrbench.runs.evaluate.evaluation import evaluate_run
+from lrbench.runs.folder.fingerprint import fingerprint
 
 Bundle = Callable[..., Path]
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]

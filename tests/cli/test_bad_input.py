@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from lrbench.cli.planning import composed
-from lrbench.runs.job import run_cell
+from lrbench.runs.train.job import run_cell
 from lrbench.training.trial import Trial
 
 Run = Callable[..., Any]

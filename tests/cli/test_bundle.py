@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lrbench.cli.planning import composed
-from lrbench.runs.job import run_cell
+from lrbench.runs.train.job import run_cell
 from tests import made_up_corpora
 
 SMALL = [

@@ -20,8 +20,8 @@ from lrbench.errors import UserError
 from lrbench.locations import conf_dir
 from lrbench.protocols import ProtocolConfig
 from lrbench.registry import ENCODERS, MIXERS, TASKS
-from lrbench.runs.cell import Cell
-from lrbench.runs.validate import validated
+from lrbench.runs.folder.cell import Cell
+from lrbench.runs.train.validate import validated
 from lrbench.tables import load_table
 from lrbench.tasks.corpus.task import CorpusTask
 from tests import made_up_corpora, made_up_mnist

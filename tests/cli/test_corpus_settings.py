@@ -9,8 +9,8 @@ import pytest
 from lrbench.cli.planning import composed
 from lrbench.errors import UserError
 from lrbench.registry import ENCODERS, TASKS
-from lrbench.runs.cell import Cell
-from lrbench.runs.validate import validated
+from lrbench.runs.folder.cell import Cell
+from lrbench.runs.train.validate import validated
 from lrbench.schema import config_from
 from lrbench.tasks.corpus.task import CorpusTask
 from tests import made_up_corpora

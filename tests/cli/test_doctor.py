@@ -111,7 +111,7 @@ def test_a_gpu_that_does_not_compute(monkeypatch: pytest.MonkeyPatch) -> None:
         if device == "cuda:1":
             raise RuntimeError("no kernel image")
 
-    monkeypatch.setattr("lrbench.runs.environment.environment", lambda: machine)
+    monkeypatch.setattr("lrbench.runs.folder.environment.environment", lambda: machine)
     monkeypatch.setattr(doctor, "_gradient", gradient)
     cpu, good, bad = doctor.devices()
     assert cpu.text.startswith("a processor, ") and cpu.text.endswith(" of 2 cores usable")

@@ -20,7 +20,7 @@ from lrbench.cli.planning import composed
 from lrbench.cli.words import split
 from lrbench.config import Config
 from lrbench.errors import UserError
-from lrbench.runs.validate import validated
+from lrbench.runs.train.validate import validated
 
 EXAMPLES = int(os.environ.get("LRBENCH_EXAMPLES", "200"))
 FLAGS = ["--cfg", "job", "--multirun", "-m", "--config-dir", "--resolve", "--info", "-x", "--", "-"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lrbench.runs.parses import bracketed, spans
+from lrbench.runs.evaluate.parses import bracketed, spans
 from tests import made_up_corpora
 
 Run = Callable[..., Any]

@@ -12,7 +12,7 @@ import pytest
 from lrbench.cli.compose import run_hydra
 from lrbench.cli.planning import composed
 from lrbench.config import Config
-from lrbench.runs.cell import Cell
+from lrbench.runs.folder.cell import Cell
 
 Run = Callable[..., Any]
 LR = "optim.lr=1e-4,1e-3"

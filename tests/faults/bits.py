@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from lrbench.runs import checkpoints, files
+from lrbench.runs.folder import checkpoints, files
 
 TIMES = {"seconds", "train_seconds"}
 PLACES = {"output_dir", "force", "trials", "seed"}  # of the configuration; trials are compared too

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from lrbench.registry import TASKS
-from lrbench.runs import evaluation, files, job
+from lrbench.runs.evaluate import evaluation
+from lrbench.runs.folder import files
+from lrbench.runs.folder.run import Run
 from lrbench.runs.lease import Lease
-from lrbench.runs.run import Run
+from lrbench.runs.train import job
 from lrbench.training import final, looks, loop
 from lrbench.training.epochs import EpochTrial
 from lrbench.training.trial import Trial

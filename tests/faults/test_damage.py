@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from lrbench.runs import checkpoints, files
+from lrbench.runs.folder import checkpoints, files
 
 from .bits import content, differences
 from .conftest import Laboratory, Reference, run_folder

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lrbench.runs import files
+from lrbench.runs.folder import files
 
 from .bits import content, differences
 from .conftest import KILLED, Laboratory, Reference, run_folder

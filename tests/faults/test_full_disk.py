@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lrbench.runs import checkpoints
+from lrbench.runs.folder import checkpoints
 
 from .bits import content, differences
 from .conftest import Laboratory, Program, Reference, run_folder

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lrbench.runs import files
+from lrbench.runs.folder import files
 from lrbench.runs.locks import locked
 
 from .bits import content, differences

@@ -20,7 +20,12 @@ import torch
 from lrbench.registry import BACKBONES, MIXERS, TASKS
 from tests.faults import sabotage
 
-IMPORTED_LATE = ("hydra", "torch._dynamo", "lrbench.cli.compose", "lrbench.runs.evaluation")
+IMPORTED_LATE = (
+    "hydra",
+    "torch._dynamo",
+    "lrbench.cli.compose",
+    "lrbench.runs.evaluate.evaluation",
+)
 
 
 def main() -> None:

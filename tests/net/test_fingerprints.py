@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lrbench.runs.cell import Cell
+from lrbench.runs.folder.cell import Cell
 from lrbench.schema import config_from
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"

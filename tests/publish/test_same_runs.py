@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lrbench.cli.planning import composed
-from lrbench.runs.cell import Cell
+from lrbench.runs.folder.cell import Cell
 from lrbench.sweeps.expansion import table_cells
 from lrbench.tables import load_table
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from lrbench.errors import Interrupted
-from lrbench.runs import files, processes
+from lrbench.runs import processes
+from lrbench.runs.folder import files
 from lrbench.runs.lease import Lease
 
 LONG = 60.0  # an expiry no test lives to see

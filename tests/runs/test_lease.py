@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from lrbench.errors import UserError
-from lrbench.runs import files, processes
+from lrbench.runs import processes
+from lrbench.runs.folder import files
 from lrbench.runs.lease import Lease
 from lrbench.runs.locks import locked
 
@@ -258,7 +259,7 @@ def test_beat_must_be_shorter_than_expiry(tmp_path: Path) -> None:
 RACER = """
 import os, signal, sys, time
 from pathlib import Path
-from lrbench.runs import files
+from lrbench.runs.folder import files
 from lrbench.runs.lease import Lease
 folder, me = Path(sys.argv[1]), int(sys.argv[2])
 print("ready", flush=True)

@@ -36,7 +36,7 @@ def train() -> Callable[[Sequence[str]], None]:
     """A function that trains the run of a job's overrides here and now."""
 
     def run(overrides: Sequence[str]) -> None:
-        from lrbench.runs.job import run_cell
+        from lrbench.runs.train.job import run_cell
 
         run_cell(composed(list(overrides)))
 

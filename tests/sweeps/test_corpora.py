@@ -11,7 +11,7 @@ import pytest
 
 from lrbench.cli.planning import composed
 from lrbench.errors import UserError
-from lrbench.runs.cell import Cell
+from lrbench.runs.folder.cell import Cell
 from lrbench.sweeps.budget import epochs, updates
 from lrbench.sweeps.estimate import Estimate
 from lrbench.sweeps.expansion import expand

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from lrbench.errors import Interrupted, UserError
+from lrbench.runs.folder.run import Run
 from lrbench.runs.lease import Lease
-from lrbench.runs.run import Run
 from lrbench.sweeps.drive import Drive
 from lrbench.sweeps.job import JobEnd
 from lrbench.sweeps.ledger import End, Ledger

@@ -8,7 +8,7 @@ import pytest
 
 from lrbench.cli.planning import composed
 from lrbench.errors import UserError
-from lrbench.runs.cell import Cell
+from lrbench.runs.folder.cell import Cell
 from lrbench.sweeps.estimate import Estimate
 
 

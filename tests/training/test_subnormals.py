@@ -8,8 +8,8 @@ import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from lrbench.cli.planning import composed
-from lrbench.runs.evaluation import evaluate_run
-from lrbench.runs.job import run_cell
+from lrbench.runs.evaluate.evaluation import evaluate_run
+from lrbench.runs.train.job import run_cell
 from lrbench.training.subnormals import are_flushed, flushed
 from tests.bundles.conftest import TINY
 

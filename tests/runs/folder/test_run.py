@@ -10,9 +10,9 @@ import pytest
 
 from lrbench.config import Config
 from lrbench.report.schema import failure_complaint
-from lrbench.runs import checkpoints, files
-from lrbench.runs.cell import Cell
-from lrbench.runs.run import Run
+from lrbench.runs.folder import checkpoints, files
+from lrbench.runs.folder.cell import Cell
+from lrbench.runs.folder.run import Run
 from lrbench.training.trial import Trial
 
 Tiny = Callable[..., Config]

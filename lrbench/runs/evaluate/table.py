@@ -14,8 +14,8 @@ from lrbench.report.collect import Collection, collect
 from lrbench.report.columns import BY_SPLIT
 from lrbench.report.evaluations import further_rows
 from lrbench.report.matching import matching_runs
-from lrbench.runs import files
-from lrbench.runs.evaluation import FURTHER, STRINGS, evaluate_run, parse_lengths
+from lrbench.runs.evaluate.evaluation import FURTHER, STRINGS, evaluate_run, parse_lengths
+from lrbench.runs.folder import files
 from lrbench.schema import config_from
 from lrbench.statistics import SOLVED
 from lrbench.tables import RULES, TableSpec

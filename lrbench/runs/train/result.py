@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lrbench.report.schema import SCHEMA
-from lrbench.runs.cell import Cell
+from lrbench.runs.folder.cell import Cell
 from lrbench.tasks.corpus.identity import identity
 from lrbench.training.epochs import EpochTrial
 from lrbench.training.trial import Trial

@@ -10,7 +10,7 @@ import torch
 from lrbench.cli.planning import composed
 from lrbench.errors import UserError
 from lrbench.registry import MIXERS
-from lrbench.runs import capacity
+from lrbench.runs.train import capacity
 from lrbench.tasks import make_task
 from lrbench.training.trial import Trial
 

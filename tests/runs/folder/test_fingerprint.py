@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lrbench.errors import UserError
-from lrbench.runs.fingerprint import IRRELEVANT, differing_keys, fingerprint, source_hash
+from lrbench.runs.folder.fingerprint import IRRELEVANT, differing_keys, fingerprint, source_hash
 
 CONFIG: dict[str, Any] = {
     "seed": 0,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lrbench.runs.signals import StopRequest
+from lrbench.runs.train.signals import StopRequest
 
 
 @pytest.fixture(autouse=True)

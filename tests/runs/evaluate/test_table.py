@@ -12,8 +12,8 @@ import pytest
 
 from lrbench.config import Config
 from lrbench.errors import UserError
-from lrbench.runs.evaluate_many import Wish, evaluate_table
-from lrbench.runs.job import run_cell
+from lrbench.runs.evaluate.table import Wish, evaluate_table
+from lrbench.runs.train.job import run_cell
 from lrbench.tables import TableCell, TableSpec
 
 SPEC = TableSpec("two", "Two", (TableCell(("task=sum", "model=blockdiag")),), kind="lengths")

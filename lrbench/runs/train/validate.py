@@ -11,8 +11,8 @@ from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.protocols import ProtocolConfig
 from lrbench.registry import BACKBONES, ENCODERS, MIXERS, TASKS
-from lrbench.runs.capacity import SMALLER, check_fits, out_of_memory
-from lrbench.runs.cell import Cell
+from lrbench.runs.folder.cell import Cell
+from lrbench.runs.train.capacity import SMALLER, check_fits, out_of_memory
 from lrbench.tasks import make_task
 from lrbench.tasks.base import Task
 from lrbench.tasks.corpus.task import CorpusTask

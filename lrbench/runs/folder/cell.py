@@ -12,10 +12,10 @@ from lrbench.errors import UserError
 from lrbench.plugins import load_plugins
 from lrbench.protocols import VERSIONS
 from lrbench.registry import BACKBONES, ENCODERS, MIXERS, TASKS
-from lrbench.runs import files
-from lrbench.runs.environment import environment
-from lrbench.runs.files import UnreadableFile
-from lrbench.runs.fingerprint import differing_keys, fingerprint, relevant, source_hash
+from lrbench.runs.folder import files
+from lrbench.runs.folder.environment import environment
+from lrbench.runs.folder.files import UnreadableFile
+from lrbench.runs.folder.fingerprint import differing_keys, fingerprint, relevant, source_hash
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ import time
 from typing import Any
 
 from lrbench.errors import Interrupted, UserError
+from lrbench.runs.folder.run import Run
 from lrbench.runs.lease import Lease
-from lrbench.runs.progress import Display
-from lrbench.runs.run import Run
-from lrbench.runs.signals import StopRequest
+from lrbench.runs.train.progress import Display
+from lrbench.runs.train.signals import StopRequest
 from lrbench.training.telemetry import CONVERGED
 from lrbench.training.trial import Trial
 

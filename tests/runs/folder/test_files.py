@@ -19,8 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lrbench.runs import files
-from lrbench.runs.files import UnreadableFile
+from lrbench.runs.folder import files
+from lrbench.runs.folder.files import UnreadableFile
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -130,7 +130,7 @@ cd "$1"
 exec "$2" -c '
 import errno, os
 from pathlib import Path
-from lrbench.runs import files
+from lrbench.runs.folder import files
 def fails(action):
     try: action()
     except OSError as error: assert error.errno == errno.ENOSPC, error
@@ -190,7 +190,7 @@ def test_interrupt_before_the_rename_leaves_the_old(
 WRITER = """
 import sys
 from pathlib import Path
-from lrbench.runs import files
+from lrbench.runs.folder import files
 path, count = Path(sys.argv[1]), 0
 while True:
     count += 1

@@ -11,10 +11,11 @@ import pytest
 
 from lrbench.config import Config
 from lrbench.errors import UserError
-from lrbench.runs import checkpoints, files, job, watch
-from lrbench.runs.cell import Cell
-from lrbench.runs.job import run_cell
-from lrbench.runs.outcome import report_outcomes
+from lrbench.runs.folder import checkpoints, files
+from lrbench.runs.folder.cell import Cell
+from lrbench.runs.train import job, watch
+from lrbench.runs.train.job import run_cell
+from lrbench.runs.train.outcome import report_outcomes
 from lrbench.training.trial import Trial
 
 Tiny = Callable[..., Config]

@@ -9,8 +9,8 @@ import pytest
 
 from lrbench.config import Config
 from lrbench.errors import UserError
-from lrbench.runs import files
-from lrbench.runs.cell import Cell
+from lrbench.runs.folder import files
+from lrbench.runs.folder.cell import Cell
 from lrbench.tasks.cyclic import Sum
 
 Tiny = Callable[..., Config]

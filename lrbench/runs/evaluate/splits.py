@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lrbench.errors import UserError
-from lrbench.runs.memory import PeakMemory
+from lrbench.runs.evaluate.memory import PeakMemory
 from lrbench.statistics import wilson
 from lrbench.training.epochs import EpochTrial
 from lrbench.training.split_scores import score_split

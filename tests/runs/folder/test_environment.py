@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lrbench.runs.environment import command, commit, environment
+from lrbench.runs.folder.environment import command, commit, environment
 
 
 def git(root: Path, *words: str) -> str:

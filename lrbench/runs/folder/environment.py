@@ -25,7 +25,7 @@ PACKAGES = {
     "numba": "numba",
     "triton": "triton",
 }
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = re.compile(r"(?<![\w.])~?(?:/[^/,\s\[\]{}'\"]*)*/")
 
 

@@ -13,16 +13,16 @@ import torch
 from lrbench.config import Config
 from lrbench.console import messages
 from lrbench.errors import Interrupted, UserError
-from lrbench.runs.capacity import out_of_memory
-from lrbench.runs.cell import Cell
+from lrbench.runs.folder.cell import Cell
+from lrbench.runs.folder.run import Run
 from lrbench.runs.lease import Lease
-from lrbench.runs.outcome import Outcome
-from lrbench.runs.progress import Display
-from lrbench.runs.result import assemble
-from lrbench.runs.run import Run
-from lrbench.runs.signals import StopRequest
-from lrbench.runs.validate import validated
-from lrbench.runs.watch import GroupWatch, LeaseLost
+from lrbench.runs.train.capacity import out_of_memory
+from lrbench.runs.train.outcome import Outcome
+from lrbench.runs.train.progress import Display
+from lrbench.runs.train.result import assemble
+from lrbench.runs.train.signals import StopRequest
+from lrbench.runs.train.validate import validated
+from lrbench.runs.train.watch import GroupWatch, LeaseLost
 from lrbench.training.final import chance_levels, final_tests
 from lrbench.training.loop import train_group
 from lrbench.training.members import members_for

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from lrbench.encoders.base import Tree
 from lrbench.errors import UserError
-from lrbench.runs.evaluation import take_weights
-from lrbench.runs.trained import trained
+from lrbench.runs.evaluate.evaluation import take_weights
+from lrbench.runs.evaluate.trained import trained
 from lrbench.tasks import make_task
 from lrbench.tasks.corpus.task import CorpusTask
 from lrbench.training.trial import model_for

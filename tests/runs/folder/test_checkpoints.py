@@ -16,8 +16,8 @@ import pytest
 import torch
 from torch import nn
 
-from lrbench.runs import checkpoints, files
-from lrbench.runs.files import UnreadableFile
+from lrbench.runs.folder import checkpoints, files
+from lrbench.runs.folder.files import UnreadableFile
 
 
 def small_state(step: int = 7) -> dict[str, Any]:

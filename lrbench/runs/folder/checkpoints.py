@@ -18,8 +18,8 @@ import numpy
 import torch
 from torch import Tensor
 
-from lrbench.runs import files
-from lrbench.runs.files import UnreadableFile
+from lrbench.runs.folder import files
+from lrbench.runs.folder.files import UnreadableFile
 
 STEP_FILE = re.compile(r"step-(\d{8,})\.pt")
 PLAIN = (bool, int, float, str, bytes, type(None))

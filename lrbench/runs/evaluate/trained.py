@@ -10,8 +10,8 @@ from lrbench.config import Config
 from lrbench.errors import UserError, unknown
 from lrbench.protocols import CorpusProtocolConfig
 from lrbench.report.schema import result_complaint
-from lrbench.runs import checkpoints, files
-from lrbench.runs.files import UnreadableFile
+from lrbench.runs.folder import checkpoints, files
+from lrbench.runs.folder.files import UnreadableFile
 from lrbench.schema import config_from
 from lrbench.training.dev_rules import RULES as DEV_RULES
 from lrbench.training.rules import RULES

@@ -13,12 +13,12 @@ from torch import nn
 
 from lrbench.errors import Interrupted, UserError
 from lrbench.protocols import CorpusProtocolConfig
-from lrbench.runs import files
-from lrbench.runs.memory import PeakMemory
-from lrbench.runs.signals import StopRequest
-from lrbench.runs.split_evaluation import named_splits, split_row
-from lrbench.runs.trained import trained
-from lrbench.runs.validate import resolve_device
+from lrbench.runs.evaluate.memory import PeakMemory
+from lrbench.runs.evaluate.splits import named_splits, split_row
+from lrbench.runs.evaluate.trained import trained
+from lrbench.runs.folder import files
+from lrbench.runs.train.signals import StopRequest
+from lrbench.runs.train.validate import resolve_device
 from lrbench.statistics import wilson
 from lrbench.tasks.baselines import best_baseline, measure_baselines
 from lrbench.training.epochs import EpochTrial

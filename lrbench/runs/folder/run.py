@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from lrbench.report.schema import SCHEMA, result_complaint
-from lrbench.runs import checkpoints, files
-from lrbench.runs.cell import Cell
-from lrbench.runs.files import UnreadableFile
+from lrbench.runs.folder import checkpoints, files
+from lrbench.runs.folder.cell import Cell
+from lrbench.runs.folder.files import UnreadableFile
 from lrbench.training.trial import Trial
 
 
