@@ -12,6 +12,9 @@ from torch import Tensor
 
 from lrbench.scan.compiled.compiler import SWITCH, installed
 
+# Named here, so that tests can be collected where there is no numba; test_compiler.py compares.
+CONSTRAINTS = ("column_clip", "column_unit", "max_column_centred")
+
 
 @pytest.fixture(autouse=True)
 def with_numba() -> None:

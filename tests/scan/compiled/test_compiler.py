@@ -12,6 +12,8 @@ import torch
 from lrbench.scan.compiled import compiler
 from lrbench.scan.compiled.compiler import SWITCH, usable
 
+from .conftest import CONSTRAINTS
+
 SCAN = """
 import os, sys
 from pathlib import Path
@@ -23,6 +25,12 @@ ones = torch.ones(2, 1, 3, 3)
 states = table_scan(ones, ones[..., 0], torch.tensor([[0, 1, 1]]), ones[:1, :, 0])
 assert states[0, :, 0, 0].tolist() == [4.0, 13.0, 40.0], states
 """
+
+
+def test_every_compiled_constraint_is_tested() -> None:
+    from lrbench.scan.compiled.column import RULES
+
+    assert tuple(RULES) == CONSTRAINTS
 
 
 def test_numbers_that_are_compiled_for(monkeypatch: pytest.MonkeyPatch) -> None:

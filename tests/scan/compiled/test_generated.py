@@ -10,10 +10,9 @@ from torch import Tensor
 from torch.autograd import gradcheck
 
 from lrbench.scan import GeneratedBlocks, scan
-from lrbench.scan.compiled.column import RULES
 from lrbench.scan.generated import WIDE, compiles
 
-from .conftest import both_ways, close, draw
+from .conftest import CONSTRAINTS, both_ways, close, draw
 
 
 def case(
@@ -31,7 +30,7 @@ def run(constraint: str, p: float):  # type: ignore[no-untyped-def]
     return lambda w, z, b, x: scan(GeneratedBlocks(w, z, constraint, p), b, x, "sequential")
 
 
-@pytest.mark.parametrize("constraint", RULES)
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
 @settings(max_examples=8)
 @given(
     size=st.sampled_from([2, 3, 8]),
@@ -55,7 +54,7 @@ def test_other_batches_are_left_to_the_loop(batch: int) -> None:
     close(*both_ways(run("column_clip", 1.2), leaves))
 
 
-@pytest.mark.parametrize("constraint", RULES)
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
 def test_equals_the_loop_where_columns_are_equal_or_zero(constraint: str) -> None:
     leaves = case(3, 2, 4, WIDE, 5)
     leaves[0][:, :, 1] = leaves[0][:, :, 0]
@@ -71,13 +70,13 @@ def test_equals_the_loop_in_single_precision(constraint: str) -> None:
     close(*both_ways(run(constraint, 1.2), case(8, 2, 9, 2 * WIDE, 7, torch.float32)))
 
 
-@pytest.mark.parametrize("constraint", RULES)
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
 def test_gradients_are_derivatives(constraint: str) -> None:
     leaves = [leaf.requires_grad_() for leaf in case(2, 1, 2, WIDE, 2)]
     assert gradcheck(run(constraint, 1.2), leaves, fast_mode=True)
 
 
-@pytest.mark.parametrize("constraint", RULES)
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
 def test_nothing_kept_changes_nothing(constraint: str) -> None:
     leaves = case(8, 2, 9, WIDE, 7, torch.float32)
     with torch.no_grad():

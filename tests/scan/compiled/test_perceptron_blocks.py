@@ -12,14 +12,13 @@ from torch import Tensor
 from torch.autograd import gradcheck
 
 from lrbench.scan import scan
-from lrbench.scan.compiled.column import RULES
 from lrbench.scan.generated import WIDE
 from lrbench.scan.perceptron_blocks import by_heads, by_rows
 from lrbench.scan.transitions import PerceptronBlocks
 
-from .conftest import both_ways, close, draw
+from .conftest import CONSTRAINTS, both_ways, close, draw
 
-EVERY_RULE = [*RULES, "none"]
+EVERY_RULE = [*CONSTRAINTS, "none"]
 
 
 def case(
@@ -56,13 +55,13 @@ def test_equals_the_reference(constraint: str) -> None:
     close(ours, theirs)
 
 
-@pytest.mark.parametrize("constraint", RULES)
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
 def test_gradients_are_derivatives(constraint: str) -> None:
     leaves = [leaf.requires_grad_() for leaf in case(2, 1, 2, WIDE)]
     assert gradcheck(run(constraint), leaves, fast_mode=True)
 
 
-@pytest.mark.parametrize("constraint", RULES)
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
 def test_nothing_kept_changes_nothing(constraint: str) -> None:
     leaves = case(8, 2, 9, WIDE, torch.float32)
     with torch.no_grad():
@@ -71,7 +70,7 @@ def test_nothing_kept_changes_nothing(constraint: str) -> None:
     assert torch.equal(run(constraint)(*leaves), short)
 
 
-@pytest.mark.parametrize("constraint", RULES)
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
 def test_gradient_of_the_rearranged_weight(constraint: str) -> None:
     weight = draw(2, 3, 3, 5).requires_grad_()
     rows = by_rows(weight.detach(), constraint)
