@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import MISSING
 
 from lrbench.checks import at_least, between, fraction, one_of, shown
-from lrbench.protocols import MOST, Protocol, ProtocolConfig
+from lrbench.protocols.base import MOST, ProtocolConfig
+from lrbench.registry import DEFAULT_PROTOCOL, PROTOCOLS
 
 if TYPE_CHECKING:
-    AnyProtocol = Any  # one of PROTOCOLS, each with settings of its own
+    AnyProtocol = Any  # the settings of one of PROTOCOLS, each with its own
 else:
-    AnyProtocol = Protocol
+    AnyProtocol = ProtocolConfig
 
 SCHEDULES = ("constant", "cosine", "linear", "plateau")
 OPTIMISERS = ("adam", "adamw", "ranger")
@@ -123,13 +124,17 @@ class OptimConfig:
             raise ValueError(f"optim.betas must be two numbers in [0, 1), not {shown(betas)}")
 
 
+def _usual_protocol() -> AnyProtocol:
+    return PROTOCOLS.get(DEFAULT_PROTOCOL).config()
+
+
 @dataclass
 class Config:
     """One cell: everything that `lrbench train` can be told."""
 
     task: TaskConfig = field(default_factory=TaskConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
-    protocol: AnyProtocol = field(default_factory=ProtocolConfig)
+    protocol: AnyProtocol = field(default_factory=_usual_protocol)
     optim: OptimConfig = field(default_factory=OptimConfig)
     seed: int = 0
     data_seed: int | None = None

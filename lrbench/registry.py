@@ -1,4 +1,4 @@
-"""Names of tasks, mixers, encoders and backbones, and how a plugin adds one.
+"""Names of tasks, mixers, encoders, backbones and protocols, and how a plugin adds one.
 
 Built-ins are listed by module and imported when first asked for, so that `lrbench models`,
 shell completion and `--help` need not import torch.
@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, is_dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any, TypeVar
 
 from lrbench.errors import UserError, unknown
@@ -17,6 +18,7 @@ from lrbench.errors import UserError, unknown
 C = TypeVar("C", bound=type)
 
 DEFAULT_BACKBONE = "lrnn_release"
+DEFAULT_PROTOCOL = "fan2024"  # conf/config.yaml says so too
 OWN = "one of your own: LRBENCH_PLUGINS=mine, where mine.py is the module that registers it"
 
 
@@ -101,6 +103,46 @@ class Registry:
         )
 
 
+class FolderRegistry(Registry):
+    """A registry whose built-ins are in the folders of a package, each in its `declaration.py`.
+
+    They are imported together, when first asked for: they load no torch. So what is registered
+    there has no line elsewhere, and a folder may register several.
+    """
+
+    def __init__(self, kind: str, package: str) -> None:
+        super().__init__(kind, {})
+        self._package: str | None = package
+
+    def names(self) -> list[str]:
+        """Every known name."""
+        self._import()
+        return super().names()
+
+    def __contains__(self, name: object) -> bool:
+        self._import()
+        return super().__contains__(name)
+
+    def get(self, name: str) -> Entry:
+        """Return the entry called `name`."""
+        self._import()
+        return super().get(name)
+
+    def add(
+        self, name: str, config: type, source: str, backbone: Mapping[str, Any] | None = None
+    ) -> Callable[[C], C]:
+        """Register the decorated class, after the built-ins: their names are taken."""
+        self._import()
+        return super().add(name, config, source, backbone)
+
+    def _import(self) -> None:
+        package, self._package = self._package, None
+        if package is not None:
+            folder = Path(__file__).parent / package.rpartition(".")[2]
+            for path in sorted(folder.glob("*/declaration.py")):
+                import_module(f"{package}.{path.parent.name}.declaration")
+
+
 TASKS = Registry(
     "task",
     {
@@ -176,6 +218,7 @@ BACKBONES = Registry(
         "s4": "lrbench.models.s4",
     },
 )
+PROTOCOLS = FolderRegistry("protocol", "lrbench.protocols")
 
 
 def register_task(name: str, config: type, source: str = "") -> Callable[[C], C]:
@@ -202,6 +245,11 @@ def register_encoder(name: str, config: type, source: str = "") -> Callable[[C],
 def register_backbone(name: str, config: type, source: str = "") -> Callable[[C], C]:
     """Class decorator: make a backbone known as `model.backbone.name=name`."""
     return BACKBONES.add(name, config, source)
+
+
+def register_protocol(name: str, config: type, source: str = "") -> Callable[[C], C]:
+    """Class decorator: make a `Protocol` known as `protocol=name`; `config` is a Fan2024Config."""
+    return PROTOCOLS.add(name, config, source)
 
 
 def source_module(entry: Entry) -> Any:

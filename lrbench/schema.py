@@ -11,9 +11,18 @@ from functools import partial
 from typing import Any
 
 from lrbench.config import Config, OptimConfig, ReaderConfig, StackConfig, TaskConfig
-from lrbench.errors import UserError, unknown
-from lrbench.protocols import PROTOCOLS, Protocol, ProtocolConfig
-from lrbench.registry import BACKBONES, DEFAULT_BACKBONE, ENCODERS, MIXERS, TASKS
+from lrbench.errors import UserError
+from lrbench.locations import conf_dir
+from lrbench.protocols.base import ProtocolConfig
+from lrbench.registry import (
+    BACKBONES,
+    DEFAULT_BACKBONE,
+    DEFAULT_PROTOCOL,
+    ENCODERS,
+    MIXERS,
+    PROTOCOLS,
+    TASKS,
+)
 
 
 def task_node(name: str) -> Any:
@@ -72,13 +81,16 @@ def in_backbone(model: str, backbone: str) -> str:
 
 
 def register_schema() -> None:
-    """Tell Hydra about every registered task and model, and the shape of everything else."""
+    """Tell Hydra of every registered task, model and protocol, and the shape of all else."""
     from hydra.core.config_store import ConfigStore
 
     store = ConfigStore.instance()
     store.store("run", _open(), group="schema")
-    for name, protocol in PROTOCOLS.items():
-        store.store(f"protocol_{name}", protocol, group="schema")
+    for name in PROTOCOLS.names():
+        settings = PROTOCOLS.get(name).config
+        store.store(f"protocol_{name}", settings, group="schema")
+        if not (conf_dir() / "protocol" / f"{name}.yaml").is_file():
+            store.store(name, settings, group="protocol")
     store.store("optim", OptimConfig, group="schema")
     for name in TASKS.names():
         store.store(name, task_node(name), group="task")
@@ -88,7 +100,7 @@ def register_schema() -> None:
 
 def _open() -> Config:
     """Return a Config of which any protocol can become a part: of the default one none could."""
-    return Config(protocol=Protocol())
+    return Config(protocol=ProtocolConfig())
 
 
 def config_from(settings: dict[str, Any]) -> Config:
@@ -101,14 +113,13 @@ def config_from(settings: dict[str, Any]) -> Config:
 
     task, model = settings["task"]["name"], settings["model"]["name"]
     backbone = settings["model"].get("backbone", {}).get("name")
-    protocol = (settings["protocol"] or {}).get("name", ProtocolConfig.name)
-    if protocol not in PROTOCOLS:
-        raise unknown("protocol", protocol, PROTOCOLS)
+    protocol = (settings["protocol"] or {}).get("name", DEFAULT_PROTOCOL)
+    protocol_settings = PROTOCOLS.get(protocol).config
     schema = OmegaConf.structured(_open())
     try:
         schema.task = task_node(task)()
         schema.model = model_node(model, backbone)()
-        schema.protocol = PROTOCOLS[protocol]()
+        schema.protocol = protocol_settings()
         config = OmegaConf.to_object(OmegaConf.merge(schema, settings))
     except (OmegaConfBaseException, ValueError) as error:
         raise UserError(f"a configuration of another version: {error}") from error

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lrbench.config import Config, ModelConfig, OptimConfig, StackConfig
-from lrbench.protocols import ProtocolConfig
+from lrbench.protocols.fan2024.declaration import Fan2024Config
 
 
 @pytest.mark.parametrize(
@@ -23,14 +23,14 @@ from lrbench.protocols import ProtocolConfig
         (Config, {"output_dir": "a\0b"}, r"output_dir must name a folder, not 'a\\x00b'"),
         (StackConfig, {"layers": 0}, "model.layers must be at least 1"),
         (ModelConfig, {"width": -1}, "model.width must be at least 1"),
-        (ProtocolConfig, {"batch_size": 0}, "protocol.batch_size must be at least 1"),
-        (ProtocolConfig, {"max_steps": 10**10}, "protocol.max_steps must be at most"),
-        (ProtocolConfig, {"look_every": 3}, "more than 10,000 looks"),
-        (ProtocolConfig, {"test_lengths": []}, "name at least one length"),
-        (ProtocolConfig, {"test_lengths": [0]}, "protocol.test_lengths must be at least 1"),
-        (ProtocolConfig, {"band": [2, 1]}, "shortest, longest"),
-        (ProtocolConfig, {"band": [1, 2, 3]}, "shortest, longest"),
-        (ProtocolConfig, {"stop": "later"}, "protocol.stop must be one of"),
+        (Fan2024Config, {"batch_size": 0}, "protocol.batch_size must be at least 1"),
+        (Fan2024Config, {"max_steps": 10**10}, "protocol.max_steps must be at most"),
+        (Fan2024Config, {"look_every": 3}, "more than 10,000 looks"),
+        (Fan2024Config, {"test_lengths": []}, "name at least one length"),
+        (Fan2024Config, {"test_lengths": [0]}, "protocol.test_lengths must be at least 1"),
+        (Fan2024Config, {"band": [2, 1]}, "shortest, longest"),
+        (Fan2024Config, {"band": [1, 2, 3]}, "shortest, longest"),
+        (Fan2024Config, {"stop": "later"}, "protocol.stop must be one of"),
         (OptimConfig, {"lr": 0.0}, "optim.lr must be a positive number, not 0.0"),
         (OptimConfig, {"lr": float("nan")}, "optim.lr must be a positive number, not nan"),
         (OptimConfig, {"clip": 0.0}, "optim.clip must be a positive number"),

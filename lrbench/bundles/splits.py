@@ -9,7 +9,7 @@ import numpy as np
 
 from lrbench.config import Config
 from lrbench.errors import UserError
-from lrbench.protocols import CorpusProtocolConfig
+from lrbench.protocols.rir2023.declaration import Rir2023Config
 from lrbench.report.columns import BY_SPLIT
 from lrbench.schema import config_from
 from lrbench.tasks import make_task
@@ -67,7 +67,7 @@ def split_states(result: dict[str, Any], told: Any) -> dict[str, SplitState]:
     return states
 
 
-def _used(protocol: CorpusProtocolConfig) -> list[str]:
+def _used(protocol: Rir2023Config) -> list[str]:
     named = (protocol.train_split, protocol.dev_split, *protocol.test_splits)
     return list(dict.fromkeys(named))
 
@@ -114,7 +114,7 @@ def _refuse_other(result: dict[str, Any], split: str, strings: Strings) -> None:
 
 def _config(result: dict[str, Any]) -> Config:
     config = config_from(result["config"])
-    if not isinstance(config.protocol, CorpusProtocolConfig):
+    if not isinstance(config.protocol, Rir2023Config):
         raise UserError(f"protocol {result['protocol']} is told, its configuration has another")
     return config
 

@@ -36,11 +36,14 @@ def complete_show(args: list[str], incomplete: str, ctx: typer.Context | None = 
 def train_vocabulary(chosen: dict[str, str]) -> Vocabulary:
     """Return every setting of a run; `chosen` are those already typed."""
     from lrbench.config import SCHEDULES, Config, StackConfig
-    from lrbench.protocols import PROTOCOLS, SELECTIONS, STOPS
+    from lrbench.protocols.fan2024.declaration import STOPS
+    from lrbench.protocols.rir2023.declaration import SELECTIONS
+    from lrbench.registry import PROTOCOLS
 
     run = Config()
     plugins = _plugins()
-    protocol = PROTOCOLS.get(chosen.get("protocol", ""), PROTOCOLS[run.protocol.name])
+    name = chosen.get("protocol", "")
+    protocol = PROTOCOLS.get(name if name in PROTOCOLS else run.protocol.name).config
     choices = {
         "task": _names("task", plugins),
         "model": sorted([*_names("model", plugins), *_names("encoder", plugins)]),

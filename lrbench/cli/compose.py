@@ -20,7 +20,7 @@ from lrbench.console import messages
 from lrbench.errors import UserError
 from lrbench.locations import conf_dir
 from lrbench.plugins import load_plugins
-from lrbench.registry import MIXERS, TASKS
+from lrbench.registry import DEFAULT_PROTOCOL, MIXERS, TASKS
 from lrbench.schema import in_backbone, register_schema
 
 # Whatever a user's --config-dir says: Hydra makes no folder and no file, and goes nowhere.
@@ -33,7 +33,7 @@ QUIET = (
 )
 
 BACKBONE = "model.backbone.name"
-DEFAULT_MODEL, DEFAULT_PROTOCOL = "blockdiag", "fan2024"  # conf/config.yaml says so too
+DEFAULT_MODEL = "blockdiag"  # conf/config.yaml says so too
 
 
 def run_hydra(words: Sequence[str], job: Callable[[Config], None]) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from lrbench.checks import shown
 from lrbench.errors import UserError
-from lrbench.protocols import MOST_LOOKS, PROTOCOLS
-from lrbench.registry import TASKS
+from lrbench.protocols.base import MOST_LOOKS
+from lrbench.registry import PROTOCOLS, TASKS
 from lrbench.report.columns import BY_SPLIT
 from lrbench.sweeps.expansion import Overrides, expand
 

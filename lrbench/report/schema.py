@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-SCHEMA = 1
+from lrbench.records import SCHEMA
+
 DEEPEST = 32  # levels of a configuration; a real one has four
 Check = Callable[[Any], bool]
 

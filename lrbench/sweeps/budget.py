@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lrbench.config import Config
-from lrbench.protocols import CorpusProtocolConfig
+from lrbench.protocols.rir2023.declaration import Rir2023Config
 from lrbench.tasks import make_task
 from lrbench.tasks.corpus.task import CorpusTask
 
@@ -14,7 +14,7 @@ def updates(config: Config) -> int:
     The same number as `steps` of the trial. Raises UserError where that split is not on disk.
     """
     protocol = config.protocol
-    if not isinstance(protocol, CorpusProtocolConfig):
+    if not isinstance(protocol, Rir2023Config):
         most: int = protocol.max_steps
         return most
     task = make_task(config.task)
@@ -25,6 +25,6 @@ def updates(config: Config) -> int:
 def epochs(config: Config) -> int | None:
     """Return for how many epochs a run is trained, None where updates are what is counted."""
     protocol = config.protocol
-    if not isinstance(protocol, CorpusProtocolConfig) or protocol.max_steps is not None:
+    if not isinstance(protocol, Rir2023Config) or protocol.max_steps is not None:
         return None
     return protocol.epochs

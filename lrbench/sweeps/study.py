@@ -8,7 +8,7 @@ from typing import Any
 
 from lrbench.config import Config
 from lrbench.errors import UserError
-from lrbench.protocols import CorpusProtocolConfig
+from lrbench.protocols.rir2023.declaration import Rir2023Config
 from lrbench.report.display import plural
 from lrbench.sweeps.budget import epochs, updates
 from lrbench.sweeps.plan import Plan, PlannedRun
@@ -33,7 +33,7 @@ class Study:
     @property
     def over_corpus(self) -> bool:
         """Whether it is chosen by the dev split of a corpus."""
-        return isinstance(self.config().protocol, CorpusProtocolConfig)
+        return isinstance(self.config().protocol, Rir2023Config)
 
     @property
     def runs(self) -> list[PlannedRun]:

@@ -19,7 +19,7 @@ import pytest
 from lrbench.cli.complete import complete, complete_show, matches
 from lrbench.cli.declarations import declarations, typed
 from lrbench.config import OptimConfig
-from lrbench.protocols import ProtocolConfig
+from lrbench.protocols.fan2024.declaration import Fan2024Config
 from lrbench.registry import BACKBONES, ENCODERS, MIXERS, TASKS
 
 PLUGIN = """
@@ -100,7 +100,7 @@ def test_offers(before: str, incomplete: str, offered: list[str]) -> None:
 def test_every_key_of_the_schema_is_offered() -> None:
     offered = complete([], "")
     assert {"seed=", "data_seed=", "trials=", "threads=", "force=", "output_dir="} <= set(offered)
-    for group, schema in (("protocol", ProtocolConfig), ("optim", OptimConfig)):
+    for group, schema in (("protocol", Fan2024Config), ("optim", OptimConfig)):
         keys = {f"{group}.{one.name}=" for one in fields(schema)} - {f"{group}.name="}
         assert keys <= set(offered)
     assert {"model.layers=", "model.width=", "task.modulus="} <= set(offered)

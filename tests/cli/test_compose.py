@@ -18,7 +18,7 @@ from lrbench.cli.planning import composed
 from lrbench.config import Config, OptimConfig
 from lrbench.errors import UserError
 from lrbench.locations import conf_dir
-from lrbench.protocols import ProtocolConfig
+from lrbench.protocols.fan2024.declaration import Fan2024Config
 from lrbench.registry import ENCODERS, MIXERS, TASKS
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.train.validate import validated
@@ -94,7 +94,7 @@ def test_a_model_without_a_preset_gets_plain_defaults() -> None:
     assert ("parity", "blockdiag_release") not in map(parts, PRESETS)
     config = composed(["task=parity", "model=blockdiag_release"])
     assert config.optim == OptimConfig()
-    assert config.protocol == ProtocolConfig()
+    assert config.protocol == Fan2024Config()
     assert config.model.layers == 1
 
 

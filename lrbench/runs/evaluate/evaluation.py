@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from lrbench.errors import Interrupted, UserError
-from lrbench.protocols import CorpusProtocolConfig
+from lrbench.protocols.rir2023.declaration import Rir2023Config
 from lrbench.runs.evaluate.memory import PeakMemory
 from lrbench.runs.evaluate.splits import named_splits, split_row
 from lrbench.runs.evaluate.trained import trained
@@ -71,7 +71,7 @@ def score_run(
     device = resolve_device(device_name)
     run = trained(folder, which)
     config = run.config
-    over_corpus = isinstance(config.protocol, CorpusProtocolConfig)
+    over_corpus = isinstance(config.protocol, Rir2023Config)
     _check_kind(config.task.name, over_corpus, lengths, strings, splits)
     torch.set_num_threads(config.threads)
     trial = make_trial(config, run.seed, device)

@@ -8,7 +8,7 @@ from typing import Any
 
 from lrbench.config import Config
 from lrbench.errors import UserError, unknown
-from lrbench.protocols import CorpusProtocolConfig
+from lrbench.protocols.rir2023.declaration import Rir2023Config
 from lrbench.report.schema import result_complaint
 from lrbench.runs.folder import checkpoints, files
 from lrbench.runs.folder.files import UnreadableFile
@@ -43,7 +43,7 @@ def trained(folder: Path, which: str) -> Trained:
     try:
         result = _result(folder) if finished else None
         config = config_from(_settings(folder) if result is None else result["config"])
-        if isinstance(config.protocol, CorpusProtocolConfig) and which not in DEV_RULES:
+        if isinstance(config.protocol, Rir2023Config) and which not in DEV_RULES:
             raise unknown("rule (of a run over a corpus)", which, DEV_RULES, exit_code=2)
         state = checkpoints.load(folder / "checkpoints" / f"{which}.pt")
     except UnreadableFile as error:

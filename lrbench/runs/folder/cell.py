@@ -10,8 +10,7 @@ from typing import Any
 from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.plugins import load_plugins
-from lrbench.protocols import VERSIONS
-from lrbench.registry import BACKBONES, ENCODERS, MIXERS, TASKS
+from lrbench.registry import BACKBONES, ENCODERS, MIXERS, PROTOCOLS, TASKS
 from lrbench.runs.folder import files
 from lrbench.runs.folder.environment import environment
 from lrbench.runs.folder.files import UnreadableFile
@@ -83,11 +82,11 @@ def versions_of(config: Config) -> dict[str, Any]:
         entries["model"] = MIXERS.get(config.model.name)
         stack = config.model.backbone.name  # type: ignore[attr-defined]
         entries["backbone"] = BACKBONES.get(stack)
+    entries["protocol"] = PROTOCOLS.get(config.protocol.name)
     versions: dict[str, Any] = {
         kind: entry.cls.version  # type: ignore[attr-defined]
         for kind, entry in entries.items()
     }
-    versions["protocol"] = VERSIONS[config.protocol.name]
     used = {entry.module for entry in entries.values() if not entry.builtin}
     plugins = {m.__name__: m for m in load_plugins().values()}
     versions["plugins"] = {

@@ -16,7 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lrbench.report.schema import SCHEMA, result_complaint
+from lrbench.records import SCHEMA
+from lrbench.report.schema import result_complaint
 from lrbench.runs.folder import checkpoints, files
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.folder.files import UnreadableFile

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lrbench.report.schema import SCHEMA
+from lrbench.records import SCHEMA
 from lrbench.runs.folder.cell import Cell
 from lrbench.tasks.corpus.identity import identity
 from lrbench.training.epochs import EpochTrial

@@ -9,7 +9,7 @@ import torch
 from lrbench.checks import nearest, shown
 from lrbench.config import Config
 from lrbench.errors import UserError
-from lrbench.protocols import ProtocolConfig
+from lrbench.protocols.fan2024.declaration import Fan2024Config
 from lrbench.registry import BACKBONES, ENCODERS, MIXERS, TASKS
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.train.capacity import SMALLER, check_fits, out_of_memory
@@ -86,7 +86,7 @@ def _wrong_model(task: Task, name: str) -> str:
     )
 
 
-def _check_lengths(task: Task, protocol: ProtocolConfig) -> None:
+def _check_lengths(task: Task, protocol: Fan2024Config) -> None:
     asked = [("train_length", protocol.train_length)]
     asked += [("test_lengths", length) for length in protocol.test_lengths]
     for key, length in asked:

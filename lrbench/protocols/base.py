@@ -1,0 +1,136 @@
+"""What a protocol is: how a model is trained and looked at, and what is tested at the end.
+
+A protocol is two classes. Its declaration, a `Protocol`, says what a report and a command line must
+know, and loads no torch. Its procedure (lrbench/training/procedure.py) trains and scores; it is
+named as text, `module:Class`, and imported by whoever trains.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from lrbench.checks import one_of
+from lrbench.metrics import METRICS
+from lrbench.registry import DEFAULT_PROTOCOL, PROTOCOLS
+
+MOST = 10**9  # of anything that is counted: strings, updates, symbols
+MOST_LOOKS = 10_000  # each examines the model and is a line of metrics.jsonl
+
+Settings = Mapping[str, Any]
+
+
+@dataclass
+class ProtocolConfig:
+    """What the settings of all protocols have; the rest depends on which it is."""
+
+    name: str = "???"  # omegaconf's MISSING: a report need not load omegaconf for it
+
+    def __post_init__(self) -> None:
+        one_of("protocol.name", self.name, (type(self).name,))
+
+
+class LookValue(NamedTuple):
+    """One number of a look, as metrics.jsonl has it: not checked. On a split it has no length."""
+
+    length: Any
+    split: str
+    metric: str
+    value: Any
+    n: Any
+
+
+class Selection(NamedTuple):
+    """What `lrbench tune` goes by: the look that `rule` believes, its split, and what decides.
+
+    `by` is loss or accuracy (that is, whatever the task is scored by).
+    """
+
+    rule: str
+    split: str
+    by: str
+
+
+class Protocol(ABC):
+    """The declaration of a protocol, registered by `register_protocol(NAME, CONFIG)`.
+
+    Raise `version` whenever its numbers come to mean another thing.
+
+    axis: what the columns of its tables are, lengths of strings or splits of a corpus.
+    rules: which checkpoint a number is of, {rule: legend}; the usual rule first.
+    paper: column `paper` of data/reference/*.csv, where there are numbers to compare with.
+    procedure: the class that trains and scores, as `module:Class`.
+
+    Settings and looks that methods get are data from anywhere: nothing in them is checked.
+    """
+
+    version: ClassVar[int] = 1
+    axis: ClassVar[Literal["length", "split"]]
+    rules: ClassVar[Mapping[str, str]]
+    paper: ClassVar[str] = ""
+    procedure: ClassVar[str]
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @property
+    def by_split(self) -> bool:
+        """Whether it scores on the splits of a corpus, not at lengths."""
+        return self.axis == "split"
+
+    @property
+    def usual_rule(self) -> str:
+        """The rule of a number where nobody names one."""
+        return next(iter(self.rules))
+
+    @abstractmethod
+    def look_values(self, look: Mapping[str, Any], settings: Settings) -> list[LookValue]:
+        """Return the numbers of a look that a curve of looks shows."""
+
+    @abstractmethod
+    def selection(self, settings: Settings) -> Selection:
+        """Return what the best of several settings is chosen by."""
+
+    def most_updates(self, settings: Settings, look: Mapping[str, Any] | None) -> int | None:
+        """Return how many updates a run has at most; None where its settings do not tell."""
+        most = settings.get("max_steps")
+        return most if type(most) is int else None
+
+
+class ByLength(Protocol):
+    """A protocol that trains at some lengths and tests at others."""
+
+    axis = "length"
+    rules: ClassVar[Mapping[str, str]] = {
+        "best": "best look at the test length",
+        "id": "lowest validation loss at the training length",
+        "band": "highest accuracy over the band",
+        "last": "end of training",
+    }
+
+    def look_values(self, look: Mapping[str, Any], settings: Settings) -> list[LookValue]:
+        length, n = look.get("test_length"), look.get("test_n")
+        return [LookValue(length, "test", m, look.get(f"test_{m}"), n) for m in METRICS]
+
+    def selection(self, settings: Settings) -> Selection:
+        return Selection("id", "train_length", "loss")
+
+
+class _Unknown(ByLength):
+    """A protocol that results tell of and nobody here registers: a plug-in that is not named."""
+
+
+@cache
+def declared(name: str) -> Protocol:
+    """Return the declaration of a protocol; of one that is not registered, what most have."""
+    kind: type[Protocol] = PROTOCOLS.get(name).cls if name in PROTOCOLS else _Unknown
+    return kind(name)
+
+
+def rule_names() -> tuple[str, ...]:
+    """Return the rules of all protocols, those of the default one first."""
+    names = (DEFAULT_PROTOCOL, *PROTOCOLS.names())
+    return tuple(dict.fromkeys(rule for name in names for rule in declared(name).rules))

@@ -1,0 +1,182 @@
+"""What is written of a run: the rows of result.json, metrics.jsonl and evaluations/*.json.
+
+A `TypedDict` for each, with a builder where more than one place makes such rows. Whoever reads
+files from anywhere checks them first (lrbench/report/schema.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypedDict, Unpack
+
+SCHEMA = 1  # of result.json, failure.json and evaluations/*.json
+
+Status = Literal["finished", "diverged"]
+EvaluationKind = Literal["look", "test"]
+
+
+class _EvaluationDetails(TypedDict, total=False):
+    """What only some evaluations tell.
+
+    which: the rule that kept the checkpoint. interval: 95 %, of an accuracy. chance: the best
+    baseline there, whose name is `baseline` on a split. checkpoint_step: the update of the
+    checkpoint, told where a run may still go on.
+    """
+
+    kind: EvaluationKind
+    which: str
+    interval: list[float] | None
+    chance: float | None
+    baseline: str | None
+    peak_mib: float
+    seconds: float
+    checkpoint_step: int
+
+
+class Evaluation(_EvaluationDetails):
+    """A score of a checkpoint: of a look during training, or of a test on fresh strings.
+
+    length: of a split, that of its longest string. split: test, train_length, band, further, or
+    the name of a corpus' split. metric: a name of lrbench/metrics.py, or loss.
+    """
+
+    length: int
+    split: str
+    metric: str
+    value: float
+    n: int
+
+
+def evaluation(
+    length: int,
+    split: str,
+    metric: str,
+    value: float,
+    n: int,
+    **details: Unpack[_EvaluationDetails],
+) -> Evaluation:
+    """Return a row of `evaluations`; details stay in the order in which they are given."""
+    row: Evaluation = {"length": length, "split": split, "metric": metric, "value": value, "n": n}
+    row.update(details)  # type: ignore[typeddict-item]
+    return row
+
+
+class Baseline(TypedDict):
+    """What a predictor that knows next to nothing scores at a length, or on a split."""
+
+    baseline: str
+    length: NotRequired[int]
+    split: NotRequired[str]
+    value: float
+    n: int
+
+
+class Guessing(TypedDict):
+    """What guessing would give under a rule that takes the best of `looks` at `strings` strings."""
+
+    rule: str
+    length: int
+    value: float
+    looks: int
+    strings: int
+
+
+class LookStep(TypedDict):
+    """When something happened: the update, and the seconds that updates had taken."""
+
+    step: int
+    seconds: float
+
+
+class Look(TypedDict, total=False):
+    """A short examination during training; which parts it has is up to the protocol.
+
+    At lengths there are also test_METRIC, validation_METRIC and band_METRIC of the task's metric.
+    """
+
+    step: int
+    epoch: float
+    test_length: int
+    test_accuracy: float
+    test_nrmse: float
+    test_n: int
+    validation_accuracy: float
+    validation_nrmse: float
+    validation_loss: float
+    validation_n: int
+    band_accuracy: float
+    band_nrmse: float
+    band_loss: float
+    band_n: int
+    seconds: float
+
+
+class LookRecord(TypedDict):
+    """A line of metrics.jsonl: a look, and the rules that believe it."""
+
+    step: int
+    look: Look
+    believed: list[str]
+
+
+class Float64(TypedDict):
+    """The first failing length once more in float64: is it the rule or rounding?"""
+
+    length: int
+    value: float
+    n: int
+    verdict: Literal["rule", "rounding"]
+
+
+class Horizon(TypedDict, total=False):
+    """Up to which tested length a checkpoint still knows the rule; None is open on that side."""
+
+    lower: int | None
+    upper: int | None
+    text: str
+    dtype: str
+    mode: str
+    float64: Float64 | None
+
+
+class SplitData(TypedDict):
+    """What tells the data of a split from other data."""
+
+    n: int
+    made: dict[str, Any]
+    sha256: dict[str, str]
+
+
+class Result(TypedDict):
+    """The content of result.json: everything a report needs of one run."""
+
+    schema: int
+    task: str
+    task_title: str
+    model: str
+    protocol: str
+    seed: int
+    data_seed: int
+    fingerprint: str
+    config: dict[str, Any]
+    versions: dict[str, Any]
+    status: Status
+    steps: int
+    epochs: NotRequired[float]  # of a run that goes through a corpus
+    stopped: str | None  # perfect, patience, budget, diverged
+    train_seconds: float  # spent in updates only
+    # {iterations: mean an update, converged: share of updates, failed_at: update of the first log
+    # with one that had not}, only of models that are solved by iteration
+    telemetry: NotRequired[dict[str, Any]]
+    parameters: int
+    state_size: int | None
+    device: str
+    dtype: str
+    mode: str | None
+    threads: int
+    data: NotRequired[dict[str, SplitData]]
+    checkpoints: dict[str, int]  # rule: the update that it kept
+    perfect_look: LookStep | None
+    evaluations: list[Evaluation]
+    baselines: list[Baseline]
+    guessing: list[Guessing]
+    horizon: dict[str, Horizon]  # by rule
