@@ -39,6 +39,7 @@ check: $(VENV)/.installed-dev
 	$(bin)/lint-imports
 
 tables: $(VENV)/.installed-dev
+	$(bin)/python -m benchmarks.pages results
 	$(bin)/lrbench publish --rebuild results --page README.md
 
 # Tables of times are measured, the others swept. A table with some failed runs is still published;
@@ -50,10 +51,10 @@ reproduce: $(VENV)/.installed-dev
 	@case '$(TABLE)' in \
 	fan2024_speed|rir_table1) set -ex; mkdir -p $(page)/records; \
 	  $(bin)/lrbench bench $(TABLE) --output $(page)/records/$(TABLE).json; \
-	  $(bin)/lrbench publish --rebuild $(page);; \
+	  $(bin)/python -m benchmarks.pages $(page);; \
 	lmu_speed) set -ex; mkdir -p $(page)/records; $(bin)/python -m benchmarks.lmu_speed --write; \
 	  cp benchmarks/results/lmu_speed.json benchmarks/results/lmu_speed_length.csv $(page)/records; \
-	  $(bin)/lrbench publish --rebuild $(page);; \
+	  $(bin)/python -m benchmarks.pages $(page);; \
 	*) set -x; $(bin)/lrbench sweep --table $(TABLE) output_dir=$(reproduced)/$(TABLE); code=$$?; \
 	  [ '$(TABLE)' != length_curves ] || [ "$$code" -gt 1 ] || for which in last best; do \
 	    $(bin)/lrbench evaluate --table length_curves --runs $(reproduced)/$(TABLE) \

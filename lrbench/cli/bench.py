@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -49,12 +50,8 @@ SCAN_HELP = (
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
     benches = typer.Typer(help=HELP, no_args_is_help=True)
-    benches.command(help=TRAIN_HELP)(train)
-    benches.command(help=MODES_HELP)(modes)
-    benches.command(help=SCAN_HELP)(scan)
-    benches.command("fan2024_speed", help=PAPER_HELP)(fan2024_speed)
-    benches.command("rir_table1", help=TREES_HELP)(rir_table1)
-    benches.command("fixed_point", help=FIXED_POINT_HELP)(fixed_point)
+    for name, (measure, text) in COMMANDS.items():
+        benches.command(name, help=text)(measure)
     app.add_typer(benches, name="bench")
 
 
@@ -185,3 +182,13 @@ def scan(
     columns_table(results(), {**fields, "fastest": best})
     if output is not None:
         write_table(costs, output)
+
+
+COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
+    "train": (train, TRAIN_HELP),
+    "modes": (modes, MODES_HELP),
+    "scan": (scan, SCAN_HELP),
+    "fan2024_speed": (fan2024_speed, PAPER_HELP),
+    "rir_table1": (rir_table1, TREES_HELP),
+    "fixed_point": (fixed_point, FIXED_POINT_HELP),
+}

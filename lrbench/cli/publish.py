@@ -20,6 +20,8 @@ HELP = (
     " lrbench publish --rebuild results"
 )
 
+MEASURED_PAGES = "python -m benchmarks.pages"
+
 
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
@@ -79,18 +81,18 @@ def publish(
 def _publish(
     table: str, words: list[str], runs: Path, output: Path, choose: tuple[str, ...], force: bool
 ) -> None:
+    from lrbench.cli.bench import COMMANDS
     from lrbench.console import messages
-    from lrbench.publish.layout import RECORDS
-    from lrbench.publish.measured.build import is_measured
+    from lrbench.publish.layout import RECORDS, is_measured
     from lrbench.publish.publication import publish
     from lrbench.report.display import plural
     from lrbench.report.figures import require_matplotlib
 
-    if is_measured(output / table):
+    if is_measured(output / table) or (table in COMMANDS and table not in table_names()):
         raise UserError(
             f"{table} is measured, not trained: the raw output of lrbench bench goes into"
             f" '{output / table / RECORDS}'\n"
-            f"its page is then made by: lrbench publish --rebuild {output / table}"
+            f"its page is then made, in a checkout, by: {MEASURED_PAGES} {output / table}"
         )
     spec = _chosen(table, words)
     require_matplotlib()
@@ -134,6 +136,13 @@ def _rebuild(place: Path, page: Path | None, check: bool) -> int:
         console.print(line, markup=False, soft_wrap=True)
     for line in changes.warnings:
         console.print(f"warning: {line}", markup=False, soft_wrap=True)
+    if changes.measured:
+        names = ", ".join(folder.absolute().name for folder in changes.measured)
+        console.print(
+            f"measured, left to make tables ({MEASURED_PAGES}): {names}",
+            markup=False,
+            soft_wrap=True,
+        )
     if not findings and not changes.done:
         console.print(f"{place}: as its runs and notes make it", markup=False)
     if findings and check:

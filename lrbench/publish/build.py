@@ -7,16 +7,8 @@ from pathlib import Path
 
 from lrbench.errors import UserError
 from lrbench.publish.changes import Changes
-from lrbench.publish.layout import (
-    FIGURES,
-    NOTES,
-    NUMBERS,
-    RECORDS,
-    SETTINGS,
-    Files,
-    measured_builder,
-)
-from lrbench.publish.page import Page, page
+from lrbench.publish.layout import RECORDS, Files
+from lrbench.publish.page import page
 from lrbench.report.archive import archive
 from lrbench.report.collect import collect
 
@@ -43,20 +35,6 @@ def numbers(folder: Path) -> Files:
 
 def page_changes(folder: Path, changes: Changes) -> None:
     """Add to `changes` those of README.md and figures, and what else does not belong there."""
-    build = measured_builder(folder)
-    made = Page(build(folder)) if build else page(folder)
-    changes.add(folder, made.files)
+    made = page(folder)
     changes.warnings += made.warnings
-    known = {*made.files, NUMBERS, SETTINGS, NOTES}
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        name = path.relative_to(folder).as_posix()
-        if name in known or RECORD.fullmatch(name) or (build and name.startswith(f"{RECORDS}/")):
-            continue
-        generated = name.startswith(f"{FIGURES}/") and path.suffix == ".svg"
-        (changes.removed if generated else changes.strangers).append(path)
-
-
-def number_changes(folder: Path, changes: Changes) -> None:
-    """Add to `changes` those of runs.csv and settings.json."""
-    if not measured_builder(folder):
-        changes.add(folder, numbers(folder))
+    changes.add_page(folder, made.files, lambda name: RECORD.fullmatch(name) is not None)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lrbench.errors import UserError
-from lrbench.publish.layout import Files
+from lrbench.publish.layout import FIGURES, NOTES, NUMBERS, SETTINGS, Files
 from lrbench.runs.folder.files import write_bytes
 
 
@@ -15,7 +15,8 @@ from lrbench.runs.folder.files import write_bytes
 class Changes:
     """Files to write and to remove, files that belong to no page, and what a person should see.
 
-    `done` says what was written and removed, a line a file.
+    `done` says what was written and removed, a line a file; `measured` are tables of measurements,
+    whose pages are made elsewhere.
     """
 
     written: dict[Path, bytes] = field(default_factory=dict)
@@ -23,6 +24,7 @@ class Changes:
     strangers: list[Path] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
+    measured: list[Path] = field(default_factory=list)
 
     def add(self, folder: Path, files: Files) -> None:
         """Take note of those files that are not there with this content."""
@@ -30,6 +32,17 @@ class Changes:
             path = folder / name
             if not path.is_file() or path.read_bytes() != content:
                 self.written[path] = content
+
+    def add_page(self, folder: Path, files: Files, is_record: Callable[[str], bool]) -> None:
+        """Take note of a table's files that differ, and of others that do not belong there."""
+        self.add(folder, files)
+        known = {*files, NUMBERS, SETTINGS, NOTES}
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            name = path.relative_to(folder).as_posix()
+            if name in known or is_record(name):
+                continue
+            generated = name.startswith(f"{FIGURES}/") and path.suffix == ".svg"
+            (self.removed if generated else self.strangers).append(path)
 
     def findings(self) -> Iterator[str]:
         """Yield what differs from what would be made."""

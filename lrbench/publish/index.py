@@ -10,7 +10,7 @@ from lrbench.publish.layout import (
     NOTES,
     PAGE,
     Files,
-    measured_builder,
+    is_measured,
     spec_of,
     table_folders,
 )
@@ -40,7 +40,7 @@ def index(results: Path) -> Files:
 
 def _row(folder: Path) -> tuple[str, ...]:
     """The folder's name, its title as markdown, and plain texts."""
-    if measured_builder(folder):
+    if is_measured(folder):
         return _measured(folder)
     spec = spec_of(folder)
     collection = read_archive(folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
 from pathlib import Path
 
 from lrbench.errors import UserError, unknown
@@ -20,6 +20,17 @@ Files = dict[str, bytes]  # name below the folder of a table -> content
 def is_table(folder: Path) -> bool:
     """Tell whether a folder is that of a published table."""
     return (folder / NUMBERS).is_file() or (folder / RECORDS).is_dir()
+
+
+def is_measured(folder: Path) -> bool:
+    """Tell whether a published table is of measurements, raw output of a benchmark, not of runs."""
+    try:
+        settings = json.loads((folder / SETTINGS).read_bytes())
+    except OSError:
+        return any((folder / RECORDS).glob("*.json"))
+    except ValueError:
+        return False
+    return isinstance(settings, dict) and "measurements" in settings
 
 
 def table_folders(results: Path) -> list[Path]:
@@ -53,10 +64,3 @@ def named_spec(name: str) -> TableSpec:
 def spec_of(folder: Path) -> TableSpec:
     """Return the table whose page a folder is; UserError where none has its name."""
     return named_spec(folder.absolute().name)
-
-
-def measured_builder(folder: Path) -> Callable[[Path], Files] | None:
-    """Return what builds the page of a folder that holds measurements, None for one of runs."""
-    from lrbench.publish.measured.build import build, is_measured
-
-    return build if is_measured(folder) else None

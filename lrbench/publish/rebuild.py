@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lrbench.errors import UserError
-from lrbench.publish.build import number_changes, page_changes
+from lrbench.publish.build import numbers, page_changes
 from lrbench.publish.changes import Changes
 from lrbench.publish.front_page import filled
 from lrbench.publish.index import index
-from lrbench.publish.layout import is_table, table_folders
+from lrbench.publish.layout import is_measured, is_table, table_folders
 
 Step = Callable[[Path, Changes], None]
 
@@ -19,18 +19,20 @@ def rebuild(place: Path, front_page: Path | None = None, check: bool = False) ->
     """Make a table's folder again, or every one below `place`, and the index; return what is left.
 
     Left are files that belong to no page and warnings, and where it is only a `check`, which
-    writes nothing, every difference. A table's own folder brings the index above up to date.
+    writes nothing, every difference. A table's own folder brings the index above up to date. Tables
+    of measurements are left as they are, and named.
     Raises UserError where there is no such table.
     """
     results = place.absolute().parent if is_table(place) else place
     folders = [place] if is_table(place) else table_folders(place)
     if not folders:
         raise UserError(f"no published table below '{place}'\nlrbench publish TABLE makes one")
-    changes = Changes()
-    for folder in folders:
-        number_changes(folder, changes)
+    changes = Changes(measured=list(filter(is_measured, folders)))
+    swept = [folder for folder in folders if folder not in changes.measured]
+    for folder in swept:
+        changes.add(folder, numbers(folder))
     _settle(changes, check)
-    for folder in folders:
+    for folder in swept:
         page_changes(folder, changes)
     _settle(changes, check)
     if place == results or not check:

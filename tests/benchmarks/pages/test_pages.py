@@ -5,14 +5,20 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.pages.__main__ import main
+from benchmarks.pages.build import TABLES, build, rebuild
+from benchmarks.pages.figure import Plot, _ticks, svg
 from lrbench.errors import UserError
-from lrbench.publish.measured.build import KINDS, build, is_measured
-from lrbench.publish.measured.figure import Plot, _ticks, svg
+from lrbench.publish.layout import is_measured
+from tests.cli.conftest import lrbench
+
+__all__ = ["lrbench"]  # a fixture
 
 RESULTS = Path(__file__).resolve().parents[3] / "results"
 ENVIRONMENT = {
@@ -21,6 +27,7 @@ ENVIRONMENT = {
     **{"date": "2026-11-21T20:11:09+00:00"},
 }
 Cell = dict[str, Any]
+Run = Callable[..., Any]
 
 
 def raw(command: list[str], **content: Any) -> dict[str, Any]:
@@ -77,9 +84,13 @@ def table_rows(page: str) -> list[list[str]]:
     return [[text.strip() for text in line.strip("| ").split(" | ")] for line in lines]
 
 
-def test_which_folders_are_measured(tmp_path: Path) -> None:
-    assert is_measured(tmp_path / "rir_table1") and not is_measured(tmp_path / "fan2024_table2")
-    assert set(KINDS) == {"fan2024_speed", "rir_table1", "lmu_speed"}
+def test_which_folders_are_measured(trees: Path, tmp_path: Path) -> None:
+    assert is_measured(trees), "by its raw output"
+    written(trees)
+    shutil.rmtree(trees / "records")
+    assert is_measured(trees), "by its settings"
+    assert not is_measured(tmp_path / "toy") and not is_measured(RESULTS / "fan2024_table2")
+    assert set(TABLES) == {"fan2024_speed", "rir_table1", "lmu_speed"}
 
 
 def test_rows_of_a_table_of_trees(trees: Path) -> None:
@@ -231,3 +242,39 @@ def test_heights_have_round_ticks() -> None:
     assert _ticks(0.3, 120.0) == [0.5, 1, 2, 5, 10, 20, 50, 100]
     assert _ticks(0.95, 2.1) == [1, 1.5, 2]
     assert len(_ticks(1e-3, 1e4)) <= 10
+
+
+def test_pages_of_a_folder(trees: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def program(*words: str) -> int:
+        monkeypatch.setattr("sys.argv", ["benchmarks.pages", *words])
+        return main()
+
+    results = trees.parent
+    assert program(str(results), "--check") == 1 and not (trees / "README.md").exists()
+    assert program(str(results)) == 0
+    assert "(rir_table1/README.md) | measured | - |" in (results / "README.md").read_text()
+    assert program(str(trees), "--check") == 0
+    (trees / "figures" / "old.svg").write_text("<svg/>")
+    (trees / "table.tex").write_text("x")
+    found = list(rebuild(results, check=True).findings())
+    assert [line.rpartition("/")[2] for line in found] == [
+        "old.svg: is no figure of these runs",
+        "table.tex: is no file of a published table",
+    ]
+    assert program(str(trees)) == 0 and not (trees / "figures" / "old.svg").exists()
+    trees.rename(results / "rir_table2")
+    assert program(str(results)) == 1
+
+
+def test_lrbench_leaves_measured_tables_alone(lrbench: Run, trees: Path) -> None:
+    written(trees)
+    before = (trees / "README.md").read_bytes()
+    (trees / "README.md").write_text("# Mine\n")
+    ended = lrbench("publish", "--rebuild", str(trees.parent))
+    assert ended.code == 0 and (trees / "README.md").read_text() == "# Mine\n"
+    assert "measured, left to make tables (python -m benchmarks.pages): rir_table1" in ended.err
+    assert "[Mine](rir_table1/README.md)" in (trees.parent / "README.md").read_text()
+    err = lrbench("publish", "rir_table1", "--output", str(trees.parent)).err
+    assert "is measured, not trained" in err and "python -m benchmarks.pages" in err
+    rebuild(trees)
+    assert (trees / "README.md").read_bytes() == before

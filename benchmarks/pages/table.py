@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lrbench.publish.measured.figure import Plot
+from benchmarks.pages.figure import Plot
 from lrbench.report.cells import Table
 
 FACTOR = 2.0  # a ratio further than this from the paper's is said to differ
@@ -17,7 +17,7 @@ Settings = Mapping[str, Any]  # settings.json
 
 
 @dataclass(frozen=True)
-class Record:
+class RawOutput:
     """A file of raw output, as a benchmark command wrote it: its name and content."""
 
     name: str
@@ -38,31 +38,21 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A measured table. `command` is what it is measured by, its first words `own` in the record.
+class MeasuredTable:
+    """A measured table. `command` is what measures it, in place of a record's `program_words`.
 
     `rows` reads raw output, `further` what of it settings.json keeps beside the usual; `tables`,
-    `compared` and `plots` read rows and settings, `numbers` is said about all of them.
+    `compared` and `plots` read rows and settings, `about` is said about all of them.
     """
 
     title: str
     source: str
     command: str
-    own: int
-    numbers: str
+    program_words: int
+    about: str
     columns: tuple[str, ...]
-    rows: Callable[[Sequence[Record]], list[dict[str, Any]]]
-    further: Callable[[Sequence[Record]], dict[str, Any]]
+    rows: Callable[[Sequence[RawOutput]], list[dict[str, Any]]]
     tables: Callable[[Sequence[Row], Settings, Path | None], list[Table]]
     compared: Callable[[Sequence[Row], Settings, Path | None], list[Compared]]
-    plots: Callable[[Sequence[Row], Settings], list[Plot]]
-
-
-def nothing_further(records: Sequence[Record]) -> dict[str, Any]:
-    """Return what settings.json keeps of raw output that has nothing but rows and options."""
-    return {}
-
-
-def no_plots(rows: Sequence[Row], settings: Settings) -> list[Plot]:
-    """Return the figures of a table that has none."""
-    return []
+    further: Callable[[Sequence[RawOutput]], dict[str, Any]] = lambda raw: {}
+    plots: Callable[[Sequence[Row], Settings], list[Plot]] = lambda rows, settings: []

@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from lrbench.publish.measured.figure import Plot, Points
-from lrbench.publish.measured.kind import Compared, Kind, Record, Row, Settings, nothing_further
+from benchmarks.pages.figure import Plot, Points
+from benchmarks.pages.table import Compared, MeasuredTable, RawOutput, Row, Settings
 from lrbench.report.cells import MISSING, Cell, Column, Table
 from lrbench.report.tree_speeds import times_unit, told, tree_speeds
 
@@ -16,20 +16,20 @@ MEBIBYTE = 2**20
 COLUMNS = ("model", "paper", "lengths", "string", "seconds", "unit_seconds", "peak_bytes", "failed")
 
 
-def rows(records: Sequence[Record]) -> list[dict[str, Any]]:
+def rows(raw: Sequence[RawOutput]) -> list[dict[str, Any]]:
     """Return a row for each string of each cell, or one that says why it failed.
 
     Of a cell in several files the newest counts, so that a table may be measured in parts; models
     stand in the order in which they were first measured.
     """
     newest: dict[tuple[str, str], dict[str, Any]] = {}
-    for record in records:
+    for record in raw:
         for cell in record.content["cells"]:
             newest[cell["lengths"], cell["model"]] = cell
-    lengths, models = (list(dict.fromkeys(place[i] for place in newest)) for i in (0, 1))
+    lengths, models = (list(dict.fromkeys(key[i] for key in newest)) for i in (0, 1))
     ordered = sorted(newest, key=lambda at: (lengths.index(at[0]), models.index(at[1])))
     found: list[dict[str, Any]] = []
-    for cell in (newest[place] for place in ordered):
+    for cell in (newest[key] for key in ordered):
         shared = {name: cell[name] for name in ("model", "paper", "lengths", "failed")}
         shared["peak_bytes"] = cell["peak_bytes"]
         passes = zip(cell["passes"], cell["unit_passes"], strict=True)
@@ -126,12 +126,12 @@ def _mebibytes(mine: list[Row]) -> float:
     return float(mine[0]["peak_bytes"]) / MEBIBYTE
 
 
-RIR = Kind(
+RIR = MeasuredTable(
     title="Time and memory of encoders (Ray Chowdhury & Caragea 2023, Table 1)",
     source="arXiv:2311.04449, Table 1",
     command="lrbench bench rir_table1",
-    own=3,
-    numbers=(
+    program_words=3,
+    about=(
         "Training on single strings of ListOps. Theirs are minutes for 100 strings and gigabytes on"
         " a GPU (RTX A6000); ours are seconds a string, and what the longest string adds to a"
         " process. Each model takes turns with RNN-GRC, so that times RNN-GRC, the median over"
@@ -140,7 +140,6 @@ RIR = Kind(
     ),
     columns=COLUMNS,
     rows=rows,
-    further=nothing_further,
     tables=tables,
     compared=compared,
     plots=plots,

@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from lrbench.publish.measured.figure import Plot
-from lrbench.publish.measured.kind import Compared, Kind, Record, Row, Settings
+from benchmarks.pages.figure import Plot
+from benchmarks.pages.table import Compared, MeasuredTable, RawOutput, Row, Settings
 from lrbench.report.cells import MISSING, Cell, Column, Table
 
 ORIGINAL = ("lmu_loop", "lmu")  # the original, by autograd's backward and by ours
@@ -17,28 +17,28 @@ LOOPS = ("lti_loop", "lti")  # the linear recurrence step by step: the first tha
 COLUMNS = ("network", "length", "batch", "side", "round", "seconds")
 
 
-def rows(records: Sequence[Record]) -> list[dict[str, Any]]:
+def rows(raw: Sequence[RawOutput]) -> list[dict[str, Any]]:
     """Return a row a side and round at the paper's length, and one a side at each other length.
 
     The curve has medians of rounds only, so its rows have no round.
     """
     found = []
-    for record in records:
+    for record in raw:
         for name, network in (_networks(record)).items():
             sizes = network["sizes"]
             shared = {"network": name, "length": sizes["length"], "batch": sizes["batch"]}
             for side, rounds in network["rounds"].items():
                 for place, seconds in enumerate(rounds):
                     found.append({**shared, "side": side, "round": place, "seconds": seconds})
-    for record in records:
+    for record in raw:
         if record.name.endswith(".csv"):
             found += [{**row, "round": ""} for row in csv.DictReader(record.content.splitlines())]
     return found
 
 
-def further(records: Sequence[Record]) -> dict[str, Any]:
+def further(raw: Sequence[RawOutput]) -> dict[str, Any]:
     """Return the sizes of the networks, with the paper's speed-up and the side it is about."""
-    sizes = [(n, net["sizes"]) for record in records for n, net in _networks(record).items()]
+    sizes = [(n, net["sizes"]) for record in raw for n, net in _networks(record).items()]
     return {"networks": dict(sizes)}
 
 
@@ -135,7 +135,7 @@ def _networks_of_curve(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(row["network"] for row in rows if not row["round"]))
 
 
-def _networks(record: Record) -> dict[str, Any]:
+def _networks(record: RawOutput) -> dict[str, Any]:
     return {} if record.name.endswith(".csv") else dict(record.content["networks"])
 
 
@@ -148,12 +148,12 @@ def _seconds(rows: Sequence[Row], side: str) -> list[float]:
     return [float(row["seconds"]) for row in rows if row["side"] == side]
 
 
-LMU = Kind(
+LMU = MeasuredTable(
     title="Training steps of Legendre memory units (Chilkuri & Eliasmith 2021, Figure 1)",
     source="arXiv:2102.11417, section 4.6 and Figure 1",
     command="python -m benchmarks.lmu_speed",
-    own=1,
-    numbers=(
+    program_words=1,
+    about=(
         "A step is forward, loss, backward and Adam. lmu_loop is the original network by autograd's"
         " backward, lmu the same with ours; lti_loop and lti are the linear recurrence step by step"
         " (where only the last position is read, lti stands for both); fft, chunk and final are"

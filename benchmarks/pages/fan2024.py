@@ -7,15 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from lrbench.publish.measured.kind import (
-    Compared,
-    Kind,
-    Record,
-    Row,
-    Settings,
-    no_plots,
-    nothing_further,
-)
+from benchmarks.pages.table import Compared, MeasuredTable, RawOutput, Row, Settings
 from lrbench.report.cells import MISSING, Cell, Column, Table
 from lrbench.report.speeds import Printed, speeds
 
@@ -26,12 +18,12 @@ NOTE = (
 )
 
 
-def rows(records: Sequence[Record]) -> list[dict[str, Any]]:
+def rows(raw: Sequence[RawOutput]) -> list[dict[str, Any]]:
     """Return a row for each setting, algorithm and round, with compiled loops and without.
 
     Of several files of one device and kind of loops the newest counts.
     """
-    newest = {_loops(record): record.content["settings"] for record in records}
+    newest = {_loops(record): record.content["settings"] for record in raw}
     return [
         {
             **{"loops": loops, "setting": setting["paper"], "block": setting["block"]},
@@ -46,7 +38,7 @@ def rows(records: Sequence[Record]) -> list[dict[str, Any]]:
     ]
 
 
-def _loops(record: Record) -> str:
+def _loops(record: RawOutput) -> str:
     """Which loops there were: compiled or plain ones of a CPU, or those of another device."""
     device = str(record.content["options"]["device"])
     compiled = record.content["environment"].get("compiled")
@@ -60,8 +52,8 @@ def tables(rows: Sequence[Row], settings: Settings, references: Path | None) -> 
     """
     made = []
     for loops, there in _by_loops(rows):
-        settings_told = dict.fromkeys(row["setting"] for row in there)
-        lines = tuple(_line(there, setting, references) for setting in settings_told)
+        names = dict.fromkeys(row["setting"] for row in there)
+        lines = tuple(_line(there, setting, references) for setting in names)
         titles = ("loop s", "pscan s", "loop/pscan", "range", "paper: loop s", "pscan s", "ratio")
         columns = (Column("setting", right=False), *map(Column, titles))
         made.append(Table(f"Loop against parallel scan: {loops}", columns, lines, (NOTE,)))
@@ -112,19 +104,17 @@ def _printed(setting: str, references: Path | None) -> Printed | None:
     return next((row for row in speeds(references) if row.setting.startswith(setting)), None)
 
 
-FAN2024 = Kind(
+FAN2024 = MeasuredTable(
     title="The loop against the parallel scan (Fan et al. 2024, section 4.5)",
     source="arXiv:2309.07412v2, section 4.5",
     command="lrbench bench fan2024_speed",
-    own=3,
-    numbers=(
+    program_words=3,
+    about=(
         "Theirs are seconds on a GPU (Quadro RTX 8000) for an instance that is not defined, ours"
         " seconds for a batch of 128 strings of Sum(5): only the ratios can be compared."
     ),
     columns=("loops", "setting", "block", "length", "training", "algorithm", "round", "seconds"),
     rows=rows,
-    further=nothing_further,
     tables=tables,
     compared=compared,
-    plots=no_plots,
 )

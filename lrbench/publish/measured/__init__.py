@@ -1,1 +1,0 @@
-"""Pages of measured tables: raw output of `lrbench bench` into numbers, these into a page."""
