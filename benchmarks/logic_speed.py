@@ -26,9 +26,8 @@ from benchmarks.repeats import timed
 from lrbench.tasks.corpus.storage import read, write
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.logic.generator import ACCEPTED, draw
-from lrbench.tasks.logic.made import by_size, written
-from lrbench.tasks.logic.released import NAMES, read_files
-from lrbench.tasks.logic.splits import SPLITS, split
+from lrbench.tasks.logic.released import FILES, read_files
+from lrbench.tasks.logic.splits import SPLITS, by_size, split, written
 from lrbench.tasks.logic.statistics import side_by_side
 
 KEPT = Path(__file__).parent / "results" / "logic_speed.json"
@@ -79,7 +78,7 @@ def measure(repeats: int, released: Path | None) -> dict[str, Any]:
 def corpus(accepted: int = ACCEPTED) -> dict[str, Strings]:
     """Draw, remove what is there twice, sort by size, write out the files that splits need."""
     files = by_size(draw(0, accepted)[0])
-    return {name: written(files[name]) for name in NAMES}
+    return {file.name: written(files[file.name]) for file in FILES}
 
 
 def compare(theirs: dict[str, Strings], ours: dict[str, Strings]) -> None:

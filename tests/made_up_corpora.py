@@ -10,11 +10,11 @@ import numpy as np
 
 from lrbench.tasks.corpus.storage import write as write_split
 from lrbench.tasks.corpus.strings import Strings
-from lrbench.tasks.listops import recipe as listops
-from lrbench.tasks.listops.draw import bits, trees, unique
-from lrbench.tasks.listops.grammar import Grammar
-from lrbench.tasks.logic import relation, released
-from lrbench.tasks.logic.vocabulary import RELATIONS, WORDS
+from lrbench.tasks.listops import splits as listops
+from lrbench.tasks.listops.draw import Grammar, bits, trees, unique
+from lrbench.tasks.logic import relation
+from lrbench.tasks.logic.formulas import RELATIONS, WORDS
+from lrbench.tasks.logic.splits import RELEASED
 
 FORMULAS = ("a", "b", "( not a )", "( a ( and b ) )", "( a ( or b ) )", "( ( not a ) ( or b ) )")
 
@@ -29,7 +29,7 @@ def write(folder: Path, strings: int = 24) -> Path:
         part = trees_drawn.take(np.arange(start, stop))
         made = replace(part, made=listops.RECIPE.made(split, 0))
         write_split(folder / "listops" / split, made)
-    recipe = released.RECIPE
+    recipe = RELEASED
     pairs = _pairs()
     for split in recipe.splits:
         write_split(folder / recipe.name / split, replace(pairs, made=recipe.made(split, 0)))

@@ -33,8 +33,8 @@ from lrbench.models.build import build_model
 from lrbench.plugins import load_plugins
 from lrbench.schema import config_from
 from lrbench.tasks.listops.conditional import draw_given_length
-from lrbench.tasks.listops.draw import bits
-from lrbench.tasks.listops.grammar import DIGITS, NANGIA, VOCABULARY, Grammar
+from lrbench.tasks.listops.draw import NANGIA, Grammar, bits
+from lrbench.tasks.listops.expressions import DIGITS, VOCABULARY
 
 Compose = Callable[[Sequence[str]], Config]
 ARENA = Grammar(max_arguments=10, max_depth=10)

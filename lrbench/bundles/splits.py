@@ -13,8 +13,7 @@ from lrbench.protocols.rir2023.declaration import Rir2023Config
 from lrbench.report.columns import BY_SPLIT
 from lrbench.schema import config_from
 from lrbench.tasks import make_task
-from lrbench.tasks.corpus.identity import identity
-from lrbench.tasks.corpus.storage import ARRAYS
+from lrbench.tasks.corpus.storage import ARRAYS, identity
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.corpus.task import CorpusTask
 

@@ -8,6 +8,7 @@ from functools import partial
 from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -34,14 +35,14 @@ EXPORT_HELP = (
     "For example: lrbench data export listops --splits dev --output listops_text"
 )
 SETS = {  # where each has its FILES, MIRRORS and FOLDER
-    "psmnist": "lrbench.mnist_files",
-    "logic": "lrbench.logic_files",
-    "listops_test": "lrbench.listops_files",
+    "psmnist": "lrbench.tasks.mnist",
+    "logic": "lrbench.tasks.logic.released",
+    "listops_test": "lrbench.tasks.listops.released",
 }
-RECIPES = {  # where each corpus has its RECIPE
-    "listops": "lrbench.tasks.listops.recipe",
-    "logic": "lrbench.tasks.logic.made",
-    "logic_released": "lrbench.tasks.logic.released",
+RECIPES = {  # where each corpus has its recipe
+    "listops": "lrbench.tasks.listops.splits:RECIPE",
+    "logic": "lrbench.tasks.logic.splits:MADE",
+    "logic_released": "lrbench.tasks.logic.splits:RELEASED",
 }
 Name = Annotated[str, typer.Argument(metavar="NAME", help=f"One of: {', '.join(SETS)}.")]
 Corpus = Annotated[str, typer.Argument(metavar="NAME", help=f"One of: {', '.join(RECIPES)}.")]
@@ -118,13 +119,11 @@ def _store_logic(folder: Path) -> None:
     """Make the splits of the released pairs, as `data make logic_released` would."""
     from lrbench.console import results
     from lrbench.report.display import say
-    from lrbench.tasks.logic import released
+    from lrbench.tasks.logic.splits import RELEASED, store_released
 
     with _bar() as progress:
-        new = released.store(folder, progress, _tell)
-    say(
-        results(), f"{released.RECIPE.folder}: {len(released.RECIPE.splits)} splits, {len(new)} new"
-    )
+        new = store_released(folder, progress, _tell)
+    say(results(), f"{RELEASED.folder}: {len(RELEASED.splits)} splits, {len(new)} new")
 
 
 def export(
@@ -139,8 +138,8 @@ def export(
     """Write splits as text."""
     from lrbench.console import results
     from lrbench.report.display import plural, say
-    from lrbench.tasks.corpus import export as text
     from lrbench.tasks.corpus.recipe import load
+    from lrbench.tasks.corpus.storage import export as write_text
 
     recipe = _recipe(name)
     wanted = _names(splits) or [s for s in recipe.splits if (recipe.folder / s).is_dir()]
@@ -150,14 +149,14 @@ def export(
             f"make them with: lrbench data make {name}"
         )
     folder = output or Path(f"{name}_text")
-    text.export([(split, load(recipe, split)) for split in wanted], folder)
+    write_text([(split, load(recipe, split)) for split in wanted], folder)
     say(results(), f"{folder}: {plural(len(wanted), 'split')}, each with its sha256")
 
 
 def _recipe(name: str) -> Recipe:
     if name not in RECIPES:
         raise unknown("corpus", name, RECIPES, exit_code=2)
-    recipe: Recipe = import_module(RECIPES[name]).RECIPE
+    recipe: Recipe = resolve_name(RECIPES[name])
     return recipe
 
 

@@ -14,10 +14,9 @@ from torch import Tensor
 
 from lrbench.errors import UserError
 from lrbench.locations import data_dir
-from lrbench.mnist_files import FOLDER
 from lrbench.registry import register_task
 from lrbench.tasks.base import IGNORE
-from lrbench.tasks.idx import read_idx
+from lrbench.tasks.mnist import FOLDER, read_idx
 from lrbench.tasks.signal import SignalTask, permutation
 from lrbench.tasks.stream import Stream
 

@@ -22,9 +22,7 @@ from lrbench.cli.planning import composed
 from lrbench.errors import UserError
 from lrbench.runs.train.job import run_cell
 from lrbench.tables import load_table
-from lrbench.tasks.corpus.identity import identity
-from lrbench.tasks.corpus.storage import describe, write
-from lrbench.tasks.corpus.strings import Strings
+from lrbench.tasks.corpus.storage import describe, identity, read, write
 from lrbench.tasks.listops import load
 from tests import made_up_corpora
 
@@ -172,7 +170,7 @@ def test_without_the_training_split_it_is_said_why(
 
 def change(folder: Path, **made: Any) -> None:
     """Turn the last label of a split into another, and say how it was made."""
-    strings = Strings.read(folder)
+    strings = read(folder)
     labels = np.array(strings.labels)
     labels[-1] = (labels[-1] + 1) % len(strings.class_names)
     write(folder, replace(strings, labels=labels, made={**strings.made, **made}))

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lrbench import mnist_files
 from lrbench.downloads import Download
+from lrbench.tasks import mnist
 from tests import made_up_mnist
 
 Run = Callable[..., Any]
@@ -24,8 +24,8 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Download(path.name, len(path.read_bytes()), hashlib.sha256(path.read_bytes()).hexdigest())
         for path in sorted(folder.iterdir())
     )
-    assert {file.name for file in files} == {file.name for file in mnist_files.FILES}
-    monkeypatch.setattr(mnist_files, "FILES", files)
+    assert {file.name for file in files} == {file.name for file in mnist.FILES}
+    monkeypatch.setattr(mnist, "FILES", files)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LRBENCH_DATA", raising=False)
     return folder
@@ -57,6 +57,6 @@ def test_failures_are_told_in_a_few_lines(lrbench: Run, mirror: Path, tmp_path: 
 
 
 def test_the_real_files_are_named_with_their_hashes() -> None:
-    assert len(mnist_files.FILES) == 4
-    assert all(len(bytes.fromhex(file.sha256)) == 32 for file in mnist_files.FILES)
-    assert all(mirror.startswith("https://") for mirror in mnist_files.MIRRORS)
+    assert len(mnist.FILES) == 4
+    assert all(len(bytes.fromhex(file.sha256)) == 32 for file in mnist.FILES)
+    assert all(mirror.startswith("https://") for mirror in mnist.MIRRORS)

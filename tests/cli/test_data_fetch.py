@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from lrbench import listops_files, logic_files
+from lrbench.tasks.listops import released as listops
 from lrbench.tasks.logic import load
+from lrbench.tasks.logic import released as logic
 from lrbench.tasks.logic.generator import draw
 
 Run = Callable[..., Any]
@@ -41,7 +42,7 @@ def own_data(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_named_files_are_those_at_hand(shared: Path) -> None:
-    for known, folder in ((logic_files, "proplogic"), (listops_files, "listops")):
+    for known, folder in ((logic, "proplogic"), (listops, "listops")):
         for file in known.FILES:
             assert file.is_at(shared / "data" / folder / file.name), file.name
         assert {file.name for file in known.FILES} == {
@@ -97,7 +98,7 @@ def test_what_broke_off_is_continued_by_the_same_command(lrbench: Run, shared: P
 def test_ours_are_made_exported_and_never_taken_for_the_released(
     lrbench: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lrbench.tasks.logic.made.draw", lambda seed, tell: draw(seed, 2000))
+    monkeypatch.setattr("lrbench.tasks.logic.splits.draw", lambda seed, tell: draw(seed, 2000))
     made = lrbench("data", "make", "logic", "--seed", "2")
     assert (made.code, made.out) == (0, "data/logic: 15 splits, 15 new\n")
     assert lrbench("data", "make", "logic", "--seed", "2").out.endswith("15 splits, 0 new\n")

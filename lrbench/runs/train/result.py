@@ -6,7 +6,7 @@ from typing import Any
 
 from lrbench.records import SCHEMA
 from lrbench.runs.folder.cell import Cell
-from lrbench.tasks.corpus.identity import identity
+from lrbench.tasks.corpus.storage import identity
 from lrbench.training.epochs import EpochTrial
 from lrbench.training.trial import Trial
 

@@ -1,5 +1,7 @@
 """A split on disk: a folder that is there whole or not at all, and says what it is.
 
+Also what identifies its strings elsewhere, and its text for other programs.
+
     tokens.npy   uint8, all strings one after the other     offsets.npy  int64, where each begins
     labels.npy   uint8, one a string or pair                split.json   how it was made, checksums
 
@@ -14,7 +16,9 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -141,3 +145,99 @@ def _damaged(path: Path, folder: Path, why: str) -> UserError:
         f"{path} cannot be used: {why}\n"
         f"make it again with: lrbench data make {corpus} --splits {split}"
     )
+
+
+ROWS, SYMBOLS = 3, 40  # that are shown of a split: rows, and symbols of a string
+
+
+@lru_cache(maxsize=64)
+def identity(strings: Strings) -> dict[str, Any]:
+    """Return what identifies a split; `sha256` is of its files, as split.json has it.
+
+    Of several splits joined, it is of the files they would be.
+    """
+    return {
+        "n": len(strings),
+        "sides": strings.sides,
+        "made": dict(strings.made),
+        "sha256": {
+            name: _file_sha256(np.asarray(getattr(strings, name), dtype))
+            for name, dtype in ARRAYS.items()
+        },
+        "rows": [_shown(strings, row) for row in range(min(ROWS, len(strings)))],
+    }
+
+
+def _file_sha256(array: np.ndarray[Any, Any]) -> str:
+    """Return the sha256 of the .npy file of an array, without writing it."""
+    digest = _Digest()
+    np.save(digest, np.ascontiguousarray(array))
+    return digest.sha256.hexdigest()
+
+
+class _Digest:
+    """A file that keeps nothing but the hash of what is written."""
+
+    def __init__(self) -> None:
+        self.sha256 = hashlib.sha256()
+
+    def write(self, data: bytes) -> None:
+        self.sha256.update(data)
+
+
+def _shown(strings: Strings, row: int) -> str:
+    """Return '[MAX 2 9 ] -> 9'; of a pair both strings; long ones are cut."""
+    sides = []
+    for side in range(strings.sides):
+        symbols = [strings.vocabulary[token] for token in strings.row(row, side)[:SYMBOLS].tolist()]
+        more = ["..."] if len(strings.row(row, side)) > SYMBOLS else []
+        sides.append(" ".join([*symbols, *more]))
+    return f"{' | '.join(sides)} -> {strings.class_names[int(strings.labels[row])]}"
+
+
+SIDES = {1: ("tokens",), 2: ("left", "right")}
+
+
+def export(splits: Iterable[tuple[str, Strings]], output: Path) -> list[Path]:
+    """Write NAME.jsonl and NAME.jsonl.sha256 for each (name, strings); return the first of each.
+
+    A line is {"tokens": "[MAX 5 6 ]", "label": "6"}, of a pair {"left", "right", "label"}. Files
+    appear whole or not at all. Raises UserError if they cannot be written.
+    """
+    written = []
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        for name, strings in splits:
+            path = output / f"{name}.jsonl"
+            digest = _write(path, lines(strings))
+            _write(path.with_name(f"{path.name}.sha256"), [f"{digest}  {path.name}\n"])
+            written.append(path)
+    except OSError as error:
+        raise UserError(f"{output} cannot be written: {error.strerror or error}") from error
+    return written
+
+
+def lines(strings: Strings) -> Iterator[str]:
+    """Yield each string or pair as a line of JSON."""
+    names = SIDES[strings.sides]
+    for index, label in enumerate(strings.labels.tolist()):
+        texts = {name: strings.text(index, side) for side, name in enumerate(names)}
+        yield json.dumps({**texts, "label": strings.class_names[label]}) + "\n"
+
+
+def _write(path: Path, text: Iterable[str]) -> str:
+    """Write lines beside `path`, bring them to disk, rename; return their sha256."""
+    digest = hashlib.sha256()
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        with open(handle, "wb") as file:
+            for line in text:
+                digest.update(line.encode())
+                file.write(line.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        path.chmod(0o644)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+    return digest.hexdigest()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,13 +41,6 @@ class Strings:
             raise ValueError(
                 f"offsets must lead from 0 to {len(self.tokens)}, the tokens there are"
             )
-
-    @classmethod
-    def read(cls, folder: Path) -> Strings:
-        """Return the split in `folder`, memory-mapped; UserError if it is missing or damaged."""
-        from lrbench.tasks.corpus.storage import read
-
-        return read(folder)
 
     @classmethod
     def join(cls, parts: Sequence[Strings]) -> Strings:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from lrbench.tasks.corpus.recipe import load as _load
 from lrbench.tasks.corpus.strings import Strings
-from lrbench.tasks.listops.evaluation import evaluate
-from lrbench.tasks.listops.recipe import RECIPE
+from lrbench.tasks.listops.expressions import evaluate
+from lrbench.tasks.listops.splits import RECIPE
 
 __all__ = ["evaluate", "load"]
 

@@ -22,9 +22,8 @@ import numpy as np
 
 from lrbench.tasks.corpus.recipe import load
 from lrbench.tasks.corpus.strings import Strings
-from lrbench.tasks.listops.grammar import DIGITS
-from lrbench.tasks.listops.nesting import depths
-from lrbench.tasks.listops.recipe import RECIPE
+from lrbench.tasks.listops.expressions import DIGITS, depths
+from lrbench.tasks.listops.splits import RECIPE
 
 Key = TypeVar("Key", bound=Hashable)
 Root = tuple[int, bytes, bool]  # token at the root, its direct digits, other arguments or not

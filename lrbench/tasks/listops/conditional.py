@@ -24,8 +24,16 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from lrbench.tasks.listops.forest import Forest, Nodes, Words, drawn_tokens, serialise
-from lrbench.tasks.listops.grammar import MIN_ARGUMENTS, P_OPERATOR, Grammar
+from lrbench.tasks.listops.draw import (
+    MIN_ARGUMENTS,
+    P_OPERATOR,
+    Forest,
+    Grammar,
+    Nodes,
+    Words,
+    drawn_tokens,
+    serialise,
+)
 
 Weights = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -1,10 +1,14 @@
-"""Reading the released files of ListOps, every line of which is parsed and evaluated again.
+"""The released files of ListOps: which there is, who keeps copies, reading them.
+
+Nangia & Bowman 2018, "ListOps: a diagnostic dataset for latent tree learning" (MIT-style licence,
+copyright 2018 New York University). Its training file is nowhere to be had any more.
 
     d20s (Nangia & Bowman 2018)   label TAB expression
     Long Range Arena              a line "Source TAB Target", then expression TAB label, CSV-quoted
 
 Expressions are written as binary trees: ( ( ( [MAX 5 ) 6 ) ] ). The round parentheses follow from
-the rest, and are checked to be the right ones and left out.
+the rest, and are checked to be the right ones and left out. Every line is parsed and evaluated
+again.
 """
 
 from __future__ import annotations
@@ -15,11 +19,27 @@ from pathlib import Path
 
 import numpy as np
 
+from lrbench.downloads import Download
 from lrbench.errors import UserError
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.listops.draw import labelled
-from lrbench.tasks.listops.evaluation import check_nesting, encode
-from lrbench.tasks.listops.grammar import CLASS_NAMES
+from lrbench.tasks.listops.expressions import CLASS_NAMES, check_nesting, encode
+
+FOLDER = "released/listops"  # in the folder of data
+_RAW = "https://raw.githubusercontent.com"
+MIRRORS = (
+    f"{_RAW}/nyu-mll/spinn/listops-release/python/spinn/data/listops",
+    f"{_RAW}/yikangshen/Ordered-Memory/master/data/listops",
+    f"{_RAW}/yikangshen/Ordered-Neurons/ddb18c3bd529f91e71ab5591092015b07647b755/data/listops",
+)
+FILES = (
+    Download(
+        "test_d20s.tsv",
+        2_804_179,
+        "71335416e6896e8dd8dc69281c8ed9b37316382d05d3705d660461564e843840",
+    ),
+)
+
 
 LRA_HEADER = ["Source", "Target"]
 Split = Callable[[str], tuple[str, str]]  # a line -> (label, expression)

@@ -1,4 +1,4 @@
-"""The splits of ListOps: which grammar each comes from, how many strings, which lengths.
+"""The splits of ListOps: the grammar of each, how many strings, which lengths; and their making.
 
 Families of splits are cut from one set of different strings, so none is in two of them:
 
@@ -18,16 +18,18 @@ had (100,000), because that is what sets the share of short ones, all of which a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from lrbench.tasks.corpus.recipe import Progress, Recipe
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.listops.conditional import draw_given_length
-from lrbench.tasks.listops.draw import bits, trees, unique
-from lrbench.tasks.listops.grammar import NANGIA, Grammar
+from lrbench.tasks.listops.draw import NANGIA, Grammar, bits, trees, unique
 
+VERSION = 1  # raise it whenever the strings of a seed change
 TEST, DEV, LONGEST_TRAINED = 10_000, 1_000, 100
 LRA_DEV = LRA_TEST = 2_000
 
@@ -116,3 +118,38 @@ def _cut_nangia(strings: Strings, seed: int) -> Iterator[tuple[str, Strings]]:
     yield "dev", strings.take(dev)
     yield "train_long", strings.take(rest[~short])
     yield "near_iid", strings.take(test)
+
+
+def settings(split: str) -> dict[str, Any]:
+    """Return what the strings of a split depend on."""
+    family = family_of(split)
+    accepted = family.accepted
+    return {
+        "max_arguments": family.grammar.max_arguments,
+        "max_depth": family.grammar.max_depth,
+        "unique": family.size,
+        "lengths": None if accepted is None else [accepted.start, accepted.stop - 1],
+    }
+
+
+def draw(splits: Sequence[str], seed: int, progress: Progress) -> Iterator[tuple[str, Strings]]:
+    """Yield splits with their strings; a family is drawn once for those of its splits."""
+    for family in FAMILIES:
+        if wanted := set(family.splits) & set(splits):
+
+            def tell(done: int, family: Any = family) -> None:
+                progress(f"listops/{family.name}", done, family.size)
+
+            for split, strings in cut(family, family.draw(seed, tell), seed):
+                if split in wanted:
+                    yield split, strings
+
+
+RECIPE = Recipe(
+    name="listops",
+    version=VERSION,
+    splits=tuple(split for family in FAMILIES for split in family.splits),
+    settings=settings,
+    draw=draw,
+    views=VIEWS,
+)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lrbench.tasks.corpus.strings import Strings
-from lrbench.tasks.listops.grammar import CLOSE, DIGITS, MIN_ARGUMENTS, OPERATORS
-from lrbench.tasks.listops.nesting import depths, levels
+from lrbench.tasks.listops.draw import MIN_ARGUMENTS
+from lrbench.tasks.listops.expressions import CLOSE, DIGITS, OPERATORS, depths, levels
 
 QUANTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 SHORT, LIMITS = range(1, 13), (50, 100)

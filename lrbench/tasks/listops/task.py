@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lrbench.errors import UserError
-from lrbench.listops_files import FILES, FOLDER
 from lrbench.locations import data_dir
 from lrbench.registry import register_task
 from lrbench.tasks.corpus.recipe import load
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.corpus.task import CorpusTask
 from lrbench.tasks.listops.baselines import baselines
-from lrbench.tasks.listops.evaluation import check_nesting, evaluate
-from lrbench.tasks.listops.grammar import CLASS_NAMES, VOCABULARY
-from lrbench.tasks.listops.recipe import RECIPE, VERSION
-from lrbench.tasks.listops.released import from_file
+from lrbench.tasks.listops.expressions import CLASS_NAMES, VOCABULARY, check_nesting, evaluate
+from lrbench.tasks.listops.released import FILES, FOLDER, from_file
+from lrbench.tasks.listops.splits import RECIPE, VERSION
 
 RELEASED_TEST = "released_test"
 

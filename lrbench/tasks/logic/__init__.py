@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lrbench.tasks.logic.loading import load
-from lrbench.tasks.logic.relations import relation
+from lrbench.tasks.logic.formulas import relation
+from lrbench.tasks.logic.splits import load
 
 __all__ = ["load", "relation"]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lrbench.tasks.corpus.strings import Strings
-from lrbench.tasks.logic.vocabulary import (
+from lrbench.tasks.logic.formulas import (
     FIRST_OPERATOR,
     FIRST_VARIABLE,
     RELATIONS,

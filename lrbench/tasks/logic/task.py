@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from lrbench.checks import one_of
 from lrbench.registry import register_task
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.corpus.task import CorpusTask
-from lrbench.tasks.logic.baselines import baselines
-from lrbench.tasks.logic.formulas import parse
-from lrbench.tasks.logic.loading import RECIPES, load
-from lrbench.tasks.logic.relations import relation
-from lrbench.tasks.logic.vocabulary import RELATIONS, WORDS
+from lrbench.tasks.logic.formulas import RELATIONS, WORDS, parse, relation
+from lrbench.tasks.logic.splits import SOURCES, load
 
 
 @dataclass
@@ -24,7 +23,7 @@ class LogicConfig:
     source: str = "released"
 
     def __post_init__(self) -> None:
-        one_of("task.source", self.source, tuple(RECIPES))
+        one_of("task.source", self.source, tuple(SOURCES))
 
 
 @register_task("logic", LogicConfig, "relations of formulas (Bowman, Manning & Potts 2015)")
@@ -56,3 +55,16 @@ class Logic(CorpusTask):
     def answer(self, *sides: Sequence[int]) -> int:
         left, right = ([WORDS[token] for token in side] for side in sides)
         return RELATIONS.index(relation(left, right))
+
+
+def baselines(train: Strings, test: Strings) -> dict[str, float]:
+    """Return accuracies on `test`: `uniform` guesses, `majority` says the commonest of `train`.
+
+    A lookup of what both formulas are at their roots (variable, and, or, not) never says anything
+    but the commonest relation `#`, so it is no third one.
+    """
+    commonest = np.bincount(train.labels, minlength=len(RELATIONS)).argmax()
+    return {
+        "uniform": 1 / len(RELATIONS),
+        "majority": float(np.mean(test.labels == commonest)),
+    }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 
 from lrbench.errors import UserError
 from lrbench.tasks.corpus import storage
-from lrbench.tasks.corpus.storage import read, write
+from lrbench.tasks.corpus.storage import export, read, write
 from lrbench.tasks.corpus.strings import Strings
 
 from .conftest import ROWS, strings
@@ -40,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 def test_what_was_written_is_read(sides: int, tmp_path: Path) -> None:
     given = strings(ROWS, sides, seed=3)
     write(tmp_path / "toy" / "train", given)
-    there = Strings.read(tmp_path / "toy" / "train")
+    there = read(tmp_path / "toy" / "train")
     assert same(there, given)
     assert isinstance(there.tokens.base, np.memmap)
     assert sorted(os.listdir(tmp_path / "toy" / "train")) == sorted(FILES)
@@ -123,3 +125,23 @@ def test_a_full_disk_spoils_nothing(
 
 def kept() -> Strings:
     return strings(ROWS, seed=3, settings={"lengths": [1, 5]})
+
+
+def test_lines_and_sums(single: Strings, pairs: Strings, tmp_path: Path) -> None:
+    written = export([("one", single), ("two", pairs)], tmp_path / "text")
+    assert [path.name for path in written] == ["one.jsonl", "two.jsonl"]
+    lines = [json.loads(line) for line in written[0].read_text().splitlines()]
+    assert lines[:2] == [{"tokens": "a b c", "label": "no"}, {"tokens": "d", "label": "yes"}]
+    assert len(lines) == 6
+    lines = [json.loads(line) for line in written[1].read_text().splitlines()]
+    assert lines[2] == {"left": "a", "right": "d c b a d", "label": "both"}
+    for path in written:
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        assert path.with_name(f"{path.name}.sha256").read_text() == f"{digest}  {path.name}\n"
+    assert len(list((tmp_path / "text").iterdir())) == 4
+
+
+def test_a_place_that_cannot_be_written_is_told(single: Strings, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written"):
+        export([("one", single)], tmp_path / "file")

@@ -9,8 +9,7 @@ from lrbench.errors import UserError
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.listops.baselines import baselines, roots, split_baselines
 from lrbench.tasks.listops.draw import labelled
-from lrbench.tasks.listops.evaluation import encode
-from lrbench.tasks.listops.grammar import MAX, MIN, SM
+from lrbench.tasks.listops.expressions import MAX, MIN, SM, encode
 
 
 def expressions(*texts: str) -> Strings:

@@ -13,9 +13,8 @@ from scipy.stats import chi2_contingency, chisquare, ks_2samp
 
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.listops.conditional import draw_given_length, length_tables
-from lrbench.tasks.listops.draw import bits, labelled, trees
-from lrbench.tasks.listops.grammar import NANGIA, Grammar
-from lrbench.tasks.listops.nesting import depths, levels
+from lrbench.tasks.listops.draw import NANGIA, Grammar, bits, labelled, trees
+from lrbench.tasks.listops.expressions import depths, levels
 
 from .test_draw import SMALL, shape, shapes
 
@@ -181,7 +180,7 @@ def test_lengths_that_do_not_exist_are_refused() -> None:
 
 
 def test_a_seed_gives_these_strings() -> None:
-    """If this fails, raise VERSION in lrbench/tasks/listops/recipe.py: corpora have changed."""
+    """If this fails, raise VERSION in lrbench/tasks/listops/splits.py: corpora have changed."""
     tokens, offsets = draw_given_length(bits(0, "pinned"), 50, NANGIA, range(301, 400))
     digest = hashlib.sha256(tokens.tobytes() + offsets.tobytes()).hexdigest()
     assert digest[:16] == "26c36d618432496f"

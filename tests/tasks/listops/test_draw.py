@@ -14,9 +14,19 @@ from scipy.stats import chisquare
 
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.listops import draw
-from lrbench.tasks.listops.draw import bits, labelled, trees, unique
-from lrbench.tasks.listops.forest import grow, keep, lengths, serialise
-from lrbench.tasks.listops.grammar import NANGIA, VOCABULARY, Grammar
+from lrbench.tasks.listops.draw import (
+    NANGIA,
+    Grammar,
+    bits,
+    grow,
+    keep,
+    labelled,
+    lengths,
+    serialise,
+    trees,
+    unique,
+)
+from lrbench.tasks.listops.expressions import VOCABULARY
 from lrbench.tasks.listops.splits import LRA_SPLITS, NANGIA_SPLITS
 
 from .oracle import nesting, value
@@ -112,7 +122,7 @@ def digest(strings: Strings) -> str:
 
 
 def test_a_seed_gives_these_strings() -> None:
-    """If this fails, raise VERSION in lrbench/tasks/listops/recipe.py: corpora have changed."""
+    """If this fails, raise VERSION in lrbench/tasks/listops/splits.py: corpora have changed."""
     family = replace(NANGIA_SPLITS, size=2_000)
     first, other = family.draw(0, lambda done: None), family.draw(1, lambda done: None)
     assert digest(first) == "4380e0207fabb452"

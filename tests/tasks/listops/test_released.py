@@ -11,10 +11,10 @@ from hypothesis import given
 
 from lrbench.errors import UserError
 from lrbench.tasks.corpus.strings import Strings
-from lrbench.tasks.listops.grammar import VOCABULARY
+from lrbench.tasks.listops.expressions import VOCABULARY
 from lrbench.tasks.listops.released import parenthesised, read_d20s, read_lra
 
-from .test_evaluation import expressions
+from .test_expressions import expressions
 
 Read = Callable[[Path], Strings]
 LINES = [

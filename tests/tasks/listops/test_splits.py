@@ -11,11 +11,11 @@ from lrbench.errors import UserError
 from lrbench.tasks import listops
 from lrbench.tasks.corpus.recipe import make
 from lrbench.tasks.corpus.strings import Strings
-from lrbench.tasks.listops.recipe import RECIPE
 from lrbench.tasks.listops.splits import (
     FAMILIES,
     LRA_SPLITS,
     NANGIA_SPLITS,
+    RECIPE,
     VIEWS,
     cut,
     family_of,

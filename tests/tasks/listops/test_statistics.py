@@ -9,9 +9,8 @@ import pytest
 from scipy.stats import chi2_contingency
 
 from lrbench.tasks.corpus.strings import Strings
-from lrbench.tasks.listops.draw import bits, labelled, trees
-from lrbench.tasks.listops.grammar import NANGIA
-from lrbench.tasks.listops.nesting import depths
+from lrbench.tasks.listops.draw import NANGIA, bits, labelled, trees
+from lrbench.tasks.listops.expressions import depths
 from lrbench.tasks.listops.statistics import side_by_side, statistics
 
 from .oracle import nesting

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from lrbench.errors import UserError
-from lrbench.listops_files import FILES, FOLDER
-from lrbench.tasks.listops.grammar import VOCABULARY
-from lrbench.tasks.listops.released import parenthesised
+from lrbench.tasks.listops.expressions import VOCABULARY
+from lrbench.tasks.listops.released import FILES, FOLDER, parenthesised
 from lrbench.tasks.listops.task import Listops, ListopsConfig
 from tests import made_up_corpora
 

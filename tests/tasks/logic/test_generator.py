@@ -8,14 +8,20 @@ import numpy as np
 import pytest
 
 from lrbench.tasks.logic import generator
-from lrbench.tasks.logic.formulas import count_operators, evaluate, parse
-from lrbench.tasks.logic.generator import Pairs, draw, unique
-from lrbench.tasks.logic.made import by_size, make_splits, written
-from lrbench.tasks.logic.relations import relations
-from lrbench.tasks.logic.splits import SPLITS
-from lrbench.tasks.logic.text import labelled_right, sizes
-from lrbench.tasks.logic.trees import from_words, operators, reached, to_tokens, to_words, worlds
-from lrbench.tasks.logic.vocabulary import RELATIONS
+from lrbench.tasks.logic.formulas import RELATIONS, count_operators, evaluate, parse, relations
+from lrbench.tasks.logic.generator import (
+    Pairs,
+    draw,
+    from_words,
+    operators,
+    reached,
+    to_tokens,
+    to_words,
+    unique,
+    worlds,
+)
+from lrbench.tasks.logic.released import labelled_right, sizes
+from lrbench.tasks.logic.splits import SPLITS, by_size, make_splits, written
 
 FEW = 3000
 
@@ -123,7 +129,7 @@ def test_files_hold_each_pair_once_and_training_came_first(few: Pairs) -> None:
 def test_each_tenth_of_training_is_for_choosing(
     few: Pairs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lrbench.tasks.logic.made.draw", lambda seed, tell: (few, 0))
+    monkeypatch.setattr("lrbench.tasks.logic.splits.draw", lambda seed, tell: (few, 0))
     splits = dict(make_splits(SPLITS, 0, lambda *_: None))
     assert list(splits) == list(SPLITS)
     files = by_size(few)

@@ -7,13 +7,11 @@ import pytest
 from scipy.stats import chi2_contingency
 
 from lrbench.tasks.corpus.strings import Strings
-from lrbench.tasks.logic.baselines import baselines
-from lrbench.tasks.logic.formulas import count_operators
+from lrbench.tasks.logic.formulas import RELATIONS, count_operators
 from lrbench.tasks.logic.generator import Pairs
-from lrbench.tasks.logic.made import by_size, written
-from lrbench.tasks.logic.splits import split
+from lrbench.tasks.logic.splits import by_size, split, written
 from lrbench.tasks.logic.statistics import count_variables, describe, side_by_side
-from lrbench.tasks.logic.vocabulary import RELATIONS
+from lrbench.tasks.logic.task import baselines
 
 # of the released corpus: unique pairs of each size; name: (n, shares of # < > = ^ | v)
 SIZES = (36, 2729, 14649, 27356, 35734, 40179, 38768, 31378, 22309, 14864, 9625, 5758, 5684)

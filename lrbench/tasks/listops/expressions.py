@@ -1,12 +1,14 @@
-"""What a ListOps expression evaluates to: one, told as tokens, or many at once as arrays.
+"""ListOps expressions: their symbols, how their brackets nest, and what they evaluate to.
 
-MIN and MAX are plain, SM is the sum modulo 10, MED the median, of an even number of arguments the
-mean of the middle two rounded down: the median of 3 and 4 is 3.
+One is told as tokens, or many at once as arrays. MIN and MAX are plain, SM is the sum modulo 10,
+MED the median, of an even number of arguments the mean of the middle two rounded down: the median
+of 3 and 4 is 3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -14,8 +16,72 @@ from numpy.typing import NDArray
 
 from lrbench.errors import UserError
 from lrbench.tasks.corpus.strings import piece_bounds
-from lrbench.tasks.listops.grammar import CLOSE, DIGITS, MAX, MED, MIN, SM, VOCABULARY
-from lrbench.tasks.listops.nesting import Level, levels
+
+OPERATORS = ("MIN", "MAX", "MED", "SM")
+DIGITS = 10
+CLOSE = DIGITS + len(OPERATORS)
+# A digit's id is its value; the bracket belongs to the operator's name; "]" ends its arguments.
+VOCABULARY = (*map(str, range(DIGITS)), *(f"[{name}" for name in OPERATORS), "]")
+MIN, MAX, MED, SM = (VOCABULARY.index(f"[{name}") for name in OPERATORS)
+CLASS_NAMES = tuple(map(str, range(DIGITS)))
+
+"""ListOps-O: near-IID and length splits."""
+
+
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """Operators that stand at one level, with their arguments.
+
+    `operators` are their positions in the tokens, `arguments` the positions of all their direct
+    arguments in order (of an operator, where it opens), `starts` where each operator's begin there.
+    """
+
+    depth: int
+    operators: Places
+    arguments: Places
+    starts: Places
+
+    @property
+    def arities(self) -> Places:
+        """How many direct arguments each operator has."""
+        return np.diff(self.starts, append=len(self.arguments))
+
+
+def depths(tokens: NDArray[np.uint8]) -> NDArray[np.int32]:
+    """Return how many operators enclose each token, one's own included for "[MAX" and its "]"."""
+    opens = (tokens >= DIGITS) & (tokens < CLOSE)
+    change = opens.astype(np.int8)
+    change[1:] -= tokens[:-1] == CLOSE
+    return np.cumsum(change, dtype=np.int32)
+
+
+def levels(tokens: NDArray[np.uint8]) -> Iterator[Level]:
+    """Yield the levels of strings that lie one after the other, the deepest first.
+
+    The strings must be right: each bracket closed, each operator with an argument.
+    """
+    depth = depths(tokens)
+    opens = np.flatnonzero((tokens >= DIGITS) & (tokens < CLOSE))
+    values = np.flatnonzero(tokens != CLOSE)
+    owner = depth[values] - (tokens[values] >= DIGITS)  # the level whose operators own them
+    by_level, at = _grouped(opens, depth[opens])
+    by_owner, of = _grouped(values, owner)
+    for level in range(len(at) - 2, 0, -1):
+        operators = by_level[at[level] : at[level + 1]]
+        arguments = by_owner[of[level] : of[level + 1]]
+        yield Level(level, operators, arguments, np.searchsorted(arguments, operators))
+
+
+def _grouped(places: Places, keys: NDArray[np.int32]) -> tuple[Places, Places]:
+    """Return places ordered by key, in their order within one, and where each key begins."""
+    small = keys.astype(np.uint16) if keys.max(initial=0) < 2**16 else keys  # radix sort
+    order = np.argsort(small, kind="stable")
+    counts = np.bincount(keys)
+    return places[order], np.concatenate([[0], np.cumsum(counts)])
+
 
 IDS = {symbol: token for token, symbol in enumerate(VOCABULARY)}
 

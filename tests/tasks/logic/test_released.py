@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lrbench.errors import UserError
-from lrbench.tasks.logic import text as module
-from lrbench.tasks.logic.text import read, sizes
-from lrbench.tasks.logic.vocabulary import RELATIONS, WORDS
+from lrbench.tasks.logic import released as module
+from lrbench.tasks.logic.formulas import RELATIONS, WORDS
+from lrbench.tasks.logic.released import read, sizes
 
 GOOD = "#\ta\t( b ( or c ) )\n^\t( not c )\tc\n>\t( not ( c ( and ( not d ) ) ) )\td\n"
 

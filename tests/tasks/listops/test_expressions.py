@@ -11,8 +11,7 @@ from lrbench.errors import UserError
 from lrbench.tasks.corpus import strings as strings_module
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.listops import evaluate
-from lrbench.tasks.listops.evaluation import encode, evaluate_all
-from lrbench.tasks.listops.grammar import OPERATORS, VOCABULARY
+from lrbench.tasks.listops.expressions import OPERATORS, VOCABULARY, encode, evaluate_all
 
 from .oracle import value
 

@@ -1,7 +1,8 @@
-"""Reading IDX files of bytes, the format of MNIST: a magic number, sizes, then the numbers.
+"""The four files of MNIST: which they are, who keeps copies, reading their format.
 
-Format: LeCun, Cortes & Burges, "The MNIST database of handwritten digits". Two zero bytes, the type
-(8: unsigned bytes), the number of dimensions, then each size as four bytes, the highest first.
+LeCun, Cortes & Burges, "The MNIST database of handwritten digits". An IDX file is two zero bytes,
+the type (8: unsigned bytes), the number of dimensions, each size as four bytes, the highest first,
+then the numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +16,37 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from lrbench.downloads import Download
 from lrbench.errors import UserError
+
+FOLDER = "mnist"  # in the folder of data
+MIRRORS = (
+    "https://ossci-datasets.s3.amazonaws.com/mnist",
+    "https://storage.googleapis.com/cvdf-datasets/mnist",
+)
+FILES = (
+    Download(
+        "train-images-idx3-ubyte.gz",
+        9_912_422,
+        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+    ),
+    Download(
+        "train-labels-idx1-ubyte.gz",
+        28_881,
+        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+    ),
+    Download(
+        "t10k-images-idx3-ubyte.gz",
+        1_648_877,
+        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+    ),
+    Download(
+        "t10k-labels-idx1-ubyte.gz",
+        4_542,
+        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+    ),
+)
+
 
 UNSIGNED_BYTES = 8
 

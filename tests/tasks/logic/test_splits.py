@@ -10,9 +10,9 @@ import pytest
 
 from lrbench.errors import UserError
 from lrbench.tasks.corpus.recipe import make
-from lrbench.tasks.logic import load, loading, released
+from lrbench.tasks.logic import load
 from lrbench.tasks.logic.generator import draw
-from lrbench.tasks.logic.splits import SPLITS
+from lrbench.tasks.logic.splits import MADE, SPLITS, store_released
 
 
 def quiet(*_: object) -> None:
@@ -25,7 +25,7 @@ def made_once(released_folder: Path, tmp_path_factory: pytest.TempPathFactory) -
     data = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LRBENCH_DATA", str(data))
-        assert released.store(released_folder, quiet, quiet) == list(SPLITS)
+        assert store_released(released_folder, quiet, quiet) == list(SPLITS)
     return data
 
 
@@ -43,7 +43,7 @@ def test_released_splits(stored: Path, released_folder: Path) -> None:
     assert part.sides == 2 and part.text(0) == "( e ( and a ) )"
     settings = part.made["settings"]
     assert settings["source"] == "released" and len(settings["sha256"]) == 20
-    assert released.store(released_folder, quiet, quiet) == []
+    assert store_released(released_folder, quiet, quiet) == []
 
 
 def test_what_is_damaged_is_told_and_made_again(stored: Path, released_folder: Path) -> None:
@@ -51,13 +51,13 @@ def test_what_is_damaged_is_told_and_made_again(stored: Path, released_folder: P
     with pytest.raises(UserError, match=r"labels\.npy cannot be used"):
         load("dev")
     shutil.rmtree(stored / "test_9")
-    assert released.store(released_folder, quiet, quiet) == ["dev", "test_9"]
+    assert store_released(released_folder, quiet, quiet) == ["dev", "test_9"]
     assert len(load("dev")) == 13_552
 
 
 def test_ours_are_kept_apart(stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lrbench.tasks.logic.made.draw", lambda seed, tell: draw(seed, 2000))
-    recipe = loading.RECIPES["made"]
+    monkeypatch.setattr("lrbench.tasks.logic.splits.draw", lambda seed, tell: draw(seed, 2000))
+    recipe = MADE
     make(recipe, [], 3, False, quiet, quiet)
     ours, theirs = load("dev", source="made"), load("dev", source="released")
     assert (ours.made["settings"]["source"], ours.made["seed"]) == ("made", 3)
@@ -93,8 +93,8 @@ def test_other_files_are_not_taken_for_the_released_ones(
     folder = shutil.copytree(released_folder, tmp_path / "copy")
     (folder / "test12").unlink()
     with pytest.raises(UserError, match=r"there is no test12 in .*\n.*lrbench data fetch logic"):
-        released.store(folder, quiet, quiet)
+        store_released(folder, quiet, quiet)
     (folder / "test12").write_text("#\ta\tb\n")
     with pytest.raises(UserError, match="test12 is not the released file"):
-        released.store(folder, quiet, quiet)
+        store_released(folder, quiet, quiet)
     assert not (tmp_path / "data" / "logic_released" / "train").exists()
