@@ -37,8 +37,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from lrbench.bench.timing import Rounds, alternate, keep
-from lrbench.mixers.lmu import LMU, LMUConfig
-from lrbench.mixers.lmu_parallel import DelayMixer, LMUParallel, LMUParallelConfig
+from lrbench.mixers.legendre.lmu import LMU, LMUConfig
+from lrbench.mixers.legendre.lmu_parallel import DelayMixer, LMUParallel, LMUParallelConfig
 from lrbench.training.memory import keep_freed_memory
 
 RESULTS = Path(__file__).resolve().parent / "results"

@@ -21,9 +21,9 @@ from torch import Tensor
 from lrbench.bench.modes import training_of
 from lrbench.bench.timing import Call, alternate
 from lrbench.mixers.base import Mixer
-from lrbench.mixers.elman import Elman
-from lrbench.mixers.fixed_point import Limits, Solution, solve
-from lrbench.mixers.fixed_point_surrogates import SURROGATES, Surrogate
+from lrbench.mixers.nonlinear.elman import Elman
+from lrbench.mixers.nonlinear.fixed_point import Limits, Solution, solve
+from lrbench.mixers.nonlinear.fixed_point_surrogates import SURROGATES, Surrogate
 from lrbench.registry import MIXERS
 
 UNITS, LENGTH, TOLERANCE = 8, 200, 1e-6

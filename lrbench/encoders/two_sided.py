@@ -7,7 +7,7 @@ reads the past and the present, the second the future,
     K_n = 2 Re sum_m C_m Bbar_m Abar_m^n,   K' with C' for C
 
 as in the released S4 (Gu, Goel & Ré 2022, arXiv:2111.00396), where the second kernel begins one
-position away. Transitions are S4D's (`lrbench/mixers/s4d.py`): A_n = -1/2 + i (N / pi)
+position away. Transitions are S4D's (`lrbench/mixers/state_space/s4d.py`): A_n = -1/2 + i (N / pi)
 (N / (2n + 1) - 1), bilinear. With `sides` 1 there is the first sum alone.
 """
 
@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from lrbench.mixers.base import ParameterRule
-from lrbench.mixers.s4d import first_modes
-from lrbench.mixers.ssm import as_pairs, complex_normal, discretise, first_steps
+from lrbench.mixers.state_space.s4d import first_modes
+from lrbench.mixers.state_space.ssm import as_pairs, complex_normal, discretise, first_steps
 from lrbench.scan.convolution import LONGEST_TOEPLITZ, channels_first, channels_last
 from lrbench.scan.power_series import power_series
 

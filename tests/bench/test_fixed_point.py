@@ -10,7 +10,7 @@ import torch
 from lrbench.bench.fixed_point import MODELS, SPECIFIED, iteration_counts, layer_costs, network
 from lrbench.bench.fixed_point_figure import check_figure, draw_figure
 from lrbench.errors import UserError
-from lrbench.mixers.fixed_point_surrogates import SURROGATES
+from lrbench.mixers.nonlinear.fixed_point_surrogates import SURROGATES
 
 
 def test_networks_have_the_radius_and_scale() -> None:

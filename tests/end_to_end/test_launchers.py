@@ -38,7 +38,7 @@ from dataclasses import dataclass
 
 import torch
 from lrbench import register_mixer
-from lrbench.mixers.blockdiag import BlockDiagConfig, BlockDiagonalMixer
+from lrbench.mixers.block_diagonal.blockdiag import BlockDiagConfig, BlockDiagonalMixer
 
 
 @dataclass

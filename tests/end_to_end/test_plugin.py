@@ -113,7 +113,9 @@ def test_plugin_with_a_syntax_error(lrbench, tmp_path: Path) -> None:
 def test_plugin_registers_a_taken_name(lrbench, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(MINE.replace('"mine"', '"blockdiag"'))
     text = few_lines(lrbench("mine", "train", "model=blockdiag", "output_dir=out"))
-    assert "model 'blockdiag' is already registered by lrbench.mixers.blockdiag" in text
+    assert (
+        "model 'blockdiag' is already registered by lrbench.mixers.block_diagonal.blockdiag" in text
+    )
     assert not (tmp_path / "out").exists()
 
 

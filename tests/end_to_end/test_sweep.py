@@ -38,7 +38,7 @@ import torch
 from dataclasses import dataclass
 
 from lrbench import register_mixer
-from lrbench.mixers.blockdiag import BlockDiagConfig, BlockDiagonalMixer
+from lrbench.mixers.block_diagonal.blockdiag import BlockDiagConfig, BlockDiagonalMixer
 
 
 @dataclass

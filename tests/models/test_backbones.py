@@ -143,7 +143,7 @@ def test_the_gpt_block_is_the_written_one(build: Build, tokens: torch.Tensor) ->
 
 
 def test_mixers_are_told_their_place(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lrbench.mixers.blockdiag import BlockDiagonalMixer
+    from lrbench.mixers.block_diagonal.blockdiag import BlockDiagonalMixer
 
     places: list[tuple[int, int]] = []
     monkeypatch.setattr(
@@ -157,7 +157,7 @@ def test_mixers_are_told_their_place(build: Build, monkeypatch: pytest.MonkeyPat
 def test_a_mixer_that_widens_needs_the_bare_backbone(
     build: Build, tokens: torch.Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lrbench.mixers.blockdiag import BlockDiagonalMixer
+    from lrbench.mixers.block_diagonal.blockdiag import BlockDiagonalMixer
 
     monkeypatch.setattr(BlockDiagonalMixer, "out_width", property(lambda self: self.width + 1))
     with pytest.raises(ValueError, match=r"model\.backbone\.name=bare"):

@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lrbench.mixers.blockdiag import BlockDiagConfig, BlockDiagonalMixer
+from lrbench.mixers.block_diagonal.blockdiag import BlockDiagConfig, BlockDiagonalMixer
 from lrbench.models.lrnn_release import LrnnRelease, LrnnReleaseConfig
 from lrbench.tasks.base import Carry, Device, Task
 from lrbench.tasks.cyclic import Parity, ParityConfig, Sum, SumConfig

@@ -49,7 +49,7 @@ def test_without_numba_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_numba_is_imported_when_a_loop_is_wanted() -> None:
-    code = "import sys, lrbench.training.trial, lrbench.mixers.blockdiag"
+    code = "import sys, lrbench.training.trial, lrbench.mixers.block_diagonal.blockdiag"
     subprocess.run([sys.executable, "-c", f"{code}; assert 'numba' not in sys.modules"], check=True)
 
 

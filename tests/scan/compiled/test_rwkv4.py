@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from lrbench.mixers.rwkv4 import Rwkv4Config, Rwkv4Mixer
-from lrbench.mixers.rwkv4_channel import RwkvChannelMixer
+from lrbench.mixers.rwkv.rwkv4 import Rwkv4Config, Rwkv4Mixer
+from lrbench.mixers.rwkv.rwkv4_channel import RwkvChannelMixer
 
 from .conftest import both_ways
 
@@ -67,7 +67,7 @@ def test_channel_mix(strings: int, length: int, dtype: torch.dtype) -> None:
 
 
 def test_large_keys_do_not_overflow() -> None:
-    from lrbench.mixers.rwkv4_averages import gated_averages
+    from lrbench.mixers.rwkv.rwkv4_averages import gated_averages
     from lrbench.scan.triples import EMPTY
 
     k = 300 * draw(12, 16, dtype=torch.float32)

@@ -1,0 +1,102 @@
+"""Recurrent layers that are n iterations of linear scans, whether these have converged or not.
+
+Su, kexue.fm 9783, "Why Bother with Convergence?": the n-th iterate is the model, and what gradient
+descent learns is learnt for it. From X^0 = 0,
+
+    x^i_k = f(x^{i-1}_{k-1}, u_k) + J_k (x^i_{k-1} - x^{i-1}_{k-1}),   i = 1..n,   y_k = x^n_k
+
+with x^i_0 = 0: n linear layers with tied weights. Gradients go through all n scans. Position by
+position the n states x^1..x^n of a position give those of the next, which is the state here,
+(B, n, N): exact, in memory that does not grow.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from lrbench.checks import at_least, one_of
+from lrbench.mixers.nonlinear.fixed_point import online, unrolled
+from lrbench.mixers.nonlinear.fixed_point_surrogates import Linear, Surrogate, fixed_linear
+from lrbench.mixers.nonlinear.recurrence import StateMap
+from lrbench.mixers.nonlinear.recurrent import RecurrentConfig, RecurrentMixer
+from lrbench.scan import ALGORITHMS
+
+
+@dataclass
+class IterConfig(RecurrentConfig):
+    """Settings of a truncated layer: n = `iterations`; algorithm: of the linear scans."""
+
+    iterations: int = 2
+    algorithm: str = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("model.mixer.iterations", self.iterations, 1)
+        one_of("model.mixer.algorithm", self.algorithm, list(ALGORITHMS))
+
+
+class TruncatedMixer(RecurrentMixer):
+    """n iterations: by scans over all positions (mode `parallel`), or position by position."""
+
+    modes: ClassVar[tuple[str, ...]] = ("parallel", "sequential")
+    default_mode: ClassVar[str] = "parallel"
+    config: IterConfig
+
+    @property
+    def state_size(self) -> int:
+        return self.config.iterations * self.size
+
+    def initial_state(self, batch: int) -> Tensor:
+        return self.input.weight.new_zeros(batch, self.config.iterations, self.size)
+
+    @abstractmethod
+    def state_map(self) -> StateMap:
+        """Return f."""
+
+    @abstractmethod
+    def linear(self, drive: Tensor) -> Linear:
+        """Return J_1..J_T from u (T, B, M)."""
+
+    def forward(
+        self,
+        u: Tensor,
+        state: Tensor | None = None,
+        mode: str | None = None,
+        index: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Map u (B, T, D), or a table u (S, D) looked up by `index` (B, T), to (y, state)."""
+        drive = self.drive(u, index)
+        starts = self.initial_state(drive.shape[1]) if state is None else state
+        if (mode or self.default_mode) == "parallel":
+            linear = self.linear(drive)
+            states, ends = unrolled(self.state_map(), linear, drive, starts, self.config.algorithm)
+            return states.transpose(0, 1), ends
+        outputs = []
+        for position in drive.unbind(0):
+            starts = self._next(position, starts)
+            outputs.append(starts[:, -1])
+        return torch.stack(outputs, 1), starts
+
+    def step(self, u: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        after = self._next(self.input(u), state)
+        return after[:, -1], after
+
+    def _next(self, drive: Tensor, states: Tensor) -> Tensor:
+        return online(self.state_map(), self.linear(drive[None]), drive, states)
+
+
+class IteratedMixer(TruncatedMixer):
+    """n iterations of a recurrence with a surrogate of its Jacobian that no iterate changes."""
+
+    surrogate: ClassVar[Surrogate]
+
+    def state_map(self) -> StateMap:
+        return self.kind(*self.weights())
+
+    def linear(self, drive: Tensor) -> Linear:
+        return fixed_linear(self.surrogate, self.kind(*self.weights()), drive)
