@@ -12,6 +12,7 @@ from torch import Tensor
 
 from lrbench.errors import UserError
 from lrbench.metrics import ACCURACY, Metric
+from lrbench.tasks.machine import Machine
 from lrbench.tasks.stream import Stream
 
 IGNORE = -100  # the target where nothing is asked; torch's cross_entropy skips it by default
@@ -91,6 +92,10 @@ class Task(ABC):
 
         `carry` is what the piece before it returned, None at the start of a string.
         """
+
+    def machine(self) -> Machine | None:
+        """Return the task as a finite automaton; None where it has none, or states none."""
+        return None
 
     def valid_length(self, length: int) -> bool:
         """Whether strings of this length exist (`length_rule` says which do)."""

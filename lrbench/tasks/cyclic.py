@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lrbench.registry import register_task
 from lrbench.tasks.base import Carry, Device, Task
+from lrbench.tasks.machine import Machine
 from lrbench.tasks.modulus import check_modulus
 from lrbench.tasks.stream import Stream, integers
 
@@ -61,6 +62,12 @@ class Sum(Task):
     def oracle(self, tokens: Sequence[int]) -> list[int]:
         """Add up each prefix from scratch."""
         return [sum(tokens[: end + 1]) % self.modulus for end in range(len(tokens))]
+
+    def machine(self) -> Machine:
+        """A state for each sum; that of the empty string is 0."""
+        states = range(self.modulus)
+        delta = tuple(tuple((q + s) % self.modulus for s in states) for q in states)
+        return Machine(self.class_names, 0, delta, tuple(states))
 
     def _tokens(
         self, stream: Stream, step: int | range, rows: int, start: int, stop: int, device: Device

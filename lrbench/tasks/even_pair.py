@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lrbench.registry import register_task
 from lrbench.tasks.base import Carry, Device, Task
+from lrbench.tasks.machine import Machine, explored
 from lrbench.tasks.modulus import check_modulus
 from lrbench.tasks.stream import Stream, integers
 
@@ -49,6 +50,19 @@ class EvenPair(Task):
     def oracle(self, tokens: Sequence[int]) -> list[int]:
         """Compare each symbol with the first."""
         return [1 if token == tokens[0] else 0 for token in tokens]
+
+    def machine(self) -> Machine:
+        """A state for each first symbol and whether the last one equals it, and one before any."""
+
+        def step(state: tuple[int, bool] | None, symbol: int) -> tuple[int, bool]:
+            first = symbol if state is None else state[0]
+            return first, symbol == first
+
+        def name(state: tuple[int, bool] | None) -> str:
+            return "empty" if state is None else f"{state[0]}, {self.class_names[state[1]]}"
+
+        answer = lambda state: None if state is None else int(state[1])  # noqa: E731
+        return explored(None, self.modulus, step, answer, name)
 
     def _tokens(
         self, stream: Stream, step: int | range, rows: int, start: int, stop: int, device: Device

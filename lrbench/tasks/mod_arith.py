@@ -12,6 +12,7 @@ from torch import Tensor
 
 from lrbench.registry import register_task
 from lrbench.tasks.base import IGNORE, Carry, Device, Task
+from lrbench.tasks.machine import Machine, explored, minimised
 from lrbench.tasks.modulus import check_modulus
 from lrbench.tasks.stream import Stream, integers
 
@@ -71,6 +72,35 @@ class ModArith(Task):
             else:
                 products.append([-number if operator == self.minus else number])
         return sum(prod(factors) for factors in products) % self.modulus
+
+    def machine(self) -> Machine:
+        """The sum of the finished products, the product that may still grow, the last operator.
+
+        Some of these states are one: a new summand after "+" is a factor of 1.
+        """
+        modulus = self.modulus
+
+        def step(state: tuple[int, int, int | None], symbol: int) -> Any:
+            finished, product, operator = state
+            if operator is None:  # after a number: an operator must come
+                return None if symbol < modulus else (finished, product, symbol)
+            if symbol >= modulus:
+                return None
+            if operator == self.times:
+                return finished, product * symbol % modulus, None
+            sign = -1 if operator == self.minus else 1
+            return (finished + product) % modulus, sign * symbol % modulus, None
+
+        def answer(state: tuple[int, int, int | None]) -> int | None:
+            return (state[0] + state[1]) % modulus if state[2] is None else None
+
+        def name(state: tuple[int, int, int | None]) -> str:
+            finished, product, operator = state
+            last = "" if operator is None else f" {self.vocabulary[operator]}"
+            return f"{finished} + {product}{last}"
+
+        start = (0, 0, self.plus)
+        return minimised(explored(start, len(self.vocabulary), step, answer, name))
 
     def _tokens(
         self, stream: Stream, step: int | range, rows: int, start: int, stop: int, device: Device

@@ -1,0 +1,72 @@
+"""A trained model as a machine that reads one symbol at a time, many strings side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lrbench.errors import UserError
+
+SYMBOLS = 1 << 14  # rows x positions of a piece, where whole strings are read
+
+
+class Reader:
+    """Steps a model through strings from carried states. Nothing of it is changed.
+
+    The model runs as it is: its own dtype, its own mode. Raises UserError for a model that carries
+    no state from piece to piece.
+    """
+
+    def __init__(self, model: nn.Module, device: torch.device | str = "cpu") -> None:
+        self.model = model.eval()
+        self.device = torch.device(device)
+
+    @torch.no_grad()
+    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Read one symbol a string, tokens (B,) int64; return logits (B, C) and states after it.
+
+        `state` is None before the first symbol.
+        """
+        logits, after = self.model(tokens[:, None].to(self.device), state, read="last")
+        return logits, after
+
+    @torch.no_grad()
+    def at_end(self, tokens: Tensor) -> Tensor:
+        """Return the logits (B, C) after whole strings (B, T), read as an evaluation reads them."""
+        state, logits = None, torch.empty(0)
+        for piece in tokens.to(self.device).split(max(1, SYMBOLS // len(tokens)), dim=1):
+            logits, state = self.model(piece, state, read="last")
+        return logits
+
+    def numbers(self, symbols: int) -> int:
+        """Return how many numbers a string's carried state holds, after one of `symbols`."""
+        _, state = self.step(torch.zeros(1, dtype=torch.int64), None)
+        counted = [leaf.numel() * (1 + leaf.is_complex()) for leaf in tensors(state)]
+        if not counted:
+            raise UserError("this model carries no state from one symbol to the next")
+        return sum(counted)
+
+
+def tensors(state: Any) -> list[Tensor]:
+    """Return the tensors of a carried state, which may be nested lists and tuples of them."""
+    if isinstance(state, Tensor):
+        return [state]
+    if isinstance(state, list | tuple):
+        return [leaf for part in state for leaf in tensors(part)]
+    return []
+
+
+def chosen(state: Any, rows: Tensor) -> Any:
+    """Return the states of some strings, `rows` (R,) of those there are, each as often as named.
+
+    Everything with a first dimension is taken to have the strings there, as mixers promise.
+    """
+    if isinstance(state, Tensor):
+        return state[rows.to(state.device)] if state.dim() else state
+    if isinstance(state, tuple) and hasattr(state, "_fields"):
+        return type(state)(*(chosen(part, rows) for part in state))
+    if isinstance(state, list | tuple):
+        return type(state)(chosen(part, rows) for part in state)
+    return state

@@ -1,0 +1,169 @@
+"""Searches find planted mistakes, in models that are right but for what a test plants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from lrbench.certificates.witness import Search, SearchBudget, rarity, search
+from lrbench.config import Config
+from lrbench.models.build import build_model
+from lrbench.registry import MIXERS, TASKS
+from lrbench.schema import model_node
+from lrbench.tasks import make_task
+from lrbench.tasks.machine import Machine
+
+
+def machine_of(name: str, modulus: int) -> Machine:
+    machine = make_task(TASKS.get(name).config(modulus=modulus)).machine()
+    assert machine is not None
+    return machine
+
+
+class Planted(nn.Module):
+    """A machine as a model, which is one class off wherever `mistaken` of the string says so.
+
+    Its carried state is the string itself. `lead` is by how much a right answer leads.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        mistaken: Callable[[tuple[int, ...]], bool],
+        lead: Callable[[tuple[int, ...]], float] = lambda word: 1.0,
+    ) -> None:
+        super().__init__()
+        self.machine, self.mistaken, self.lead = machine, mistaken, lead
+        self.classes = max(c for c in machine.answers if c is not None) + 1
+        self.read: set[tuple[int, ...]] = set()
+
+    def forward(self, tokens: Tensor, state: Any = None, read: str = "all") -> tuple[Tensor, Any]:
+        before = state[0] if state is not None else tokens[:, :0]
+        words = torch.cat([before, tokens], 1)
+        logits = torch.zeros(len(words), self.classes)
+        for row, word in enumerate(map(tuple, words.tolist())):
+            self.read.add(word)
+            answer = self.machine.run(word)[-1]
+            if answer is not None:
+                logits[row, (answer + self.mistaken(word)) % self.classes] = self.lead(word)
+        return logits, [words]
+
+
+def right_class(machine: Machine, found: Search) -> None:
+    """What a witness says of itself is so."""
+    witness = found.witness
+    assert witness is not None
+    assert machine.run(witness.tokens)[-1] == witness.right != witness.given
+    assert witness.rarity == rarity(machine, witness.tokens)
+
+
+def test_every_string_is_tried_once_and_the_shortest_is_found() -> None:
+    machine = machine_of("sum", 3)
+    model = Planted(machine, lambda word: word[-5:] == (2, 0, 1, 1, 0))
+    found = search(model, machine, SearchBudget(complete=3**8))
+    assert found.witness is not None
+    assert found.witness.tokens == (2, 0, 1, 1, 0)
+    assert found.witness.shortest
+    assert (found.witness.found_by, found.complete_to) == ("complete", 4)
+    assert rarity(machine, found.witness.tokens) == 3**5
+    right_class(machine, found)
+
+
+def test_a_right_model_is_right_on_all_that_were_asked() -> None:
+    machine = machine_of("mod_arith", 2)
+    model = Planted(machine, lambda word: False)
+    # 2 + 2·3 + 2·3·2 + 2·3·2·3 + 2·3·2·3·2 = 128 strings of up to 5 symbols
+    found = search(model, machine, SearchBudget(complete=128, families=0, beam=0))
+    assert found.witness is None
+    assert (found.complete_to, found.strings) == (5, 128)
+    choices = [range(2), range(2, 5)] * 3
+    valid = {word for n in range(1, 6) for word in product(*choices[:n])}
+    assert model.read - {(0,)} == valid - {(0,)}
+    assert found.least_margin == 1.0
+
+
+def test_families_find_a_drift_that_is_too_long_to_try_all() -> None:
+    machine = machine_of("sum", 5)
+    model = Planted(machine, lambda word: word[:-40].count(1) == 1 and set(word[-40:]) == {0})
+    found = search(model, machine, SearchBudget(complete=100, families=700, beam=0, longest=60))
+    assert found.witness is not None
+    assert found.witness.tokens == (1, *[0] * 40)
+    assert (found.witness.found_by, found.witness.shortest) == ("families", False)
+    right_class(machine, found)
+
+
+def test_a_beam_follows_the_narrowest_answers() -> None:
+    """A long word is wrong, and each of its beginnings a little less sure than the one before."""
+    machine = machine_of("even_pair", 3)
+    word = (2, 0, 1, 1, 2, 0, 0, 2, 1, 0, 2, 2, 1, 1)
+
+    def lead(tokens: tuple[int, ...]) -> float:
+        common = 0
+        while common < min(len(tokens), len(word)) and tokens[common] == word[common]:
+            common += 1
+        return 1 - 0.01 * common if common == len(tokens) else 1.0
+
+    model = Planted(machine, lambda tokens: tokens == word, lead)
+    found = search(model, machine, SearchBudget(complete=50, families=20, beam=3, longest=40))
+    assert found.witness is not None
+    assert (found.witness.tokens, found.witness.found_by) == (word, "beam")
+    right_class(machine, found)
+
+
+def test_parts_that_do_not_matter_are_left_out() -> None:
+    machine = machine_of("sum", 2)
+    model = Planted(machine, lambda word: word.count(1) >= 7)
+    found = search(model, machine, SearchBudget(complete=10, families=100, beam=0, longest=30))
+    assert found.witness is not None
+    assert found.witness.tokens == (1,) * 7
+    right_class(machine, found)
+
+
+def test_what_is_right_when_read_whole_is_no_witness() -> None:
+    """Wrong symbol by symbol alone: as rounding may be."""
+    machine = machine_of("sum", 2)
+
+    class Uneven(Planted):
+        def forward(self, tokens: Tensor, state: Any = None, read: str = "all") -> Any:
+            logits, after = super().forward(tokens, state, read)
+            return (logits if tokens.shape[1] > 1 or state is None else -logits), after
+
+    model = Uneven(machine, lambda word: False)
+    found = search(model, machine, SearchBudget(complete=30, families=0, beam=0))
+    assert found.witness is None
+    assert (found.strings, found.unconfirmed) == (2 + 4 + 8 + 16, 4 + 8 + 16)
+
+
+def test_numbers_that_are_not_finite_are_no_answer() -> None:
+    machine = machine_of("sum", 2)
+    model = Planted(machine, lambda w: False, lambda w: float("nan") if len(w) == 3 else 1.0)
+    found = search(model, machine, SearchBudget(complete=100))
+    assert found.witness is not None
+    assert (found.witness.length, found.witness.given) == (3, None)
+
+
+@pytest.mark.parametrize("name", sorted(MIXERS.builtin_modules()))
+def test_every_mixer_can_be_searched(name: str) -> None:
+    """Untrained models err early; what they are said to get wrong they do get wrong."""
+    machine = machine_of("mod_arith", 3)
+    for layers in (1, 2):
+        node = model_node(name)(width=8, layers=layers)
+        model = build_model(Config(model=node), 6, 3, seed=1).eval()
+        found = search(model, machine, SearchBudget(complete=200, families=50, beam=5, longest=12))
+        right_class(machine, found)
+        witness = found.witness
+        assert witness is not None and witness.shortest
+        with torch.no_grad():
+            logits, _ = model(torch.tensor([witness.tokens]))
+        assert int(logits[0, -1].argmax()) == witness.given
+        # every shorter string is right, asked one at a time
+        for length in range(1, witness.length, 2):
+            for word in product(*([range(3), range(3, 6)] * length)[:length]):
+                with torch.no_grad():
+                    answer = int(model(torch.tensor([word]))[0][0, -1].argmax())
+                assert answer == machine.run(word)[-1]
