@@ -43,9 +43,9 @@ FAMILIES = ((3, 4), (3, 3), (2, 3), (2, 2), (1, 2), (1, 1), (0, 1))
 class SearchBudget:
     """How far each search goes.
 
-    complete: valid strings to try, all up to the length that this allows. families: infinite words
-    side by side. beam: strings kept for each state of the task. longest: symbols of the longest
-    string that families and beam reach. Zero turns a search off.
+    complete: every string is tried up to the greatest length that has so many valid ones.
+    families: infinite words side by side. beam: strings kept for each state of the task. longest:
+    symbols of the longest string that families and beam reach. Zero turns a search off.
     """
 
     complete: int = 2_000_000
@@ -162,16 +162,15 @@ class _Seeker:
             self.found.witness = replace(witness, shortest=True)
 
     def _complete_length(self) -> int:
-        """The greatest length up to which there are no more valid strings than may be tried."""
-        ending, length, total = np.zeros(self.machine.states), 0, 0.0
+        """The greatest length with no more valid strings than may be tried."""
+        ending, length = np.zeros(self.machine.states), 0
         ending[self.machine.start] = 1
         while True:
             following = np.zeros_like(ending)
             for symbol in range(self.machine.symbols):
                 to = self.table[:, symbol]
                 np.add.at(following, to[to != NOWHERE], ending[to != NOWHERE])
-            total += following.sum()
-            if total > self.budget.complete or not following.any() or length >= 10_000:
+            if following.sum() > self.budget.complete or not following.any() or length >= 10_000:
                 return length
             ending, length = following, length + 1
 

@@ -7,6 +7,7 @@ import typer
 from lrbench.cli import (
     bench,
     bundle,
+    certify,
     check,
     data,
     doctor,
@@ -32,6 +33,7 @@ train.add_to(app)
 sweep.add_to(app)
 tune.add_to(app)
 evaluate.add_to(app)
+certify.add_to(app)
 report.add_to(app)
 publish.add_to(app)
 bundle.add_to(app)

@@ -78,7 +78,7 @@ def test_a_right_model_is_right_on_all_that_were_asked() -> None:
     machine = machine_of("mod_arith", 2)
     model = Planted(machine, lambda word: False)
     # 2 + 2·3 + 2·3·2 + 2·3·2·3 + 2·3·2·3·2 = 128 strings of up to 5 symbols
-    found = search(model, machine, SearchBudget(complete=128, families=0, beam=0))
+    found = search(model, machine, SearchBudget(complete=72, families=0, beam=0))
     assert found.witness is None
     assert (found.complete_to, found.strings) == (5, 128)
     choices = [range(2), range(2, 5)] * 3
@@ -134,7 +134,7 @@ def test_what_is_right_when_read_whole_is_no_witness() -> None:
             return (logits if tokens.shape[1] > 1 or state is None else -logits), after
 
     model = Uneven(machine, lambda word: False)
-    found = search(model, machine, SearchBudget(complete=30, families=0, beam=0))
+    found = search(model, machine, SearchBudget(complete=16, families=0, beam=0))
     assert found.witness is None
     assert (found.strings, found.unconfirmed) == (2 + 4 + 8 + 16, 4 + 8 + 16)
 

@@ -1,0 +1,155 @@
+"""Files of what was found: certificates/<rule>.json of a run, and counterexample.json.
+
+Both name the weights by a digest, so that nobody takes a finding for that of other weights.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal, NotRequired, TypedDict
+
+import torch
+from torch import Tensor
+
+from lrbench.certificates.witness import Search, Witness
+from lrbench.tasks.base import Task
+
+FORMAT, COUNTEREXAMPLE, VERSION = "lrbench-certificate", "lrbench-counterexample", 1
+WRITTEN_OUT = 60  # symbols; longer strings are told by their repeats
+
+Verdict = Literal["certified", "open", "wrong"]
+
+
+class WitnessRecord(TypedDict):
+    """A string that the model gets wrong at its last position.
+
+    string: the symbols, as a person writes them. given: the class's name, None where the logits
+    are not finite. shortest: whether every shorter string is right. one_in: how many random strings
+    of this length hold it once.
+    """
+
+    string: str
+    tokens: list[int]
+    length: int
+    given: str | None
+    right: str
+    found_by: str
+    shortest: bool
+    one_in: float
+
+
+class SearchRecord(TypedDict):
+    """How far a search went; `least_margin` is None where no right answer was met."""
+
+    complete_to: int
+    families_to: int
+    beam: int
+    beam_to: int
+    longest: int
+    strings: int
+    unconfirmed: int
+    least_margin: float | None
+    least_margin_at: str
+    seconds: float
+
+
+class SubjectRecord(TypedDict):
+    """Which weights are spoken of: those that rule `which` kept of a run, at update `step`."""
+
+    task: dict[str, Any]  # name, settings, version
+    model: dict[str, Any]  # as in config.json
+    which: str
+    step: int
+    seed: int
+    dtype: str
+    weights_sha256: str
+
+
+class CertificateRecord(SubjectRecord):
+    """The content of certificates/<rule>.json, and of counterexample.json without `verdict`."""
+
+    format: str
+    version: int
+    verdict: NotRequired[Verdict]
+    searched: SearchRecord
+    witness: WitnessRecord | None
+    lrbench: str
+    date: str
+
+
+def weights_digest(weights: Mapping[str, Any]) -> str:
+    """Return the sha256 of names, shapes and numbers of a state_dict, sorted by name."""
+    digest = hashlib.sha256()
+    for name in sorted(weights):
+        value: Tensor = torch.as_tensor(weights[name]).detach().cpu().contiguous()
+        shape = json.dumps([name, list(value.shape), str(value.dtype).removeprefix("torch.")])
+        digest.update(shape.encode())
+        digest.update(
+            torch.view_as_real(value).numpy().tobytes()
+            if value.is_complex()
+            else value.numpy().tobytes()
+        )
+    return digest.hexdigest()
+
+
+def witness_record(task: Task, witness: Witness) -> WitnessRecord:
+    """Return what a file says of a witness."""
+    names = task.class_names
+    return {
+        "string": joined(task, witness.tokens),
+        "tokens": list(witness.tokens),
+        "length": witness.length,
+        "given": None if witness.given is None else names[witness.given],
+        "right": names[witness.right],
+        "found_by": witness.found_by,
+        "shortest": witness.shortest,
+        "one_in": witness.rarity,
+    }
+
+
+def search_record(task: Task, search: Search) -> SearchRecord:
+    """Return what a file says of how far a search went."""
+    met = search.least_margin_at != ()
+    return {
+        "complete_to": search.complete_to,
+        "families_to": search.families_to,
+        "beam": search.budget.beam,
+        "beam_to": search.beam_to,
+        "longest": search.budget.longest,
+        "strings": search.strings,
+        "unconfirmed": search.unconfirmed,
+        "least_margin": search.least_margin if met else None,
+        "least_margin_at": joined(task, search.least_margin_at),
+        "seconds": round(search.seconds, 3),
+    }
+
+
+def now() -> str:
+    """Return the time, in UTC, as files have it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def joined(task: Task, tokens: tuple[int, ...]) -> str:
+    """Return the symbols in a row, with spaces only where a symbol has several characters."""
+    symbols = [task.vocabulary[token] for token in tokens]
+    return ("" if all(len(symbol) == 1 for symbol in symbols) else " ").join(symbols)
+
+
+def shortened(task: Task, tokens: tuple[int, ...]) -> str:
+    """Return a string as a line can hold it: `1 and then 0 130 times`, or its ends."""
+    if len(tokens) <= WRITTEN_OUT:
+        return joined(task, tokens)
+    for size in (1, 2, 3, 4):
+        repeats, end = 1, len(tokens)
+        pattern = tokens[end - size :]
+        while tokens[max(0, end - (repeats + 1) * size) : end - repeats * size] == pattern:
+            repeats += 1
+        rest = tokens[: end - repeats * size]
+        if len(rest) <= WRITTEN_OUT // 2 and repeats > 1:
+            before = f"{joined(task, rest)} and then " if rest else ""
+            return f"{before}{joined(task, pattern)} {repeats:,} times"
+    half = WRITTEN_OUT // 2
+    return f"{joined(task, tokens[:half])} ... {joined(task, tokens[-half:])}"

@@ -1,0 +1,214 @@
+"""What `lrbench certify` does: search a checkpoint for a wrong string, and keep the answer."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import lrbench
+from lrbench.certificates.reader import Reader
+from lrbench.certificates.record import (
+    COUNTEREXAMPLE,
+    FORMAT,
+    VERSION,
+    CertificateRecord,
+    SubjectRecord,
+    Verdict,
+    now,
+    search_record,
+    weights_digest,
+    witness_record,
+)
+from lrbench.certificates.witness import SearchBudget, search
+from lrbench.config import Config
+from lrbench.errors import UserError
+from lrbench.runs.evaluate.evaluation import take_weights
+from lrbench.runs.evaluate.trained import Trained, trained
+from lrbench.runs.folder import files
+from lrbench.runs.folder.files import UnreadableFile
+from lrbench.runs.train.validate import resolve_device
+from lrbench.tasks import make_task
+from lrbench.tasks.base import IGNORE, Task
+from lrbench.training.subnormals import flushed
+from lrbench.training.trial import model_for
+
+FOLDER, WITNESS = "certificates", "counterexample.json"
+MOST_TOKENS = 1_000_000  # of a string in a file from anywhere
+
+
+@dataclass(frozen=True)
+class Certified:
+    """A checkpoint, what is known of it on all strings, and the file that says so."""
+
+    run: Trained
+    task: Task
+    model: torch.nn.Module
+    record: CertificateRecord
+    file: Path
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.record["verdict"]
+
+
+@flushed()
+def certify_run(
+    folder: Path,
+    which: str = "last",
+    budget: SearchBudget | None = None,
+    device_name: str = "cpu",
+    output: Path | None = None,
+) -> Certified:
+    """Search for the shortest string that a run's checkpoint gets wrong; write what was found.
+
+    That is certificates/<which>.json of the run's folder, or `output`, and with a witness
+    counterexample.json beside it. Raises UserError for a folder that holds no such run, for a task
+    that is no finite automaton, and where nothing can be written.
+    """
+    device = resolve_device(device_name)
+    run = trained(folder, which)
+    task, model = loaded(run, folder, which, device)
+    machine = task.machine()
+    assert machine is not None  # `loaded` refused it otherwise
+    found = search(model, machine, budget, device)
+    record: CertificateRecord = {
+        "format": FORMAT,
+        "version": VERSION,
+        "verdict": "open" if found.witness is None else "wrong",
+        **_named(run, model, which),
+        "searched": search_record(task, found),
+        "witness": None if found.witness is None else witness_record(task, found.witness),
+        "lrbench": lrbench.__version__,
+        "date": now(),
+    }
+    file = output or folder / FOLDER / f"{which}.json"
+    _write(file, record)
+    if record["witness"] is not None:
+        kept = {key: value for key, value in record.items() if key != "verdict"}
+        _write(
+            folder / WITNESS if output is None else output.with_name(WITNESS),
+            {**kept, "format": COUNTEREXAMPLE},
+        )
+    return Certified(run, task, model, record, file)
+
+
+def loaded(
+    run: Trained, folder: Path, which: str, device: torch.device
+) -> tuple[Task, torch.nn.Module]:
+    """Return task and model of a checkpoint; UserError for what has no machine to compare with."""
+    config: Config = run.config
+    task = make_task(config.task)
+    if task.machine() is None:
+        raise UserError(
+            f"task {task.name} is no finite automaton that lrbench knows (Task.machine), so no"
+            " string can be told wrong without drawing it\n"
+            "lrbench evaluate scores such a run on strings of any length, or on splits",
+            exit_code=2,
+        )
+    torch.set_num_threads(config.threads)
+    model = model_for(config, task, run.seed).to(device)
+    take_weights(model, run.weights, folder, which)
+    return task, model.eval()
+
+
+def _named(run: Trained, model: torch.nn.Module, which: str) -> SubjectRecord:
+    config = dataclasses.asdict(run.config)
+    task = make_task(run.config.task)
+    return {
+        "task": {
+            "name": task.name,
+            "settings": {k: v for k, v in config["task"].items() if k != "name"},
+            "version": task.version,
+        },
+        "model": config["model"],
+        "which": which,
+        "step": run.step,
+        "seed": run.seed,
+        "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
+        "weights_sha256": weights_digest(model.state_dict()),
+    }
+
+
+def _write(file: Path, record: Any) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        files.write_json(file, record)
+    except OSError as error:
+        told = (error.strerror or str(error)).lower()
+        raise UserError(f"'{file}' cannot be written: {told}") from error
+
+
+@dataclass(frozen=True)
+class Recheck:
+    """A counterexample put to the weights once more.
+
+    given and right are class names as they come out now; confirmed: the answer is wrong.
+    """
+
+    length: int
+    given: str | None
+    right: str
+    confirmed: bool
+
+
+@flushed()
+def recheck(file: Path, folder: Path | None = None) -> Recheck:
+    """Put the string of a counterexample file to its run's checkpoint again.
+
+    The right answer is taken from the task's oracle, none of it from the file. `folder` is the run,
+    the file's own folder if not given. Raises UserError for a file that is no counterexample, and
+    for one of other weights.
+    """
+    told = _read(file)
+    tokens, which = told.get("witness", {}).get("tokens"), str(told.get("which"))
+    if not _are_tokens(tokens):
+        raise UserError(f"'{file}' names no string: 'witness.tokens' must be a list of symbols")
+    place = folder or file.parent
+    run = trained(place, which)
+    task, model = loaded(run, place, which, torch.device("cpu"))
+    if weights_digest(model.state_dict()) != told.get("weights_sha256"):
+        raise UserError(
+            f"'{file}' is of other weights than the '{which}' checkpoint of {place}\n"
+            f"search these: lrbench certify {place} --which {which}"
+        )
+    try:
+        states = task.machine()
+        assert states is not None
+        states.walk(tokens)
+    except ValueError as error:
+        raise UserError(f"'{file}': no valid string of {task.name}: {error}") from error
+    right = task.oracle(tokens)[-1]
+    if right == IGNORE:
+        raise UserError(f"'{file}': nothing is asked at the end of its string")
+    logits = Reader(model).at_end(torch.tensor([tokens]))[0]
+    given = int(logits.argmax()) if math.isfinite(float(logits.sum())) else None
+    name = None if given is None else task.class_names[given]
+    return Recheck(len(tokens), name, task.class_names[right], given != right)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        told = files.read_json(file)
+    except UnreadableFile as error:
+        raise UserError(f"{error}") from error
+    if told.get("format") != COUNTEREXAMPLE or told.get("version") != VERSION:
+        raise UserError(
+            f"'{file}' is no counterexample of version {VERSION}: its format is"
+            f" {str(told.get('format'))[:40]!r}, version {str(told.get('version'))[:10]}"
+        )
+    if not isinstance(told.get("witness"), dict):
+        raise UserError(f"'{file}' holds no witness")
+    return told
+
+
+def _are_tokens(tokens: object) -> bool:
+    return (
+        isinstance(tokens, list)
+        and 0 < len(tokens) <= MOST_TOKENS
+        and all(type(token) is int and token >= 0 for token in tokens)
+    )

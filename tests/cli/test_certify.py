@@ -1,0 +1,165 @@
+"""`lrbench certify`: a wrong string is found, kept and put to the weights again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from lrbench.certificates.reader import Reader
+from lrbench.certificates.witness import Search, SearchBudget
+from lrbench.runs.evaluate import certify
+from lrbench.runs.evaluate.trained import trained
+from lrbench.tasks import make_task
+from lrbench.tasks.cyclic import SumConfig
+
+Run = Callable[..., Any]
+
+TINY = [
+    *("task=sum", "model=rnn", "model.width=4", "protocol.max_steps=2", "device=cpu"),
+    *("protocol.look_every=1", "protocol.test_size=8", "protocol.further_lengths=[]"),
+    *("protocol.look_size=4", "protocol.validation_size=4", "protocol.test_lengths=[41]"),
+    *("protocol.stop=never", "protocol.batch_size=2", "output_dir=runs"),
+]
+
+
+@pytest.fixture
+def run(lrbench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run of two updates, which errs early."""
+    monkeypatch.chdir(tmp_path)
+    assert lrbench("train", *TINY).code == 0
+    return next(tmp_path.glob("runs/*/*/*/*/s0"))
+
+
+def test_a_wrong_string_is_found_kept_and_confirmed(lrbench: Run, run: Path) -> None:
+    result = (run / "result.json").read_bytes()
+    ended = lrbench("certify", str(run))
+    assert ended.code == 3, ended.err
+    assert "wrong on " in ended.out and "the shortest there is" in ended.out
+    assert "on random strings: " in ended.out
+    assert (run / "result.json").read_bytes() == result
+
+    found = json.loads((run / "certificates" / "last.json").read_text())
+    kept = json.loads((run / "counterexample.json").read_text())
+    assert (found["format"], found["verdict"]) == ("lrbench-certificate", "wrong")
+    assert kept["witness"] == found["witness"]
+    assert kept["weights_sha256"] == found["weights_sha256"]
+    witness = kept["witness"]
+    task = make_task(SumConfig())
+    assert [task.vocabulary.index(symbol) for symbol in witness["string"]] == witness["tokens"]
+    assert task.class_names[task.oracle(witness["tokens"])[-1]] == witness["right"]
+    assert witness["given"] != witness["right"]
+    assert witness["one_in"] == 5.0 ** witness["length"]
+
+    again = lrbench("certify", "--check", str(run / "counterexample.json"))
+    assert (again.code, again.err) == (3, "")
+    given, right = witness["given"], witness["right"]
+    assert again.out.startswith(f"confirmed: {given} instead of {right} on its ")
+
+
+def test_a_right_string_is_not_confirmed(lrbench: Run, run: Path) -> None:
+    """Nothing is believed of the file: neither the answer it tells, nor the right one."""
+    lrbench("certify", str(run))
+    file = run / "counterexample.json"
+    kept = json.loads(file.read_text())
+    task, model = certify.loaded(trained(run, "last"), run, "last", torch.device("cpu"))
+    pairs = torch.cartesian_prod(torch.arange(5), torch.arange(5))
+    answers = Reader(model).at_end(pairs).argmax(-1)
+    right = [tuple(pair) for pair in pairs[answers == pairs.sum(1) % 5].tolist()]
+    kept["witness"] |= {"tokens": list(right[0]), "given": "1", "right": "2"}
+    file.write_text(json.dumps(kept))
+    ended = lrbench("certify", "--check", str(file))
+    assert (ended.code, ended.err) == (1, "")
+    name = task.class_names[sum(right[0]) % 5]
+    assert ended.out.startswith(f"not confirmed: {name} on its 2 symbols")
+
+
+DAMAGES: tuple[tuple[Callable[[dict[str, Any]], None], str], ...] = (
+    (lambda kept: kept["witness"].update(tokens=[7]), "cannot be 7 in a valid string"),
+    (lambda kept: kept["witness"].update(tokens=[True]), "must be a list of symbols"),
+    (lambda kept: kept["witness"].update(tokens=[]), "must be a list of symbols"),
+    (lambda kept: kept.update(witness=None), "holds no witness"),
+    (lambda kept: kept.update(weights_sha256="0" * 64), "of other weights than the 'last'"),
+    (lambda kept: kept.update(format="something"), "is no counterexample of version 1"),
+    (lambda kept: kept.update(which="luck"), "rule 'luck' unknown"),
+)
+
+
+def test_damaged_files_are_refused_in_a_line(lrbench: Run, run: Path) -> None:
+    lrbench("certify", str(run))
+    file = run / "counterexample.json"
+    whole = file.read_text()
+    for damage, message in DAMAGES:
+        kept = json.loads(whole)
+        damage(kept)
+        file.write_text(json.dumps(kept))
+        ended = lrbench("certify", "--check", str(file))
+        assert ended.code in (1, 2) and ended.out == "", message
+        assert message in ended.err and "Traceback" not in ended.err
+    for text in ("", whole[:200], "[]", '{"format": NaN}'):
+        file.write_text(text)
+        ended = lrbench("certify", "--check", str(file))
+        assert ended.code == 1 and "Traceback" not in ended.err
+
+
+def test_other_weights_are_not_the_counterexamples(lrbench: Run, run: Path) -> None:
+    lrbench("certify", str(run))
+    path = run / "checkpoints" / "last.pt"
+    state = torch.load(path, weights_only=True)
+    name = next(iter(state["model"]))
+    state["model"][name] += 1e-3
+    torch.save(state, path)
+    ended = lrbench("certify", "--check", str(run / "counterexample.json"))
+    assert ended.code == 1 and "is of other weights" in ended.err
+
+
+def test_nothing_found_is_open(lrbench: Run, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def found_nothing(*unused: Any) -> Search:
+        budget = SearchBudget()
+        return Search(budget, None, 9, 1000, 1000, 12345, 1.9, (0, 1, 2))
+
+    monkeypatch.setattr(certify, "search", found_nothing)
+    ended = lrbench("certify", str(run), "--output", "elsewhere/mine.json")
+    assert ended.code == 1
+    assert "open: no string was found" in ended.out and "proves nothing" in ended.out
+    assert "leads by 1.9" in ended.out
+    told = json.loads(Path("elsewhere/mine.json").read_text())
+    assert (told["verdict"], told["witness"]) == ("open", None)
+    assert told["searched"]["least_margin_at"] == "012"
+    assert not (run / "certificates").exists() and not (run / "counterexample.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "code"),
+    [
+        ((), "name a run's folder, or a file", 2),
+        (("nowhere",), "is not a run", 1),
+        (("nowhere", "--which", "luck"), "rule 'luck' unknown", 2),
+        (("nowhere", "--beam", "-1"), "--beam must be between", 2),
+        (("nowhere", "--complete", "nan"), "--complete must be between", 2),
+        (("nowhere", "--longest", "0"), "--longest must be between", 2),
+        (("--check", "nowhere.json"), "nowhere.json", 1),
+    ],
+)
+def test_what_cannot_be_meant(
+    lrbench: Run, words: tuple[str, ...], message: str, code: int
+) -> None:
+    ended = lrbench("certify", *words)
+    assert (ended.code, ended.out) == (code, "") and message in ended.err
+
+
+def test_a_series_is_no_automaton(
+    lrbench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tiny = [word for word in TINY if not word.startswith(("task=", "protocol.test_lengths"))]
+    series = ["task=mackey_glass", "protocol.train_length=16", "protocol.test_lengths=[16]"]
+    ended = lrbench("train", *series, *tiny)
+    if ended.code:
+        pytest.fail(ended.err)
+    ended = lrbench("certify", str(next(tmp_path.glob("runs/*/*/*/*/s0"))))
+    assert ended.code == 2 and "no finite automaton" in ended.err
