@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTHON_FILES = sorted(
     path for folder in ("lrbench", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")
 )
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 CONFIGURATIONS = sorted((ROOT / "conf").rglob("*.yaml"))
 
 TOP = r"lrbench|tests|conf|data/reference|docs|benchmarks|results|\.ci"

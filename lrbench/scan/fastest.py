@@ -1,7 +1,7 @@
 """The algorithm that was fastest for recurrences of a kind and size, from a measured table.
 
 fastest.csv was written by `lrbench bench scan --output`; how it came about stands in
-docs/architecture.md. A size that was not measured goes by the nearest one that was, on a
+docs/decisions/which-scan.md. A size that was not measured goes by the nearest one that was, on a
 logarithmic scale, of the same kind on the same kind of device.
 """
 
