@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from lrbench.bench.timing import alternate, keep
-from lrbench.encoders.ebt_grc import EbtGrc, EbtGrcConfig
+from lrbench.encoders.trees.ebt_grc import EbtGrc, EbtGrcConfig
 from lrbench.training.memory import keep_freed_memory
 
 RESULTS = Path(__file__).resolve().parent / "results"

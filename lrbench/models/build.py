@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from lrbench.models.classifier import Classifier, ClassifierConfig
-from lrbench.models.pair import PairClassifier, PairConfig
+from lrbench.models.classifier import Classifier, ClassifierConfig, PairClassifier, PairConfig
 from lrbench.registry import BACKBONES, ENCODERS, MIXERS
 
 

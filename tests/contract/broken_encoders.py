@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lrbench.encoders.base import Encoder
-from lrbench.encoders.dropout import dropout
+from lrbench.encoders.base import Encoder, dropout
 
 SHARP = 8.0
 

@@ -9,8 +9,7 @@ import torch
 
 from lrbench.encoders.base import Encoder
 from lrbench.models.build import count_parameters
-from lrbench.models.classifier import Classifier, ClassifierConfig
-from lrbench.models.pair import PairClassifier, PairConfig
+from lrbench.models.classifier import Classifier, ClassifierConfig, PairClassifier, PairConfig
 from lrbench.registry import ENCODERS
 
 TOKENS = torch.tensor([[1, 2, 3, 4], [4, 3, 0, 0], [2, 0, 0, 0]])

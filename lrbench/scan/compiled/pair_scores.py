@@ -1,7 +1,7 @@
 """Scores of pairs of nodes, v . gelu(left side + right side) + c, and their gradients.
 
-`lrbench/encoders/pair_scorer.py` says what they are. Sides are (M, 2, d_s): what a node adds to
-pairs as a left child, and as a right one. d_s is a multiple of `wide`.
+`lrbench/encoders/trees/pair_scorer.py` says what they are. Sides are (M, 2, d_s): what a node adds
+to pairs as a left child, and as a right one. d_s is a multiple of `wide`.
 """
 
 from __future__ import annotations

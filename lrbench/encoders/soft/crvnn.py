@@ -1,0 +1,414 @@
+"""The continuous recursive neural network (`crvnn`): soft merges of neighbours, all at once.
+
+Ray Chowdhury & Caragea 2021 (arXiv:2106.06038), as they use it in 2023 (arXiv:2311.04449), without
+losses for halting. A string stands between learnt vectors START and END, h = LN(W_0 x + b_0) of all
+of them, and exists: e = 1. A step is, with soft neighbours l_ij, r_ij (`neighbours`),
+
+    s_i  = w . gelu(W (l l h, l h, h, r h, r r h)_i + c) + b,        c_i = exp(s_i)
+    p_i  = c_i / (c_i + exp(0) + (l c)_i + (r c)_i)                  merges into its right neighbour
+    a_i  = (l p)_i                                                   its left neighbour does
+    h_i <- a_i R((l h)_i, h_i) + (1 - a_i) h_i,    e_i <- e_i (1 - p_i)
+
+where c_i is 0 for START, END and the last token. A string has halted when at most one token has
+e_i > 0.1, or after L_n steps: it stays what it is. Output: h of the last token.
+
+Glossary
+    p, a    composition probability; that of the left neighbour
+    R       gated recursive cell (`grc/cell.py`)
+    l, r    row i has the existence of the tokens left (right) of i as far as it adds up to 1
+
+Differences: probabilities are divided by the largest of their string before they are added up
+(released: by the largest of the batch, beside which a string may underflow). `halt=false` carries
+halted strings along to the end, as the paper's timings do: the same numbers, without dropout.
+`reference` is the step as written, on padded strings.
+
+Kept of each string are its tokens and the two ends; a string that has halted leaves the batch. Only
+tokens that may be composed are scored (neither an end nor the last token), and only tokens with a
+left neighbour that may be (not the first one) are composed: for the others probabilities are 0, and
+so are gradients. What steps keep for the backward is limited: steps beyond that are run again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import gelu, pad
+from torch.utils.checkpoint import checkpoint
+
+from lrbench.checks import at_least, fraction
+from lrbench.encoders.base import Encoder, Tree, lengths_of
+from lrbench.encoders.grc.cell import GatedRecursiveCell
+from lrbench.mixers.normalisation import LayerNorm
+from lrbench.registry import register_encoder
+
+CELLS = 4_000_000  # of the neighbour matrices of strings that are evaluated together
+
+
+@dataclass
+class CrvnnConfig:
+    """Settings of `crvnn`.
+
+    dropout: of the cell's hidden layer. halt: whether strings leave the batch once they have
+    halted. kept: gigabytes of steps kept for the backward; those beyond are computed twice.
+    """
+
+    dropout: float = 0.1
+    halt: bool = True
+    kept: float = 4.0
+
+    def __post_init__(self) -> None:
+        fraction("model.encoder.dropout", self.dropout)
+        at_least("model.encoder.kept", self.kept, 0)
+
+
+@register_encoder("crvnn", CrvnnConfig, "continuous recursive neural network (2021)")
+class Crvnn(Encoder):
+    """The continuous recursive neural network (Ray Chowdhury & Caragea 2021)."""
+
+    config: CrvnnConfig
+    shows_trees = True
+
+    def __init__(self, config: CrvnnConfig, width: int) -> None:
+        super().__init__(config, width)
+        self.ends = nn.Parameter(torch.randn(2, width))
+        self.leaf = nn.Sequential(nn.Linear(width, width), LayerNorm(width))
+        self.composition = Composition(width, config.dropout)
+
+    def forward(self, x: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        lengths = mask.sum(1)
+        h = self.leaf(between(self.ends, x, lengths)) * reaches(lengths)
+        return composed(self.composition, h, lengths, generator, self.config)
+
+    @torch.no_grad()
+    def trees(self, x: Tensor, mask: Tensor) -> list[Tree]:
+        """Return the trees that the existence of tokens after each step comes nearest to."""
+        pairs = zip(x, lengths_of(mask), strict=True)
+        ends, leaf = self.leaf(self.ends), self.leaf
+        return [tree_of(self.composition, ends, leaf(row[:length])) for row, length in pairs]
+
+    def reference(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Return what `forward` does without dropout: every position of padded strings."""
+        lengths, padded = mask.sum(1), pad(x * mask[..., None], (0, 0, 1, 1))
+        position = torch.arange(padded.shape[1], device=x.device)
+        last = position == lengths[:, None]
+        end, real = position == lengths[:, None] + 1, position < lengths[:, None] + 2
+        padded = torch.where((position == 0)[:, None], self.ends[0], padded)
+        padded = torch.where(end[..., None], self.ends[1], padded)
+        h, e = self.leaf(padded) * real[..., None], real.to(x.dtype)
+        allowed = (position > 0) & real & ~last & ~end
+        alive = torch.ones_like(lengths, dtype=torch.bool)
+        for step in range(1, mask.shape[1] + 1):
+            after, existing = self._plain_step(h, e, allowed, real)
+            h = torch.where(alive[:, None, None], after, h)
+            e = torch.where(alive[:, None], existing, e)
+            alive = alive & ((e > EXISTS).sum(1) - 2 > 1) & (step < lengths)
+            if not alive.any():
+                break
+        result: Tensor = h[torch.arange(len(h)), lengths]
+        return result
+
+    def _plain_step(
+        self, h: Tensor, e: Tensor, allowed: Tensor, real: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        left, right = plain_neighbours(e)
+        parts, both = self.composition, torch.stack([left, right], 1)
+        near = both @ h[:, None]
+        far = both @ near
+        window = torch.cat([far[:, 0], near[:, 0], h, near[:, 1], far[:, 1]], 2)
+        scores = parts.score(gelu(parts.window(window))).squeeze(2)
+        scores = scores.masked_fill(~allowed, -torch.inf)
+        largest = scores.amax(1, keepdim=True).clamp(min=0).detach()
+        c, stay = (scores - largest).exp(), (-largest).exp()
+        beside = (both @ c[:, None, :, None]).sum(1).squeeze(2)
+        merges = c / (c + stay + beside + EPSILON)
+        share = left @ merges[..., None]
+        pairs = torch.cat([near[:, 0], h], 2).flatten(0, 1)
+        parents = parts.cell.reference(pairs).view_as(h)
+        return (share * parents + (1 - share) * h) * real[..., None], e * (1 - merges)
+
+
+def composed(
+    composition: Composition,
+    h: Tensor,
+    lengths: Tensor,
+    generator: torch.Generator | None,
+    config: Any,
+) -> Tensor:
+    """Return what strings h (N, S + 2, d), ends included, come to: (N, d).
+
+    config: with `halt` and `kept`. Outside of training only so many strings go at once that their
+    matrices of neighbours stay small.
+    """
+    if torch.is_grad_enabled() or generator is not None:
+        together: Tensor = composition(h, lengths, generator, config.halt, config.kept)
+        return together
+    order = lengths.argsort(descending=True, stable=True)
+    results, sizes = [], lengths[order].tolist()
+    start = 0
+    while start < len(order):
+        some = order[start : start + max(1, CELLS // (sizes[start] + 2) ** 2)]
+        longest = sizes[start] + 2
+        results.append(composition(h[some, :longest], lengths[some], halt=config.halt))
+        start += len(some)
+    result = torch.cat(results)
+    return torch.empty_like(result).index_copy(0, order, result)
+
+
+def tree_of(composition: Composition, ends: Tensor, x: Tensor) -> Tree:
+    """Return the tree that tokens x (L, d) between two `ends` (2, d) come nearest to."""
+    lengths = torch.tensor([len(x)], device=x.device)
+    history: list[Tensor] = []
+    composition(between(ends, x[None], lengths), lengths, history=history)
+    existences = [existence[0, 1 : len(x) + 1].tolist() for existence in history]
+    return by_existence(existences, len(x))
+
+
+def between(ends: Tensor, x: Tensor, lengths: Tensor) -> Tensor:
+    """Return strings x (N, S, d) between the two `ends` (2, d): (N, longest + 2, d).
+
+    The second one follows directly on the last token; what is beyond it is zero.
+    """
+    longest = int(lengths.max())
+    position = torch.arange(longest, device=x.device)
+    tokens = torch.where((position < lengths[:, None])[..., None], x[:, :longest], 0)
+    start = ends[0].expand(len(x), 1, -1)
+    framed = torch.cat([start, tokens, torch.zeros_like(start)], 1)
+    places = torch.arange(len(x), device=x.device) * framed.shape[1] + lengths + 1
+    end = ends[1:].expand(len(x), -1)
+    return framed.flatten(0, 1).index_copy(0, places, end).view_as(framed)
+
+
+def reaches(lengths: Tensor) -> Tensor:
+    """Return 1 where a string with its ends stands and 0 beyond, (N, longest + 2, 1), bool."""
+    position = torch.arange(int(lengths.max()) + 2, device=lengths.device)
+    return (position < lengths[:, None] + 2)[..., None]
+
+
+def plain_neighbours(e: Tensor) -> tuple[Tensor, Tensor]:
+    """Return soft left and right neighbours (N, S, S) of e (N, S), side by side of the diagonal."""
+    sums = e.cumsum(1)
+    after = sums[:, None, :] - sums[:, :, None]  # of i+1 .. j
+    right = after.clamp(max=1) - (after - e[:, None, :]).clamp(max=1)
+    before = (sums - e)[:, :, None] - (sums - e)[:, None, :]  # of j .. i-1
+    left = before.clamp(max=1) - (before - e[:, None, :]).clamp(max=1)
+    return left.tril(-1), right.triu(1)
+
+
+EXISTS = 0.1  # a token with less existence is not counted
+EPSILON = 1e-8
+GONE = 0.5  # a token with less existence has been merged
+GIGABYTE = 1 << 30
+KEPT = 26  # numbers that a step keeps for each token and feature, about
+MATRICES = 32  # bytes, for each two tokens
+
+
+@dataclass(frozen=True)
+class Strings:
+    """Strings between their ends: tokens stand at positions 1 .. L_n of S + 2.
+
+    lengths (n,). scored, composed: which of n (S + 2) positions may merge into their right
+    neighbour (1 .. L_n - 1), and into which their left one may (2 .. L_n).
+    """
+
+    lengths: Tensor
+    real: Tensor
+    scored: Tensor
+    composed: Tensor
+
+    @classmethod
+    def of(cls, lengths: Tensor) -> Strings:
+        """Return the strings of these lengths, at least 1 each."""
+        position = torch.arange(int(lengths.max()) + 2, device=lengths.device)
+        length = lengths[:, None]
+        scored = (position >= 1) & (position < length)
+        composed = (position >= 2) & (position <= length)
+        places = [mask.flatten().nonzero().squeeze(1) for mask in (scored, composed)]
+        return cls(lengths, position < length + 2, *places)
+
+
+@dataclass
+class Batch:
+    """Strings that are being composed.
+
+    h (n, S + 2, d), e (n, S + 2); rows (n,): which string of the whole batch each is; alive (n,):
+    whether it has not halted.
+    """
+
+    h: Tensor
+    e: Tensor
+    rows: Tensor
+    strings: Strings
+    alive: Tensor
+
+    @classmethod
+    def of(cls, h: Tensor, lengths: Tensor) -> Batch:
+        """Return the strings h of these lengths, all tokens of which exist."""
+        strings, rows = Strings.of(lengths), torch.arange(len(h), device=h.device)
+        return cls(h, strings.real.to(h.dtype), rows, strings, lengths > 1)
+
+    def take(self, h: Tensor, e: Tensor, step: int, halted: bool) -> None:
+        """Go on to h and e after `step`, but for strings that had halted before, if there are."""
+        self.h = torch.where(self.alive[:, None, None], h, self.h) if halted else h
+        self.e = torch.where(self.alive[:, None], e, self.e) if halted else e
+        several = (self.e > EXISTS).sum(1) > 3  # both ends and the last token
+        self.alive = self.alive & several & (step < self.strings.lengths)
+
+    def leave(self) -> tuple[Tensor, Tensor]:
+        """Drop the strings that have halted; return which they are and what they have come to."""
+        halted, alive = self.last(~self.alive), self.alive
+        lengths = self.strings.lengths[alive]
+        self.rows, self.alive = self.rows[alive], alive[alive]
+        if len(lengths):
+            self.strings = Strings.of(lengths)
+        longest = self.strings.real.shape[1]
+        self.h, self.e = self.h[alive][:, :longest], self.e[alive][:, :longest]
+        return halted
+
+    def last(self, some: Tensor) -> tuple[Tensor, Tensor]:
+        """Return rows of some strings and their last tokens (., d)."""
+        if not len(self.rows):
+            return self.rows, self.h[:, 0]
+        places = some.nonzero().squeeze(1)
+        return self.rows[places], self.h[places, self.strings.lengths[places]]
+
+    def bytes(self) -> int:
+        """Return about how much a step keeps for the backward."""
+        strings, length, width = self.h.shape
+        return strings * length * (KEPT * width * self.h.element_size() + MATRICES * length)
+
+
+class Composition(nn.Module):
+    """Soft merges of neighbours until one token is left."""
+
+    def __init__(self, width: int, dropout: float) -> None:
+        super().__init__()
+        self.window = nn.Linear(5 * width, width)
+        self.score = nn.Linear(width, 1)
+        self.cell = GatedRecursiveCell(width, dropout)
+
+    def forward(
+        self,
+        h: Tensor,
+        lengths: Tensor,
+        generator: torch.Generator | None = None,
+        halt: bool = True,
+        kept: float = 4.0,
+        history: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Map h (n, S + 2, d), ends included, of strings of `lengths` (n,) to (n, d).
+
+        kept: gigabytes of steps kept for the backward. history: takes the existence (n, S + 2) of
+        all tokens after each step, of halted strings as it was.
+        """
+        batch, results, spent = Batch.of(h, lengths), [], 0.0
+        existence = batch.e.clone()
+        for step in range(1, int(lengths.max()) + 1):
+            if halt and not bool(batch.alive.all()):
+                results.append(batch.leave())
+                if not len(batch.rows):
+                    break
+            spent += batch.bytes() / GIGABYTE
+            batch.take(*self._step(batch, generator, spent > kept), step, halted=not halt)
+            if history is not None:
+                existence[batch.rows, : batch.e.shape[1]] = batch.e.detach()
+                history.append(existence.clone())
+        results.append(batch.last(torch.ones_like(batch.alive)))
+        rows, vectors = (torch.cat(parts) for parts in zip(*results, strict=True))
+        return torch.empty_like(vectors).index_copy(0, rows, vectors)
+
+    def _step(
+        self, batch: Batch, generator: torch.Generator | None, again: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Return h and e after a step, which the backward runs again if told so."""
+        h, e, strings = batch.h, batch.e, batch.strings
+        if not (again and torch.is_grad_enabled()):
+            return self.step(h, e, strings, generator)
+        stood = None if generator is None else generator.get_state()
+
+        def run(h: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
+            if generator is None or stood is None:
+                return self.step(h, e, strings, None)
+            copy = torch.Generator(generator.device)
+            copy.set_state(stood)
+            results = self.step(h, e, strings, copy)
+            ended.append(copy.get_state())
+            return results
+
+        ended: list[Tensor] = []
+        results = checkpoint(run, h, e, use_reentrant=False, preserve_rng_state=False)
+        if generator is not None:
+            generator.set_state(ended[0])
+        return results[0], results[1]
+
+    def step(
+        self, h: Tensor, e: Tensor, strings: Strings, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return h (n, S + 2, d) and e (n, S + 2) after one step."""
+        left, right = neighbours(e)
+        before, after = left @ h, right @ h
+        window = torch.cat([left @ before, before, h, after, right @ after], 2)
+        c, stay = self._weights(window, e, strings)
+        beside = (left + right) @ c[..., None]
+        composes = c / (c + stay + beside.squeeze(2) + EPSILON)
+        chosen = strings.composed
+        share = (left @ composes[..., None]).flatten(0, 1).index_select(0, chosen)
+        pairs = torch.cat([before, h], 2).flatten(0, 1).index_select(0, chosen)
+        parents = self.cell(pairs, generator)
+        change = share * (parents - pairs[:, h.shape[2] :])
+        composed = h.flatten(0, 1).index_add(0, chosen, change).view_as(h)
+        return composed, e * (1 - composes)
+
+    def _weights(self, window: Tensor, e: Tensor, strings: Strings) -> tuple[Tensor, Tensor]:
+        """Return exp of the scores (n, S + 2), 0 where there is none, and of 0 (n, 1).
+
+        They are divided by their largest in each string.
+        """
+        taken = window.flatten(0, 1).index_select(0, strings.scored)
+        scores = self.score(gelu(self.window(taken))).squeeze(1)
+        none = torch.full_like(e, -torch.inf).flatten()
+        scores = none.index_copy(0, strings.scored, scores).view_as(e)
+        largest = scores.detach().amax(1, keepdim=True).clamp(min=0)
+        return (scores - largest).exp(), (-largest).exp()
+
+
+def neighbours(e: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the soft left and right neighbours (n, S, S) of tokens that exist to e (n, S).
+
+    Row i has e of the positions next to i, as far as they add up to 1: with E_j the sum of e below
+    j and D_ab = min(1, max(0, E_b - E_a)), right_ij = D_{i+1,j+1} - D_{i+1,j} and
+    left_ij = D_{j,i} - D_{j+1,i}. Sums are made in double: of a long string they are not small.
+    """
+    sums = torch.nn.functional.pad(e.double().cumsum(1), (1, 0))
+    d = (sums[:, None, :] - sums[:, :, None]).clamp(0, 1).to(e.dtype)
+    left = (d[:, :-1, :-1] - d[:, 1:, :-1]).transpose(1, 2)
+    right = d[:, 1:, 1:] - d[:, 1:, :-1]
+    return left, right
+
+
+def by_existence(history: list[list[float]], tokens: int) -> Tree:
+    """Return the tree of existences after each step of a string of `tokens` (CRvNN).
+
+    A token that falls to 0.5 or below merges into the next one that stands, the left one of two
+    first. What stands at the end, but for the last token, merges then: those that exist least
+    first.
+    """
+    trees: list[Tree] = list(range(tokens))
+    standing = list(range(tokens))
+
+    def merge(token: int) -> None:
+        at = standing.index(token)
+        right = standing[at + 1]
+        trees[right] = (trees[token], trees[right])
+        del standing[at]
+
+    for existence in history:
+        for token in standing[:-1]:
+            if existence[token] <= GONE:
+                merge(token)
+    last = history[-1] if history else [1.0] * tokens
+    for token in sorted(standing[:-1], key=last.__getitem__):
+        merge(token)
+    return trees[standing[0]]

@@ -1,0 +1,249 @@
+"""Beam trees with one soft beam (`bt_grc_os`).
+
+Ray Chowdhury & Caragea 2023, "Beam Tree Recursive Cells" (arXiv:2305.19999), "OneSoft": `bt_grc`,
+but that in training the last of B beams is a mixture of all candidates that would be dropped,
+weighted by the softmax q of their scores a. Mixed are nodes, parents of all pairs, scores and the
+choice of a pair, which is a distribution s then (sums to one); the new nodes of that beam are
+
+    h_i <- s_i p_i + (1 - sum_{j <= i} s_j) h_i + (sum_{j < i} s_j) h_{i+1}
+
+Candidates go by score; noise is in the choice of pairs alone. In evaluation it is `bt_grc`.
+
+Nothing is without a gradient here, so training has a graph. Strings leave when they have one node;
+with `reuse_dropout` hard beams take the parents of unchanged pairs with them, and only the soft one
+is composed anew. What is inside the cell is computed again in the backward of long strings.
+
+Layout as in `beam_tree_search.py`, with vectors: h (R, B, M, d), parents (R, B, P, d).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from lrbench.encoders.base import dropping
+from lrbench.encoders.trees.beam_tree_cells import sparing
+from lrbench.encoders.trees.beam_tree_reference import merged
+from lrbench.encoders.trees.bt_grc import BeamTree, BeamTreeConfig
+from lrbench.encoders.trees.choice import (
+    CELLS,
+    PAIRS,
+    Draws,
+    beam_shares,
+    masked_log_softmax,
+    stochastic_top_k,
+    top_k,
+)
+from lrbench.registry import register_encoder
+
+KEPT = 1 << 16  # cells, of some kilobytes, whose inner numbers may be kept for the backward
+
+
+@dataclass
+class BtGrcOsConfig(BeamTreeConfig):
+    """Settings of `bt_grc_os`: those of beam trees."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """What is drawn, and whether what is inside the cell is kept for the backward."""
+
+    draws: Draws
+    keep: bool
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Beams of R strings: counts (R,) of pairs, h (R, B, M, d), scores and valid (R, B).
+
+    parents (R, B, P, d), if they are known.
+    """
+
+    rows: Tensor
+    counts: Tensor
+    h: Tensor
+    scores: Tensor
+    valid: Tensor
+    parents: Tensor | None = None
+
+    def only(self, kept: Tensor) -> Nodes:
+        """Return the beams of some strings, by their places among the R."""
+        fields = {k: v.index_select(0, kept) for k, v in vars(self).items() if v is not None}
+        return Nodes(**fields)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What goes on: hard beams with their origin and place (R, H), and a soft one if there is one.
+
+    owners (R, B), shares (R, P): of the soft beam, from which beams it is, and which pairs merge.
+    scores, valid (R, B'): of all, hard ones first.
+    """
+
+    origin: Tensor
+    place: Tensor
+    scores: Tensor
+    valid: Tensor
+    soft: tuple[Tensor, Tensor] | None = None
+
+
+@register_encoder("bt_grc_os", BtGrcOsConfig, "beam trees with one soft beam in training (2023)")
+class BtGrcOs(BeamTree):
+    """Beam trees whose last beam is a mixture in training (Ray Chowdhury & Caragea 2023)."""
+
+    soft = True
+
+    def forward(self, x: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        if generator is None:
+            return super().forward(x, mask)
+        leaves, lengths = self._leaves(x, mask)
+        sizes = mask.sum(1)
+        places = torch.arange(max(lengths), device=x.device)
+        starts = (sizes.cumsum(0) - sizes)[:, None]
+        at = starts + torch.minimum(places, sizes[:, None] - 1)
+        h = leaves.index_select(0, at.flatten()).view(len(x), 1, len(places), -1)
+        scores = x.new_zeros(len(x), 1)
+        rows = torch.arange(len(x), device=x.device)
+        nodes = Nodes(rows, sizes - 1, h, scores, torch.ones_like(scores, dtype=torch.bool))
+        draws = self._draws(generator)
+        assert draws is not None
+        soft = 1 if self._kept else self.config.beam  # beams whose pairs are all composed anew
+        cells = soft * sum(length * length for length in lengths) // 2
+        how = Training(draws, keep=cells <= KEPT)
+        return self._mixed(nodes, [length - 1 for length in lengths], how)
+
+    def _mixed(self, nodes: Nodes, left: list[int], how: Training) -> Tensor:
+        """Merge until every string has one node; left: how many merges each has to go."""
+        rows, results, t = [], [], 0
+        while left:
+            done = [n for n, count in enumerate(left) if not count]
+            if done:
+                last = nodes.only(torch.tensor(done, device=nodes.h.device))
+                rows.append(last.rows)
+                shares = beam_shares(last.scores, last.valid)
+                results.append((shares[..., None] * last.h[:, :, 0]).sum(1))
+                going = [n for n, count in enumerate(left) if count]
+                nodes = nodes.only(torch.tensor(going, dtype=torch.int64, device=nodes.h.device))
+            left = [count - 1 for count in left if count]
+            if left:
+                nodes = self._step(nodes, t, how)
+                t += 1
+        return torch.cat(results)[torch.cat(rows).argsort()]
+
+    def _step(self, nodes: Nodes, t: int, how: Training) -> Nodes:
+        parents = nodes.parents
+        if parents is None or not self._kept:
+            parents = self._parents(nodes.h[:, :, :-1], nodes.h[:, :, 1:], how, t)
+        e = self.scorer(parents).squeeze(3)
+        choice = self._choose(nodes, e, t, how)
+        hard = moved(nodes.h, parents, choice)
+        onward = replace(
+            nodes,
+            counts=nodes.counts - 1,
+            h=hard
+            if choice.soft is None
+            else torch.cat([hard, mixed(nodes.h, parents, choice)], 1),
+            scores=choice.scores,
+            valid=choice.valid,
+            parents=None,
+        )
+        if not self._kept or parents.shape[2] == 1:
+            return onward
+        return replace(onward, parents=self._carried(onward.h, parents, choice, t + 1, how))
+
+    @property
+    def _kept(self) -> bool:
+        """Whether the parents of unchanged pairs may stand."""
+        return self.config.reuse_dropout or self.config.dropout == 0
+
+    def _choose(self, nodes: Nodes, e: Tensor, t: int, how: Training) -> Choice:
+        """Return the beams that go on, from logits e (R, B, P)."""
+        beam, pairs = self.config.beam, e.shape[2]
+        real = torch.arange(pairs, device=e.device) < nodes.counts[:, None, None]
+        real, k = real.expand_as(e), min(pairs, beam)
+        source = how.draws.source(t, PAIRS) if self.config.noise else None
+        places = stochastic_top_k(e, real, k, source)
+        gained = masked_log_softmax(e, real).gather(2, places)
+        scores = (nodes.scores[..., None] + gained).flatten(1)
+        valid = (nodes.valid[..., None] & (places < nodes.counts[:, None, None])).flatten(1)
+        places, count = places.flatten(1), scores.shape[1]
+        if count <= beam:
+            order = torch.arange(count, device=e.device).expand_as(scores)
+            return Choice(order // k, places, scores, valid)
+        order = top_k(scores.detach(), valid, count)
+        best, others = order[:, : beam - 1], order[:, beam - 1 :]
+        rest, counted = scores.gather(1, others), valid.gather(1, others)
+        q = masked_log_softmax(rest, counted).exp()
+        owners = torch.zeros_like(e[:, :, 0]).scatter_add(1, others // k, q)
+        shares = torch.zeros_like(e[:, 0]).scatter_add(1, places.gather(1, others), q)
+        return Choice(
+            best // k,
+            places.gather(1, best),
+            torch.cat([scores.gather(1, best), (q * rest).sum(1, keepdim=True)], 1),
+            torch.cat([valid.gather(1, best), counted.any(1, keepdim=True)], 1),
+            (owners, shares),
+        )
+
+    def _carried(self, h: Tensor, parents: Tensor, choice: Choice, t: int, how: Training) -> Tensor:
+        """Return the parents of all pairs of h: those that stand, and what the rest comes to."""
+        hard, pairs = choice.origin.shape[1], parents.shape[2] - 1
+        stand = moved(parents, None, choice)
+        around = choice.place[..., None] + torch.tensor([-1, 0, 1], device=h.device)
+        around = around.clamp(0, pairs)[..., None].expand(-1, -1, -1, h.shape[3])
+        beside = h[:, :hard].gather(2, around)
+        sides = [(beside[:, :, :2], beside[:, :, 1:])]
+        if choice.soft is not None:
+            sides.append((h[:, hard:, :-1], h[:, hard:, 1:]))
+        count = 2 * choice.origin.numel()
+        left, right = (torch.cat([side[n].flatten(0, 2) for side in sides]) for n in range(2))
+        made = self._cells(left, right, how, t)
+        new = made[:count].view(*choice.origin.shape, 2, -1)
+        numbers = torch.arange(pairs, device=h.device)
+        for side in range(2):
+            here = numbers == choice.place[..., None] - 1 + side
+            stand = torch.where(here[..., None], new[:, :, side, None], stand)
+        return torch.cat([stand, made[count:].view(len(h), -1, *stand.shape[2:])], 1)
+
+    def _parents(self, left: Tensor, right: Tensor, how: Training, t: int) -> Tensor:
+        return self._cells(left.flatten(0, 2), right.flatten(0, 2), how, t).view_as(left)
+
+    def _cells(self, left: Tensor, right: Tensor, how: Training, t: int) -> Tensor:
+        """Return the parents (n, d) of left and right (n, d)."""
+        cell, rest, drop = self.cell, [], None
+        if cell.dropout > 0:
+            bits, _ = cell.draw(len(left), how.draws.source(t, CELLS), left.device)
+            rest, drop = [] if bits is None else [bits], dropping(cell.dropout)
+        form = sparing(cell.form(drop), how.keep)
+        return form(*cell.weights(), torch.cat([left, right], 1), *rest)
+
+
+def moved(table: Tensor, new: Tensor | None, choice: Choice) -> Tensor:
+    """Return hard beams (R, H, S - 1, d) of a table (R, B, S, d) after a merge.
+
+    What is after the merge moves to the left by one. new (R, B, S - 1, d): what stands where the
+    merge is, if it is known.
+    """
+    rows, beams, size = table.shape[:3]
+    first = torch.arange(rows, device=table.device)[:, None] * beams + choice.origin
+    whole = table.flatten(0, 1).index_select(0, first.flatten()).unflatten(0, first.shape)
+    place, numbers = choice.place[..., None], torch.arange(size - 1, device=table.device)
+    # not a gather: its backward would add vector by vector
+    kept = torch.where((numbers > place)[..., None], whole[:, :, 1:], whole[:, :, :-1])
+    if new is None:
+        return kept
+    at = (first * (size - 1) + choice.place).flatten()
+    made = new.flatten(0, 2).index_select(0, at).view(*first.shape, 1, -1)
+    return torch.where((numbers == place)[..., None], made, kept)
+
+
+def mixed(h: Tensor, parents: Tensor, choice: Choice) -> Tensor:
+    """Return the soft beam (R, 1, P, d) from nodes (R, B, P + 1, d) and parents (R, B, P, d)."""
+    assert choice.soft is not None
+    owners, shares = choice.soft
+    old, new = (
+        (owners[:, None] @ tensor.flatten(2)).view(len(h), 1, *tensor.shape[2:])
+        for tensor in (h, parents)
+    )
+    return merged(old, new, shares[:, None])

@@ -1,0 +1,130 @@
+"""Easy-first beam trees as they are defined: what the fast search and its gradient have to equal.
+
+The released form (Ray Chowdhury & Caragea 2023): beams hold all vectors of padded strings, every
+step scores every pair and moves every vector, and autograd goes back through all steps. What is
+drawn is drawn in the order of the fast form, so that from one state of a generator both compute the
+same: perturbations of strings that are not done, longest first, and the dropout of each new merge.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from lrbench.encoders.grc.cell import GatedRecursiveCell
+from lrbench.encoders.trees.choice import gumbel, masked_log_softmax, top_k
+from lrbench.encoders.trees.pair_scorer import PairScorer
+
+States = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+class Reference:
+    """A search over beams (vectors h (N, B, S, d), their numbers (N, B, S), scores, validity)."""
+
+    def __init__(
+        self,
+        cell: GatedRecursiveCell,
+        scorer: PairScorer,
+        leaves: int,
+        beam: int,
+        generator: torch.Generator | None,
+    ) -> None:
+        self.cell, self.scorer, self.beam, self.generator = cell, scorer, beam, generator
+        self.merges: dict[tuple[int, int], int] = {}
+        self.first = 1 + leaves
+        self.bits: list[Tensor] = []
+
+    def search(
+        self, lengths: Tensor, h: Tensor, ids: Tensor, scores: Tensor, valid: Tensor
+    ) -> States:
+        """Return h (N, B, d), ids, scores and valid (N, B) of what strings of `lengths` become."""
+        ordered, order = lengths.sort(descending=True, stable=True)
+        h, ids, scores, valid = h[order], ids[order], scores[order], valid[order]
+        for step in range(int(ordered[0]) - 1):
+            left = ordered - 1 - step  # pairs that a string has
+            going = (left > 0)[:, None]
+            parents, places, scores, valid = self._choose(h, left, scores, valid)
+            h = _beams(h, parents)
+            ids = _beams(ids, parents)
+            pairs = [_beams(h, places + side, 2) for side in (0, 1)]
+            made = self._number(_beams(ids, places, 2), _beams(ids, places + 1, 2), going)
+            merged = self.cell.parents(torch.cat(pairs, 2).flatten(0, 1), self._drawn(made))
+            h = _merge(h, places, merged.view_as(pairs[0]), going)
+            ids = _merge(ids[..., None], places, made[..., None], going)[..., 0]
+        back = order.argsort()
+        return h[back, :, 0], ids[back, :, 0], scores[back], valid[back]
+
+    def _choose(self, h: Tensor, left: Tensor, scores: Tensor, valid: Tensor) -> States:
+        """Return the beam that each beam comes from, the pair it merges, its score and validity."""
+        n, beams, size, _ = h.shape
+        count = size - 1
+        if count == 1:
+            same = torch.arange(beams).expand(n, -1)
+            return same, torch.zeros_like(same), scores, valid
+        e = self.scorer(h[:, :, :-1], h[:, :, 1:])
+        ok = (torch.arange(count) < left[:, None])[:, None].expand_as(e)
+        each = min(count, self.beam)
+        places = top_k(e.detach() + self._noise(e, left), ok, each)
+        proposed = (scores[..., None] + masked_log_softmax(e, ok).gather(2, places)).flatten(1)
+        possible = valid.repeat_interleave(each, 1)
+        kept = torch.arange(beams * each).expand(n, -1)
+        if beams * each > self.beam:
+            noise = self._noise(proposed, left)
+            kept = top_k(proposed.detach() + noise, possible, self.beam)
+        # strings that are done keep their beams; where there are to be more, copies, not valid
+        slots = torch.arange(kept.shape[1])
+        going, copies = (left > 0)[:, None], (slots % beams).expand_as(kept)
+        return (
+            torch.where(going, kept // each, copies),
+            torch.where(going, places.flatten(1).gather(1, kept), 0),
+            torch.where(going, proposed.gather(1, kept), scores.gather(1, copies)),
+            torch.where(going, possible.gather(1, kept), valid.gather(1, copies) & (slots < beams)),
+        )
+
+    def _noise(self, like: Tensor, left: Tensor) -> Tensor:
+        """Draw perturbations for strings that are not done."""
+        noise = torch.zeros_like(like)
+        if self.generator is not None:
+            going = int((left > 0).sum())
+            noise[:going] = gumbel((going, *like.shape[1:]), self.generator, like)
+        return noise
+
+    def _number(self, left: Tensor, right: Tensor, going: Tensor) -> Tensor:
+        """Return numbers (N, B) of merges, new ones for those that have not been made."""
+        keys = list(zip(left.flatten().tolist(), right.flatten().tolist(), strict=True))
+        active = going.expand_as(left).flatten().tolist()
+        new = sorted(
+            {key for key, is_made in zip(keys, active, strict=True) if is_made} - self.merges.keys()
+        )
+        for key in new:
+            self.merges[key] = self.first + len(self.merges)
+        bits, _ = self.cell.draw(len(new), self.generator, left.device)
+        if bits is not None:
+            self.bits.append(bits)
+        made = [
+            self.merges[key] if is_made else 0 for key, is_made in zip(keys, active, strict=True)
+        ]
+        return torch.tensor(made).view_as(left)
+
+    def _drawn(self, made: Tensor) -> Tensor | None:
+        """Return the bits of dropout of merges (N, B), any where none is made."""
+        if not self.bits:
+            return None
+        return torch.cat(self.bits)[(made.flatten() - self.first).clamp(min=0)]
+
+
+def _beams(x: Tensor, index: Tensor, axis: int = 1) -> Tensor:
+    """Return x (N, B, ..) at the beams, or (N, B, S, ..) at the position, in index (N, B')."""
+    if axis == 2:
+        index = index[..., None]
+    full = index.reshape(*index.shape, *(1 for _ in range(x.dim() - index.dim())))
+    taken = x.gather(axis, full.expand(*index.shape, *x.shape[index.dim() :]))
+    return taken.squeeze(2) if axis == 2 else taken
+
+
+def _merge(h: Tensor, places: Tensor, merged: Tensor, going: Tensor) -> Tensor:
+    """Return h (N, B, S - 1, d) after merges; without the last position where none is made."""
+    slots = torch.arange(h.shape[2] - 1)
+    at, after = (slots == places[..., None])[..., None], (slots > places[..., None])[..., None]
+    moved = torch.where(at, merged[:, :, None], torch.where(after, h[:, :, 1:], h[:, :, :-1]))
+    return torch.where(going[..., None, None], moved, h[:, :, :-1])

@@ -1,0 +1,137 @@
+"""CRvNN: packed steps against plain ones, neighbours against their definition, halting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from lrbench.encoders.soft.crvnn import Crvnn, CrvnnConfig, neighbours, plain_neighbours
+from lrbench.models.build import count_parameters
+from lrbench.models.classifier import Classifier, ClassifierConfig
+
+from ..agreement import assert_same_as_reference
+
+LENGTHS = torch.tensor([5, 1, 13, 8, 2, 13, 9])
+
+
+def encoder_of(width: int, peaked: float = 1.0, **settings: Any) -> Crvnn:
+    torch.manual_seed(0)
+    encoder = Crvnn(CrvnnConfig(**settings), width).double()
+    with torch.no_grad():
+        encoder.composition.score.weight.mul_(peaked)
+        encoder.composition.score.bias.add_(1)
+    return encoder
+
+
+def strings(width: int, more: int = 0) -> tuple[Tensor, Tensor]:
+    mask = torch.arange(int(LENGTHS.max()) + more) < LENGTHS[:, None]
+    x = torch.randn(*mask.shape, width, dtype=torch.float64)
+    return (x * mask[..., None]).requires_grad_(), mask
+
+
+def by_definition(e: Tensor) -> tuple[Tensor, Tensor]:
+    """Walk from each position to either side and take what exists until it adds up to 1."""
+    matrices = torch.zeros(2, *e.shape, e.shape[1], dtype=e.dtype)
+    for n, row in enumerate(e.unbind(0)):
+        for i in range(len(row)):
+            for side, walk in enumerate((range(i - 1, -1, -1), range(i + 1, len(row)))):
+                left = torch.ones((), dtype=e.dtype)
+                for j in walk:
+                    taken = torch.minimum(row[j], left)
+                    matrices[side, n, i, j] = taken
+                    left = left - taken
+    return matrices[0], matrices[1]
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_neighbours_are_their_definition(hard: bool) -> None:
+    e = torch.rand(4, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    e = e.round() if hard else e
+    for way in (neighbours, plain_neighbours):
+        for found, expected in zip(way(e), by_definition(e), strict=True):
+            torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("way", [neighbours, plain_neighbours])
+def test_neighbours_have_the_gradient_of_their_definition(way: Any) -> None:
+    generator = torch.Generator().manual_seed(0)
+    e = torch.rand(4, 9, generator=generator, dtype=torch.float64).requires_grad_()
+    weight = torch.randn(2, 4, 9, 9, generator=generator, dtype=torch.float64)
+    found, expected = (
+        torch.autograd.grad((torch.stack(sides) * weight).sum(), e)
+        for sides in (way(e), by_definition(e))
+    )
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+def test_hard_neighbours_are_the_next_that_exist() -> None:
+    left, right = neighbours(torch.tensor([[1.0, 0, 0, 1, 1, 0, 1]]))
+    assert right[0].argmax(1).tolist()[:6] == [3, 3, 3, 4, 6, 6]
+    assert left[0].argmax(1).tolist()[1:] == [0, 0, 0, 3, 4, 4]
+    assert right[0].sum(1).tolist() == [1, 1, 1, 1, 1, 1, 0]
+    assert left[0].sum(1).tolist() == [0, 1, 1, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("compiled", ["0", "1"])
+@pytest.mark.parametrize("peaked", [1.0, 20.0])
+@pytest.mark.parametrize("settings", [{}, {"halt": False}, {"kept": 0.0}])
+def test_packed_steps_equal_plain_ones(
+    settings: dict[str, Any], peaked: float, compiled: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LRBENCH_COMPILED", compiled)
+    encoder = encoder_of(16, peaked, **settings)
+    x, mask = strings(16, more=2)
+    assert_same_as_reference(encoder, x, mask)
+
+
+def test_strings_halt_before_their_length() -> None:
+    """Eager merges leave one token of 13 after a few steps, and the same result either way."""
+    encoder = encoder_of(8, peaked=5.0)
+    with torch.no_grad():
+        encoder.composition.score.bias.add_(8)
+    x, mask = strings(8)
+    history: list[Tensor] = []
+    lengths = mask.sum(1)
+    h = torch.randn(len(x), mask.shape[1] + 2, 8, dtype=torch.float64)
+    halted = encoder.composition(h, lengths, history=history)
+    assert len(history) < 13
+    assert int(((history[-1] > 0.1).sum(1) - 2).max()) == 1
+    timed = encoder.composition(h, lengths, halt=False)
+    torch.testing.assert_close(halted, timed, rtol=1e-12, atol=1e-12)
+
+
+def test_steps_that_are_run_again_drop_the_same() -> None:
+    found = []
+    for kept in (4.0, 0.0):
+        encoder = encoder_of(8, kept=kept, dropout=0.4)
+        torch.manual_seed(1)
+        x, mask = strings(8)
+        generator = torch.Generator().manual_seed(3)
+        y = encoder(x, mask, generator)
+        found.append([y, *torch.autograd.grad(y.sum(), [x, *encoder.parameters()])])
+        found[-1].append(generator.get_state())
+    assert all(torch.equal(*pair) for pair in zip(*found, strict=True))
+
+
+def test_pieces_of_a_batch_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = encoder_of(8)
+    x, mask = strings(8)
+    expected = encoder(x, mask)
+    monkeypatch.setattr("lrbench.encoders.soft.crvnn.CELLS", 200)
+    with torch.no_grad():
+        torch.testing.assert_close(encoder(x, mask), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_parameters_of_the_paper() -> None:
+    model = Classifier(ClassifierConfig(), Crvnn(CrvnnConfig(), 128), 15, 10)
+    assert count_parameters(model) == 513_803
+
+
+def test_settings_out_of_range() -> None:
+    with pytest.raises(ValueError, match="kept must be"):
+        CrvnnConfig(kept=-1.0)
+    with pytest.raises(ValueError, match="must be in"):
+        CrvnnConfig(dropout=1.0)
