@@ -38,7 +38,7 @@ from lrbench.publish.layout import (
 )
 from lrbench.publish.making import commits, machine, versions
 from lrbench.publish.notes import Disagreement, Notes, check_patterns, read_notes
-from lrbench.report.cells import Table, escape, to_markdown
+from lrbench.report.output.cells import Table, escape, to_markdown
 
 TABLES: dict[str, MeasuredTable] = {"fan2024_speed": FAN2024, "rir_table1": RIR, "lmu_speed": LMU}
 SCHEMA = 1

@@ -8,8 +8,8 @@ from statistics import median
 from typing import Any
 
 from benchmarks.pages.table import Compared, MeasuredTable, RawOutput, Row, Settings
-from lrbench.report.cells import MISSING, Cell, Column, Table
-from lrbench.report.speeds import Printed, speeds
+from lrbench.report.output.cells import MISSING, Cell, Column, Table
+from lrbench.report.paper.times import Printed, speeds
 
 LOOP, PSCAN = "sequential", "pscan"
 NOTE = (

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from lrbench.report.figure_axes import LEGEND_ROW, STYLE, TICKS
-from lrbench.report.figures import COLOURS, MARKERS, NO_METADATA, require_matplotlib
-from lrbench.report.portable_svg import portable_svg
+from lrbench.report.figures.axes import LEGEND_ROW, STYLE, TICKS
+from lrbench.report.figures.draw import COLOURS, MARKERS, NO_METADATA, require_matplotlib
+from lrbench.report.figures.portable_svg import portable_svg
 
 Points = tuple[tuple[float, float], ...]
 WIDTH, HEIGHT, COLUMNS = 4.2, 2.8, 3  # inches; columns of the legend

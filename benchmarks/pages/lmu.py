@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.pages.figure import Plot
 from benchmarks.pages.table import Compared, MeasuredTable, RawOutput, Row, Settings
-from lrbench.report.cells import MISSING, Cell, Column, Table
+from lrbench.report.output.cells import MISSING, Cell, Column, Table
 
 ORIGINAL = ("lmu_loop", "lmu")  # the original, by autograd's backward and by ours
 LOOPS = ("lti_loop", "lti")  # the linear recurrence step by step: the first that was measured

@@ -9,8 +9,8 @@ from typing import Any
 
 from benchmarks.pages.figure import Plot, Points
 from benchmarks.pages.table import Compared, MeasuredTable, RawOutput, Row, Settings
-from lrbench.report.cells import MISSING, Cell, Column, Table
-from lrbench.report.tree_speeds import times_unit, told, tree_speeds
+from lrbench.report.output.cells import MISSING, Cell, Column, Table
+from lrbench.report.paper.times import times_unit, told, tree_speeds
 
 MEBIBYTE = 2**20
 COLUMNS = ("model", "paper", "lengths", "string", "seconds", "unit_seconds", "peak_bytes", "failed")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.pages.figure import Plot
-from lrbench.report.cells import Table
+from lrbench.report.output.cells import Table
 
 FACTOR = 2.0  # a ratio further than this from the paper's is said to differ
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from lrbench.bench.fixed_point import LENGTH, IterationCount, LayerCost
 from lrbench.errors import UserError
-from lrbench.report.figure_axes import STYLE
-from lrbench.report.figures import COLOURS, MARKERS, NO_METADATA, require_matplotlib
-from lrbench.report.portable_svg import portable_svg
+from lrbench.report.figures.axes import STYLE
+from lrbench.report.figures.draw import COLOURS, MARKERS, NO_METADATA, require_matplotlib
+from lrbench.report.figures.portable_svg import portable_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

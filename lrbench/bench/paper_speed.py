@@ -16,7 +16,7 @@ import torch
 
 from lrbench.bench.timing import alternate
 from lrbench.config import Config
-from lrbench.report.speeds import Printed, speeds
+from lrbench.report.paper.times import Printed, speeds
 from lrbench.training.memory import keep_freed_memory
 from lrbench.training.trial import Trial
 

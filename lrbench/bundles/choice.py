@@ -9,10 +9,10 @@ from typing import Any
 import pandas as pd
 
 from lrbench.errors import UserError
-from lrbench.report.cells import to_markdown
-from lrbench.report.collect import Collection
-from lrbench.report.matrix import chosen_tables, paper_tables
-from lrbench.report.selection import select
+from lrbench.report.output.cells import to_markdown
+from lrbench.report.runs.collection import Collection
+from lrbench.report.tables.matrix import chosen_tables, paper_tables
+from lrbench.report.tables.selection import select
 from lrbench.tables import KINDS, RULES, TableCell, TableSpec
 
 

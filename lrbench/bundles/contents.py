@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from lrbench.errors import UserError
-from lrbench.report.evaluations import evaluation_files
+from lrbench.report.runs.record import evaluation_files
 from lrbench.runs.folder import checkpoints
 from lrbench.runs.folder.files import UnreadableFile
 

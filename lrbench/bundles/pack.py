@@ -17,8 +17,8 @@ from lrbench.bundles.contents import Contents, contents, plugins_of
 from lrbench.bundles.sources import plugin_sources
 from lrbench.bundles.strings import data_of
 from lrbench.errors import UserError
-from lrbench.report.collect import collect
-from lrbench.report.render import render
+from lrbench.report.output.render import render
+from lrbench.report.runs.collect import collect
 from lrbench.runs.folder.environment import environment
 from lrbench.runs.folder.fingerprint import differing_keys, relevant
 

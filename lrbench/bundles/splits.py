@@ -10,7 +10,7 @@ import numpy as np
 from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.protocols.rir2023.declaration import Rir2023Config
-from lrbench.report.columns import BY_SPLIT
+from lrbench.report.runs.columns import BY_SPLIT
 from lrbench.schema import config_from
 from lrbench.tasks import make_task
 from lrbench.tasks.corpus.storage import ARRAYS, identity

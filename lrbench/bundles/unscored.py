@@ -10,8 +10,8 @@ from typing import Any
 from lrbench.bundles.findings import BAD, OPEN, Finding
 from lrbench.bundles.rescore import told_on_splits
 from lrbench.bundles.splits import SplitState
-from lrbench.report.display import plural
-from lrbench.report.evaluations import FOLDER
+from lrbench.report.output.display import plural
+from lrbench.report.runs.record import FOLDER
 
 States = dict[str, SplitState]  # by split
 

@@ -22,7 +22,7 @@ from lrbench.bundles.splits import over_corpus, split_states
 from lrbench.bundles.strings import string_hashes
 from lrbench.bundles.unscored import States, later_scores, obstacle, unscored_splits
 from lrbench.errors import UserError
-from lrbench.report.schema import result_complaint
+from lrbench.report.runs.schema import result_complaint
 from lrbench.runs.folder.fingerprint import fingerprint, source_hash
 
 

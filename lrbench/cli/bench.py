@@ -68,7 +68,7 @@ def train(
     from lrbench.bench.updates import UpdateCost, update_costs
     from lrbench.cli.planning import composed
     from lrbench.console import results
-    from lrbench.report.display import columns_table, count
+    from lrbench.report.output.display import columns_table, count
 
     names = chosen_mixers(models)
     costs: list[UpdateCost] = []
@@ -113,7 +113,7 @@ def modes(
     from lrbench.cli.planning import composed
     from lrbench.console import results
     from lrbench.registry import MIXERS
-    from lrbench.report.display import columns_table
+    from lrbench.report.output.display import columns_table
 
     costs: list[ModeCost] = []
     for name in chosen_mixers(models):
@@ -159,7 +159,7 @@ def scan(
 
     from lrbench.bench.scans import CANDIDATES, cases, scan_costs, write_table
     from lrbench.console import results
-    from lrbench.report.display import columns_table
+    from lrbench.report.output.display import columns_table
     from lrbench.runs.train.validate import resolve_device
 
     torch.set_num_threads(1)

@@ -69,7 +69,7 @@ def fixed_point(
 
 def _show_iterations(counts: list[IterationCount]) -> None:
     from lrbench.console import results
-    from lrbench.report.display import columns_table
+    from lrbench.report.output.display import columns_table
 
     by_kind: dict[tuple[float, float], list[IterationCount]] = {}
     for count in counts:
@@ -98,7 +98,7 @@ def _told(count: IterationCount) -> str:
 
 def _show_times(costs: list[LayerCost]) -> None:
     from lrbench.console import results
-    from lrbench.report.display import columns_table
+    from lrbench.report.output.display import columns_table
 
     columns_table(
         results(),

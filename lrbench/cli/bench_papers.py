@@ -38,7 +38,7 @@ def fan2024_speed(
     from lrbench.bench.timing import keep
     from lrbench.cli.planning import composed
     from lrbench.console import results
-    from lrbench.report.display import columns_table
+    from lrbench.report.output.display import columns_table
     from lrbench.runs.train.validate import resolve_device
 
     torch.set_num_threads(1)
@@ -96,8 +96,8 @@ def rir_table1(
 
 def _show_trees(lengths: str, cells: list[CellCost]) -> None:
     from lrbench.console import results
-    from lrbench.report.display import columns_table
-    from lrbench.report.tree_speeds import told, tree_speeds
+    from lrbench.report.output.display import columns_table
+    from lrbench.report.paper.times import told, tree_speeds
 
     printed = tree_speeds()
     theirs = [told(printed, cell.paper, lengths) for cell in cells]

@@ -69,7 +69,7 @@ def make(
 ) -> None:
     """Generate a corpus."""
     from lrbench.console import results
-    from lrbench.report.display import plural, say
+    from lrbench.report.output.display import plural, say
     from lrbench.tasks.corpus.recipe import make as make_splits
 
     recipe = _recipe(name)
@@ -92,7 +92,7 @@ def fetch(
     from lrbench.console import results
     from lrbench.downloads import fetch as get
     from lrbench.locations import data_dir
-    from lrbench.report.display import plural, say
+    from lrbench.report.output.display import plural, say
 
     if name not in SETS:
         raise unknown("data", name, SETS, exit_code=2)
@@ -118,7 +118,7 @@ def fetch(
 def _store_logic(folder: Path) -> None:
     """Make the splits of the released pairs, as `data make logic_released` would."""
     from lrbench.console import results
-    from lrbench.report.display import say
+    from lrbench.report.output.display import say
     from lrbench.tasks.logic.splits import RELEASED, store_released
 
     with _bar() as progress:
@@ -137,7 +137,7 @@ def export(
 ) -> None:
     """Write splits as text."""
     from lrbench.console import results
-    from lrbench.report.display import plural, say
+    from lrbench.report.output.display import plural, say
     from lrbench.tasks.corpus.recipe import load
     from lrbench.tasks.corpus.storage import export as write_text
 

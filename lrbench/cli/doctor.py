@@ -64,7 +64,7 @@ def doctor(
 ) -> None:
     """Print the findings; exit 1 if one of them is in the way of training."""
     from lrbench.console import results
-    from lrbench.report.display import say
+    from lrbench.report.output.display import say
 
     console = results()
     wrong = []

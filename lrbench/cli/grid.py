@@ -8,7 +8,7 @@ from lrbench.checks import shown
 from lrbench.errors import UserError
 from lrbench.protocols.base import MOST_LOOKS
 from lrbench.registry import PROTOCOLS, TASKS
-from lrbench.report.columns import BY_SPLIT
+from lrbench.report.runs.columns import BY_SPLIT
 from lrbench.sweeps.expansion import Overrides, expand
 
 EXAMPLE = "--grid optim.lr=1e-4,3e-4,1e-3"

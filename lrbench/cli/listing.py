@@ -49,7 +49,7 @@ def tables() -> None:
     """List the tables."""
     from lrbench.console import results
     from lrbench.plugins import load_plugins
-    from lrbench.report.display import plural, say
+    from lrbench.report.output.display import plural, say
     from lrbench.tables import load_table, table_names
 
     load_plugins()
@@ -73,7 +73,7 @@ def lines(entries: list[Entry]) -> Iterator[str]:
 def _print(*registries: Registry) -> None:
     from lrbench.console import results
     from lrbench.plugins import load_plugins
-    from lrbench.report.display import say
+    from lrbench.report.output.display import say
 
     load_plugins()
     entries = [registry.get(name) for registry in registries for name in registry.names()]

@@ -85,8 +85,8 @@ def _publish(
     from lrbench.console import messages
     from lrbench.publish.layout import RECORDS, is_measured
     from lrbench.publish.publication import publish
-    from lrbench.report.display import plural
-    from lrbench.report.figures import require_matplotlib
+    from lrbench.report.figures.draw import require_matplotlib
+    from lrbench.report.output.display import plural
 
     if is_measured(output / table) or (table in COMMANDS and table not in table_names()):
         raise UserError(

@@ -12,8 +12,8 @@ from lrbench.errors import UserError, unknown
 from lrbench.tables import RULES, table_names
 
 if TYPE_CHECKING:
-    from lrbench.report.collect import Collection
-    from lrbench.report.request import Request
+    from lrbench.report.runs.collection import Collection
+    from lrbench.report.tables.request import Request
     from lrbench.tables import TableSpec
 
 HELP = (
@@ -88,12 +88,12 @@ def report(
     ] = None,
 ) -> None:
     """Print or write the report."""
-    from lrbench.report.request import Request
+    from lrbench.report.tables.request import Request
 
     format = format or (ENDINGS.get(output.suffix.lower(), "") if output else "") or FORMATS[0]
     _check(format, rule, digits, table, [*_words(rows), *_words(columns)])
     if figures or format == "html":
-        from lrbench.report.figures import require_matplotlib
+        from lrbench.report.figures.draw import require_matplotlib
 
         require_matplotlib()
     elif rule and not (table or rows or columns):
@@ -150,8 +150,8 @@ def _make(
     figures: Path | None,
 ) -> None:
     from lrbench.console import messages
-    from lrbench.report.collect import collect
-    from lrbench.report.render import render
+    from lrbench.report.output.render import render
+    from lrbench.report.runs.collect import collect
 
     collection = collect(*runs)
     _refuse_nothing(collection, runs, request)
@@ -169,7 +169,7 @@ def _make(
 
 def _print(text: str, format: str) -> None:
     from lrbench.console import results
-    from lrbench.report.display import plain
+    from lrbench.report.output.display import plain
 
     if format == "html":  # the page says that it is UTF-8, and ASCII always is
         text = text.encode("ascii", "xmlcharrefreplace").decode()
@@ -179,7 +179,7 @@ def _print(text: str, format: str) -> None:
 def _write_figures(collection: Collection, request: Request, folder: Path) -> None:
     """Write every figure, drawn whole before the first file is made."""
     from lrbench.console import messages
-    from lrbench.report.drawings import drawings
+    from lrbench.report.figures.draw import drawings
 
     drawn = list(drawings(collection, request, ("svg", "pdf")))
     if not drawn:

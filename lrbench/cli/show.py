@@ -60,7 +60,7 @@ def show(
     from lrbench.console import results
     from lrbench.plugins import load_plugins
     from lrbench.registry import TASKS
-    from lrbench.report.display import say
+    from lrbench.report.output.display import say
 
     load_plugins()
     if tree is not None:
@@ -89,7 +89,7 @@ def show(
 def show_corpus(entry: Entry, values: dict[str, str]) -> None:
     """Print strings, or pairs of them, of a split with their answers."""
     from lrbench.console import results
-    from lrbench.report.display import say
+    from lrbench.report.output.display import say
 
     request = requested(entry, values, SplitRequest)
     task = entry.cls(request.task)
@@ -173,7 +173,7 @@ def aligned(symbols: Sequence[str], answers: Sequence[str], width: int) -> Itera
 
 def _header(entry: Entry, request: Any, length: int, console: Console) -> None:
     """Print what the task is, from where, and the settings as they are typed."""
-    from lrbench.report.display import say
+    from lrbench.report.output.display import say
 
     about = " ".join((entry.cls.__doc__ or "").strip().partition("\n\n")[0].split())
     for text in dict.fromkeys([f"{entry.name}: {entry.source}", about]):

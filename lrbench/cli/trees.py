@@ -9,7 +9,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from lrbench.console import results
-from lrbench.report.display import plain, say
+from lrbench.report.output.display import plain, say
 from lrbench.runs.evaluate.parses import Parse, bracketed, parse, spans
 
 DRAWN = 60  # symbols of a string whose tree is drawn, too

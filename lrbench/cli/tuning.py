@@ -15,7 +15,7 @@ from lrbench.cli.sweeping import Request, run_plan
 from lrbench.config import Config
 from lrbench.console import messages, results
 from lrbench.errors import UserError
-from lrbench.report.display import say
+from lrbench.report.output.display import say
 from lrbench.sweeps.plan import Plan, make_plan
 from lrbench.sweeps.preset import FOLDER, chosen_values, existing, preset_text
 from lrbench.sweeps.study import Study, studies

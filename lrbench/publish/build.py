@@ -9,8 +9,8 @@ from lrbench.errors import UserError
 from lrbench.publish.changes import Changes
 from lrbench.publish.layout import RECORDS, Files
 from lrbench.publish.page import page
-from lrbench.report.archive import archive
-from lrbench.report.collect import collect
+from lrbench.report.runs.archive import archive
+from lrbench.report.runs.collect import collect
 
 # records/<task>/<model>/<protocol>/<fingerprint>/ and the files of it and of its runs
 RECORD = re.compile(

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from lrbench.publish.layout import NOTES
 from lrbench.publish.notes import Disagreement, Notes
 from lrbench.publish.verdicts import Judged
-from lrbench.report.cells import escape
-from lrbench.report.display import plural
-from lrbench.report.verdict import FEWEST, Verdict
+from lrbench.report.output.cells import escape
+from lrbench.report.output.display import plural
+from lrbench.report.paper.verdict import FEWEST, Verdict
 
 NOT_YET = "Not looked into yet."
 NO_VERDICT = f"without a verdict (fewer than {FEWEST} runs)"

@@ -8,10 +8,10 @@ from typing import Any
 
 from lrbench.publish.layout import RECORDS, SETTINGS
 from lrbench.publish.notes import Notes
-from lrbench.report.cells import MISSING, escape
-from lrbench.report.collect import Collection
-from lrbench.report.entry import Entry
-from lrbench.report.selection import TUNING, select
+from lrbench.report.output.cells import MISSING, escape
+from lrbench.report.runs.collection import Collection
+from lrbench.report.tables.entry import Entry
+from lrbench.report.tables.selection import TUNING, select
 from lrbench.tables import TableSpec
 
 VERSIONS = ("lrbench", "python", "torch", "numpy", "numba", "triton", "cuda")

@@ -12,12 +12,11 @@ from lrbench.publish.making import making
 from lrbench.publish.notes import Notes, check_patterns, read_notes
 from lrbench.publish.unfinished import unfinished
 from lrbench.publish.verdicts import Judged, judged
-from lrbench.report.archive_reading import read_archive
-from lrbench.report.cells import Table, escape, to_markdown
-from lrbench.report.collect import Collection
-from lrbench.report.drawings import drawings
-from lrbench.report.figures import Drawing
-from lrbench.report.request import Request, tables_of
+from lrbench.report.figures.draw import Drawing, drawings
+from lrbench.report.output.cells import Table, escape, to_markdown
+from lrbench.report.runs.archive import read_archive
+from lrbench.report.runs.collection import Collection
+from lrbench.report.tables.request import Request, tables_of
 from lrbench.tables import TableSpec
 
 HEAD = "<!-- made by lrbench publish from runs.csv, settings.json and notes.yaml; edit those -->"

@@ -9,7 +9,7 @@ from lrbench.errors import UserError
 from lrbench.publish.changes import Changes
 from lrbench.publish.layout import RECORDS
 from lrbench.publish.records import Copy, chosen_runs, planned_copy, rivals
-from lrbench.report.collect import collect
+from lrbench.report.runs.collect import collect
 from lrbench.tables import TableSpec
 
 

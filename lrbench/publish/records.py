@@ -9,10 +9,9 @@ from pathlib import Path
 from lrbench.errors import UserError
 from lrbench.publish.layout import Files
 from lrbench.publish.private import public
-from lrbench.report.collect import Collection
-from lrbench.report.evaluations import evaluation_files
-from lrbench.report.matching import matching_runs
-from lrbench.report.selection import select
+from lrbench.report.runs.collection import Collection
+from lrbench.report.runs.record import evaluation_files
+from lrbench.report.tables.selection import matching_runs, select
 from lrbench.tables import TableCell, TableSpec
 
 ENVIRONMENT = "environment.json"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from lrbench.report.cells import escape
-from lrbench.report.collect import Collection
-from lrbench.report.display import plural
-from lrbench.report.entry import Entry
-from lrbench.report.selection import select
-from lrbench.report.under_way import UnderWay
+from lrbench.report.output.cells import escape
+from lrbench.report.output.display import plural
+from lrbench.report.runs.collection import Collection
+from lrbench.report.runs.looks import UnderWay
+from lrbench.report.tables.entry import Entry
+from lrbench.report.tables.selection import select
 from lrbench.tables import TableCell, TableSpec
 
 NOTHING = "Nothing: every cell has the runs that were planned."

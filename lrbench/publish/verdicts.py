@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lrbench.report.cells import MISSING, interval, spread
-from lrbench.report.collect import Collection
-from lrbench.report.columns import BY_SPLIT
 from lrbench.report.corpora.columns import grids
 from lrbench.report.corpora.matrix import view_of
 from lrbench.report.corpora.rows import paper_row
-from lrbench.report.entry import Entry
-from lrbench.report.printed import paper_rows
-from lrbench.report.selection import chances, select
-from lrbench.report.verdict import (
+from lrbench.report.output.cells import MISSING, interval, spread
+from lrbench.report.paper.verdict import (
     FEWEST,
     Evidence,
     Verdict,
@@ -22,6 +17,11 @@ from lrbench.report.verdict import (
     judge,
     mean_interval,
 )
+from lrbench.report.runs.collection import Collection
+from lrbench.report.runs.columns import BY_SPLIT
+from lrbench.report.tables.entry import Entry
+from lrbench.report.tables.printed import paper_rows
+from lrbench.report.tables.selection import chances, select
 from lrbench.statistics import mean
 from lrbench.tables import TableSpec
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from lrbench.report.schema import result_complaint
+from lrbench.report.runs.schema import result_complaint
 from lrbench.runs.folder import files
 from lrbench.runs.folder.files import UnreadableFile
 from lrbench.sweeps.budget import updates

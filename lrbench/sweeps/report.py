@@ -12,7 +12,7 @@ from rich.console import Console
 from lrbench.checks import shown
 from lrbench.console import interactive, messages, results
 from lrbench.metrics import METRICS
-from lrbench.report.display import columns_table, duration, say
+from lrbench.report.output.display import columns_table, duration, say
 from lrbench.sweeps.estimate import Estimate
 from lrbench.sweeps.ledger import End
 from lrbench.sweeps.plan import Plan, PlannedRun

@@ -9,7 +9,7 @@ from typing import Any
 from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.protocols.rir2023.declaration import Rir2023Config
-from lrbench.report.display import plural
+from lrbench.report.output.display import plural
 from lrbench.sweeps.budget import epochs, updates
 from lrbench.sweeps.plan import Plan, PlannedRun
 from lrbench.sweeps.tuning import Point, attempt

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lrbench.metrics import ACCURACY, Metric, metric_of
-from lrbench.report.columns import BY_SPLIT
+from lrbench.report.runs.columns import BY_SPLIT
 from lrbench.statistics import mean
 
 RULE, SPLIT = "id", "train_length"

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from lrbench.metrics import ACCURACY, Metric
-from lrbench.report.display import columns_table, say
+from lrbench.report.output.display import columns_table, say
 from lrbench.sweeps.study import Study
 from lrbench.sweeps.tuning import Point, score_of
 

@@ -24,7 +24,7 @@ from lrbench.bench.tree_speed import (
 from lrbench.cli.planning import composed
 from lrbench.errors import UserError
 from lrbench.registry import ENCODERS
-from lrbench.report.tree_speeds import times_unit, told, tree_speeds
+from lrbench.report.paper.times import times_unit, told, tree_speeds
 
 CPU = torch.device("cpu")
 SMALL = ("model.width=16",)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lrbench.report.archive import archive
-from lrbench.report.collect import collect
+from lrbench.report.runs.archive import archive
+from lrbench.report.runs.collect import collect
 from tests.report.conftest import make_result, run_folder
 
 Run = Callable[..., Any]

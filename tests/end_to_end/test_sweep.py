@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from lrbench.report.collect import collect
+from lrbench.report.runs.collect import collect
 from lrbench.runs import processes
 from tests.faults.conftest import Laboratory, Program
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lrbench.cli.planning import composed
-from lrbench.report.schema import result_complaint
+from lrbench.report.runs.schema import result_complaint
 from lrbench.runs.train.job import run_cell
 from lrbench.tasks.corpus.storage import describe
 from tests import made_up_corpora

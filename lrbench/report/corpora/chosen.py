@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from lrbench.report.cells import Table
-from lrbench.report.collect import Collection
-from lrbench.report.columns import BY_SPLIT
 from lrbench.report.corpora.columns import TRAIN_SPLIT, tested_splits
 from lrbench.report.corpora.matrix import check_rule, split_tables
-from lrbench.report.corpora.reference import Split, is_row, printed
+from lrbench.report.output.cells import Table
+from lrbench.report.paper.splits import Split, is_row, printed
+from lrbench.report.runs.collection import Collection
+from lrbench.report.runs.columns import BY_SPLIT
 from lrbench.tables import TableCell, TableSpec
 
 Names = Sequence[str]

@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lrbench.report.collect import Collection
 from lrbench.report.corpora.levels import Levels, levels
-from lrbench.report.corpora.reference import (
+from lrbench.report.paper.splits import (
     Split,
     faithful,
     lookup,
     printed_splits,
     table_of,
 )
-from lrbench.report.entry import Entry
-from lrbench.report.selection import select
+from lrbench.report.runs.collection import Collection
+from lrbench.report.tables.entry import Entry
+from lrbench.report.tables.selection import select
 from lrbench.tables import TableCell, TableSpec
 
 TRAIN_SPLIT = "protocol.train_split"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from lrbench.report.cells import MISSING, Cell, Column, Table, estimate, interval, spread
 from lrbench.report.corpora.columns import Grid
 from lrbench.report.corpora.levels import Levels
-from lrbench.report.corpora.reference import Split
 from lrbench.report.corpora.rows import with_spread
-from lrbench.report.entry import Entry
-from lrbench.report.places import View, missing
-from lrbench.report.verdict import FEWEST, judge, mean_interval
+from lrbench.report.output.cells import MISSING, Cell, Column, Table, estimate, interval, spread
+from lrbench.report.paper.splits import Split
+from lrbench.report.paper.verdict import FEWEST, judge, mean_interval
+from lrbench.report.tables.entry import Entry
+from lrbench.report.tables.places import View, missing
 from lrbench.statistics import mean, runs_upper
 
 LEFT = (Column("split", right=False), Column("model", right=False))

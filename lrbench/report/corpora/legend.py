@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from lrbench.report.collect import Collection
 from lrbench.report.corpora.columns import Grid
 from lrbench.report.corpora.levels import meanings
 from lrbench.report.corpora.rows import printed_numbers
-from lrbench.report.left_out import capped, competing, counted, unfinished_notes
-from lrbench.report.notes import unsuccessful
-from lrbench.report.places import View
-from lrbench.report.reference import Reference
-from lrbench.report.verdict import FEWEST, TOLERANCE
+from lrbench.report.paper.reference import Reference
+from lrbench.report.paper.verdict import FEWEST, TOLERANCE
+from lrbench.report.runs.collection import Collection
+from lrbench.report.tables.left_out import capped, competing, counted, unfinished_notes
+from lrbench.report.tables.notes import unsuccessful
+from lrbench.report.tables.places import View
 from lrbench.tables import TableSpec
 
 RULE_LEGEND = {

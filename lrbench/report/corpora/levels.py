@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lrbench.report.collect import Collection
-from lrbench.report.corpora.reference import Split, measured
-from lrbench.report.verdict import Guesser
+from lrbench.report.paper.splits import Split, measured
+from lrbench.report.paper.verdict import Guesser
+from lrbench.report.runs.collection import Collection
 from lrbench.statistics import mean
 
 GUESSES = ("uniform", "majority")  # of these, which see nothing of a string, the better is chance

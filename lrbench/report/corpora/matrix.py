@@ -6,18 +6,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lrbench.errors import unknown
-from lrbench.report.cells import Cell, Column, Table, marked, spread
-from lrbench.report.collect import Collection
 from lrbench.report.corpora.columns import Grid, grids
 from lrbench.report.corpora.evidence import verdicts_table
 from lrbench.report.corpora.legend import main_notes
-from lrbench.report.corpora.reference import Split
 from lrbench.report.corpora.rows import baseline_rows, paper_row, printed_models
-from lrbench.report.cost import cost_table
-from lrbench.report.entry import Entry
-from lrbench.report.pairs import pairs_table
-from lrbench.report.places import View, instead, missing, unfinished
-from lrbench.report.verdict import judge
+from lrbench.report.output.cells import Cell, Column, Table, marked, spread
+from lrbench.report.paper.splits import Split
+from lrbench.report.paper.verdict import judge
+from lrbench.report.runs.collection import Collection
+from lrbench.report.tables.cost import cost_table
+from lrbench.report.tables.entry import Entry
+from lrbench.report.tables.pairs import pairs_table
+from lrbench.report.tables.places import View, instead, missing, unfinished
 from lrbench.statistics import median
 from lrbench.tables import TableSpec
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from lrbench.report.cells import MISSING, Cell, marked
 from lrbench.report.corpora.columns import Grid
 from lrbench.report.corpora.levels import MEANING, Levels
-from lrbench.report.corpora.reference import printed
-from lrbench.report.reference import Reference
-from lrbench.report.verdict import Verdict, printed_at_chance
+from lrbench.report.output.cells import MISSING, Cell, marked
+from lrbench.report.paper.reference import Reference
+from lrbench.report.paper.splits import printed
+from lrbench.report.paper.verdict import Verdict, printed_at_chance
 
 LEVEL_DIGITS = 3
 

@@ -9,17 +9,18 @@ from typing import Any
 
 import pandas as pd
 
-from lrbench.report.cells import MISSING, Cell, Column, Table, span, spread
-from lrbench.report.collect import Collection
-from lrbench.report.columns import CELL
 from lrbench.report.corpora.chosen import splits_there
 from lrbench.report.corpora.columns import TRAIN_SPLIT, Grid
 from lrbench.report.corpora.legend import RULE_LEGEND, baseline_notes, cut_short, paper_notes
 from lrbench.report.corpora.levels import levels
 from lrbench.report.corpora.matrix import SPLIT_RULES
-from lrbench.report.corpora.reference import Split, faithful, lookup
 from lrbench.report.corpora.rows import baseline_rows, with_spread
-from lrbench.report.notes import (
+from lrbench.report.output.cells import MISSING, Cell, Column, Table, span, spread
+from lrbench.report.paper.reference import Reference
+from lrbench.report.paper.splits import Split, faithful, lookup
+from lrbench.report.runs.collection import Collection
+from lrbench.report.runs.columns import CELL
+from lrbench.report.tables.notes import (
     competition,
     differences,
     settings_of,
@@ -27,7 +28,6 @@ from lrbench.report.notes import (
     unsuccessful,
     without_number,
 )
-from lrbench.report.reference import Reference
 
 HEAD = ("model", "configuration", "runs", "updates", "parameters", "number", "dev")
 BLANK = (Cell(""),) * (HEAD.index("number") - 1)

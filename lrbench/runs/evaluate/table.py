@@ -10,10 +10,11 @@ from typing import Any
 import pandas as pd
 
 from lrbench.errors import UserError, unknown
-from lrbench.report.collect import Collection, collect
-from lrbench.report.columns import BY_SPLIT
-from lrbench.report.evaluations import further_rows
-from lrbench.report.matching import matching_runs
+from lrbench.report.runs.collect import collect
+from lrbench.report.runs.collection import Collection
+from lrbench.report.runs.columns import BY_SPLIT
+from lrbench.report.runs.record import further_rows
+from lrbench.report.tables.selection import matching_runs
 from lrbench.runs.evaluate.evaluation import FURTHER, STRINGS, evaluate_run, parse_lengths
 from lrbench.runs.folder import files
 from lrbench.schema import config_from

@@ -9,7 +9,7 @@ from typing import Any
 from lrbench.config import Config
 from lrbench.errors import UserError, unknown
 from lrbench.protocols.rir2023.declaration import Rir2023Config
-from lrbench.report.schema import result_complaint
+from lrbench.report.runs.schema import result_complaint
 from lrbench.runs.folder import checkpoints, files
 from lrbench.runs.folder.files import UnreadableFile
 from lrbench.schema import config_from

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from lrbench.records import SCHEMA
-from lrbench.report.schema import result_complaint
+from lrbench.report.runs.schema import result_complaint
 from lrbench.runs.folder import checkpoints, files
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.folder.files import UnreadableFile

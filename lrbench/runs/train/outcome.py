@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lrbench.console import messages, results
-from lrbench.report.summary import run_summary
+from lrbench.report.output.summary import run_summary
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from lrbench.errors import UserError
-from lrbench.report.collect import Collection, collect
-from lrbench.report.matrix import chosen_tables
-from lrbench.report.request import Request, narrowed
+from lrbench.report.runs.collect import collect
+from lrbench.report.runs.collection import Collection
+from lrbench.report.tables.matrix import chosen_tables
+from lrbench.report.tables.request import Request, narrowed
 
 Write = Callable[..., Path]
 B, C = "b" * 12, "c" * 12

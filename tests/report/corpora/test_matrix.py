@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from lrbench.errors import UserError
-from lrbench.report.cells import Table
-from lrbench.report.collect import collect
-from lrbench.report.matrix import paper_tables
-from lrbench.report.request import Request, narrowed
+from lrbench.report.output.cells import Table
+from lrbench.report.runs.collect import collect
+from lrbench.report.tables.matrix import paper_tables
+from lrbench.report.tables.request import Request, narrowed
 from lrbench.tables import TableCell, TableSpec, load_table
 
 Write = Callable[..., Any]

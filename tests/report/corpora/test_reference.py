@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lrbench.report.corpora import reference
-from lrbench.report.corpora.reference import (
+from lrbench.report.paper import splits as reference
+from lrbench.report.paper.reference import Reference, load, reference_dir
+from lrbench.report.paper.splits import (
     PLACES,
     Split,
     faithful,
@@ -16,7 +17,6 @@ from lrbench.report.corpora.reference import (
     printed_splits,
     table_of,
 )
-from lrbench.report.reference import Reference, load, reference_dir
 
 NEAR = Split("listops", "near_iid")
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from lrbench.report.collect import collect
-from lrbench.report.corpora.positions import position
-from lrbench.report.figure_data import panels
-from lrbench.report.figures import draw
-from lrbench.report.render import FORMATS, render
-from lrbench.report.request import Request
-from lrbench.report.schema import result_complaint
-from lrbench.report.table import report_tables
+from lrbench.report.figures.data import panels
+from lrbench.report.figures.draw import draw
+from lrbench.report.figures.positions import position
+from lrbench.report.output.render import FORMATS, render
+from lrbench.report.runs.collect import collect
+from lrbench.report.runs.schema import result_complaint
+from lrbench.report.tables.request import Request
+from lrbench.report.tables.summary_table import report_tables
 from lrbench.tables import load_table
 from tests.made_up_results import make_split_result
 

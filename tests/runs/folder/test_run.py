@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lrbench.config import Config
-from lrbench.report.schema import failure_complaint
+from lrbench.report.runs.schema import failure_complaint
 from lrbench.runs.folder import checkpoints, files
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.folder.run import Run

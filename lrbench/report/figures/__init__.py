@@ -1,0 +1,1 @@
+"""Figures of a report: their numbers, their axes and their drawing."""

@@ -1,0 +1,195 @@
+"""What the figures show, as plain numbers: accuracy by length and by cost, one panel a task."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import pandas as pd
+
+from lrbench.report.figures.positions import LENGTH, axis_of, by_position
+from lrbench.report.runs.collection import Collection
+from lrbench.report.tables.horizons import median_of, reached
+from lrbench.statistics import mean
+
+PANEL = ["task", "task_title", "protocol"]
+SHORT = 6  # digits of a fingerprint that tell two configurations of one model apart
+COSTS = {"train_seconds": "training time, s", "steps": "updates", "parameters": "parameters"}
+
+Points = tuple[tuple[float, float], ...]  # (length or cost, accuracy), by increasing length
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run: its accuracy at each length, and at the test length against each known cost."""
+
+    by_length: Points
+    at_test: float | None
+    costs: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """All runs of one cell; `trials` are those with a number, `runs` counts the others too."""
+
+    label: str
+    trials: tuple[Trial, ...]
+    runs: int
+    horizon: int | None = None  # of the median run, where it is one of the tested lengths
+
+    @property
+    def mean(self) -> Points:
+        """The mean over the trials, at lengths where each of them was tested."""
+        found: dict[float, list[float]] = {}
+        for trial in self.trials:
+            for length, accuracy in trial.by_length:
+                found.setdefault(length, []).append(accuracy)
+        whole = {x: ys for x, ys in sorted(found.items()) if len(ys) == len(self.trials)}
+        return tuple((length, mean(values)) for length, values in whole.items())
+
+    def against(self, cost: str) -> list[tuple[float, float]]:
+        """The trials as (cost, accuracy at the test length), those that have both."""
+        both = [(trial.costs.get(cost), trial.at_test) for trial in self.trials]
+        return [(x, y) for x, y in both if x is not None and y is not None]
+
+    def centre(self, cost: str) -> tuple[float, float] | None:
+        """The mean of those, None where there are none."""
+        points = self.against(cost)
+        return (mean([x for x, _ in points]), mean([y for _, y in points])) if points else None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One task under one protocol. `chance` is the best measured baseline at each length.
+
+    `axis` is what the lengths are: over a corpus, what its splits differ in.
+    """
+
+    title: str
+    slug: str
+    rule: str
+    train_lengths: tuple[int, ...]
+    test_length: int | None
+    chance: Points
+    curves: tuple[Curve, ...]
+    devices: tuple[str, ...]
+    axis: str = LENGTH
+
+
+def panels(collection: Collection, rule: str) -> list[Panel]:
+    """Return a panel for each task and protocol, from the fresh strings under `rule`.
+
+    Runs of different fingerprints are curves of their own. A task without a number has no panel,
+    nor has a corpus whose splits do not differ in length.
+    """
+    made = []
+    runs, frame = (titled(one) for one in (collection.runs, collection.frame))
+    fresh = frame[(frame["kind"] == "test") & (frame["metric"] == "accuracy")]
+    chosen = by_position(fresh[(fresh["which"] == rule) & fresh["value"].notna()])
+    keys: list[tuple[str, ...]] = sorted(set(chosen[PANEL].itertuples(index=False, name=None)))
+    for key, slug in zip(keys, slugs(keys), strict=True):
+        rows = chosen[(chosen[PANEL] == list(key)).all(axis=1)]
+        mine = runs[(runs[PANEL] == list(key)).all(axis=1)]
+        made.append(_panel(key, slug, rule, mine, rows, alone=_alone(key, keys)))
+    return made
+
+
+def pareto(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the points (cost, accuracy) that no other beats in one and equals in the other."""
+    front: list[tuple[float, float]] = []
+    for cost, accuracy in sorted(set(points), key=lambda point: (point[0], -point[1])):
+        if not front or accuracy > front[-1][1]:
+            front.append((cost, accuracy))
+    return front
+
+
+def titled(frame: pd.DataFrame) -> pd.DataFrame:
+    """A run that failed does not know its task's title: it gets that of its cell, or the name."""
+    titles = frame.groupby("fingerprint")["task_title"].transform("first")
+    return frame.assign(task_title=titles.fillna(frame["task"]))
+
+
+def _panel(
+    key: Sequence[str], slug: str, rule: str, runs: pd.DataFrame, rows: pd.DataFrame, alone: bool
+) -> Panel:
+    tested = rows.loc[rows["split"] == "test", "length"]
+    test_length = int(tested.min()) if len(tested) else None
+    chance = rows.groupby("length")["chance"].mean().dropna()
+    trained = rows.loc[rows["split"] == "train_length", "length"]
+    curves = []
+    for key_of_cell, cell in rows.groupby(["model", "fingerprint"], sort=True):
+        model, fingerprint = map(str, key_of_cell)
+        label = curve_label(runs, model, fingerprint)
+        trials = tuple(_trials(cell, test_length))
+        same = (runs["model"] == model) & (runs["fingerprint"] == fingerprint)
+        curves.append(Curve(label, trials, int(same.sum()), _horizon(cell)))
+    return Panel(
+        title=key[1] if alone else f"{key[1]}, {key[2]}",
+        slug=slug,
+        rule=rule,
+        train_lengths=tuple(sorted({int(length) for length in trained})),
+        test_length=test_length,
+        chance=tuple((float(length), float(value)) for length, value in chance.items()),  # type: ignore[arg-type]
+        curves=tuple(curves),
+        devices=tuple(sorted(set(runs["device"].dropna().astype(str)))),
+        axis=axis_of(key[0], key[2]),
+    )
+
+
+def curve_label(runs: pd.DataFrame, model: str, fingerprint: str) -> str:
+    """Return a model's name, and of several of its configurations among `runs` which it is."""
+    several = runs.loc[runs["model"] == model, "fingerprint"].nunique() > 1
+    return f"{model} {fingerprint[:SHORT]}" if several else model
+
+
+def _horizon(cell: pd.DataFrame) -> int | None:
+    """The horizon of the median run of a cell; None where it knows not even the shortest length."""
+    columns = (cell[name].tolist() for name in ("folder", "length", "value", "n"))
+    by_run: dict[str, dict[int, tuple[int, float, int]]] = {}
+    for folder, length, value, n in sorted(zip(*columns, strict=True), key=lambda row: row[3]):
+        by_run.setdefault(folder, {})[length] = (int(length), value, int(n))  # the most strings
+    return median_of([reached(scores.values()) for scores in by_run.values()]).length or None
+
+
+def _trials(cell: pd.DataFrame, test_length: int | None) -> Iterator[Trial]:
+    """Yield the runs of a cell: plain loops, since frames of a few rows each are slow."""
+    order = ["folder", "length", "n"]  # of several scores at a length, that on most strings
+    ordered = cell.sort_values(order, ascending=[True, True, False], kind="stable")
+    rows = ordered[["folder", "length", "value", *COSTS]].itertuples(index=False, name=None)
+    for _, run in groupby(rows, key=lambda row: row[0]):
+        points: dict[float, float] = {}
+        costs: dict[str, float] = {}
+        for _, length, value, *spent in run:
+            points.setdefault(float(length), float(value))
+            costs = {
+                name: float(cost)
+                for name, cost in zip(COSTS, spent, strict=True)
+                if pd.notna(cost) and cost > 0
+            }
+        at_test = points.get(float(test_length)) if test_length is not None else None
+        yield Trial(tuple(points.items()), at_test, costs)
+
+
+def _alone(key: Sequence[str], keys: Sequence[Sequence[str]]) -> bool:
+    """Tell whether a task's title names one panel; else the protocol has to be told as well."""
+    return sum(other[1] == key[1] for other in keys) == 1
+
+
+def slugs(keys: Sequence[Sequence[str]]) -> list[str]:
+    """Return a file name for each panel: the task; its title and protocol where that is not one."""
+    made: list[str] = []
+    for task, title, protocol in keys:
+        titles = {key[1] for key in keys if _slug(key[0]) == _slug(task)}
+        protocols = {key[2] for key in keys if _slug(key[1]) == _slug(title)}
+        name = _slug(task if len(titles) == 1 else title)
+        name = name if len(protocols) == 1 else f"{name}_{_slug(protocol)}"
+        taken = sum(re.fullmatch(rf"{name}(_\d+)?", other) is not None for other in made)
+        made.append(f"{name}_{taken + 1}" if taken else name)
+    return made
+
+
+def _slug(text: str) -> str:
+    """Return a text as part of a file name: letters, digits, - and _ alone, not too long."""
+    return re.sub(r"[^A-Za-z0-9-]+", "_", text).strip("_")[:60] or "task"

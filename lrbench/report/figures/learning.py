@@ -1,0 +1,74 @@
+"""Learning curves as plain numbers: what each look saw, one panel a task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from lrbench.metrics import ACCURACY
+from lrbench.report.figures.data import (
+    PANEL,
+    Curve,
+    Panel,
+    Points,
+    Trial,
+    curve_label,
+    slugs,
+    titled,
+)
+from lrbench.report.runs.collection import Collection
+from lrbench.report.runs.columns import BY_SPLIT
+from lrbench.report.runs.looks import EVERY
+
+UPDATES = "updates"
+FEWEST_LOOKS = 2  # of a run: fewer are no curve
+
+
+def learning_panels(collection: Collection) -> list[Panel]:
+    """Return a panel for each task and protocol whose runs have looks, unfinished runs too.
+
+    Errors are left out: they have no axis in common with accuracies.
+    """
+    rows = collection.every_row
+    rows = titled(rows[(rows["which"] == EVERY) & (rows["metric"] == ACCURACY.name)])
+    counts = rows.groupby("folder")["checkpoint_step"].transform("nunique")
+    rows = rows[counts >= FEWEST_LOOKS]
+    keys: list[tuple[str, ...]] = sorted(set(rows[PANEL].itertuples(index=False, name=None)))
+    return [
+        _panel(key, slug, rows[(rows[PANEL] == list(key)).all(axis=1)])
+        for key, slug in zip(keys, slugs(keys), strict=True)
+    ]
+
+
+def _panel(key: Sequence[str], slug: str, rows: pd.DataFrame) -> Panel:
+    curves = []
+    for (model, fingerprint), cell in rows.groupby(["model", "fingerprint"], sort=True):
+        trials = tuple(Trial(points, None, {}) for points in _by_run(cell))
+        curves.append(Curve(curve_label(rows, str(model), str(fingerprint)), trials, len(trials)))
+    return Panel(
+        title=key[1],
+        slug=slug,
+        rule=_place(key, rows),
+        train_lengths=(),
+        test_length=None,
+        chance=(),
+        curves=tuple(curves),
+        devices=(),
+        axis=UPDATES,
+    )
+
+
+def _by_run(cell: pd.DataFrame) -> Iterator[Points]:
+    for _, run in cell.groupby("folder", sort=True):
+        ordered = run.sort_values("checkpoint_step")
+        steps, values = ordered["checkpoint_step"].tolist(), ordered["value"].tolist()
+        yield tuple((float(x), float(y)) for x, y in zip(steps, values, strict=True))
+
+
+def _place(key: Sequence[str], rows: pd.DataFrame) -> str:
+    """Where the looks looked: at a length, or on a split."""
+    if key[2] in BY_SPLIT:
+        return "on " + ", ".join(sorted(set(rows["split"])))
+    lengths = sorted({int(length) for length in rows["length"].dropna()})
+    return "at " + ", ".join(f"{length:,}" for length in lengths)

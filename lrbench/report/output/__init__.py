@@ -1,0 +1,1 @@
+"""A table as markdown, CSV, LaTeX, HTML and on a terminal."""

@@ -1,0 +1,103 @@
+"""Numbers and names as a person reads them, and lines that fit the console."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from rich.console import Console, JustifyMethod
+from rich.table import Table
+from rich.text import Text
+
+from lrbench.report.output.cells import Table as Grid
+from lrbench.statistics import wilson
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as '34 s', '2 min 5 s' or '3 h 20 min'."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def count(number: int) -> str:
+    """Return a count in short: 812, 51k, 1.2M."""
+    if number < 1000:
+        return str(number)
+    if number < 999_500:
+        return f"{number / 1000:.1f}k" if number < 9950 else f"{number / 1000:.0f}k"
+    return f"{number / 1e6:.1f}M"
+
+
+def plural(number: int, noun: str) -> str:
+    """Return '1 layer', '3 layers'."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def interval(value: float, n: int) -> str:
+    """Return the 95 % Wilson interval of an accuracy measured on n strings."""
+    low, high = wilson(round(value * n), n)
+    return f"[{low:.4f}, {high:.4f}]"
+
+
+def wrap(parts: Sequence[str], separator: str, width: int) -> list[str]:
+    """Join parts into lines of at most `width`, broken only between parts."""
+    lines = [parts[0]]
+    for part in parts[1:]:
+        longer = f"{lines[-1]}{separator}{part}"
+        if len(longer) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(part)
+    return lines
+
+
+def say(console: Console, text: str, style: str = "", label: str = "") -> None:
+    """Print one line as it is: no markup, no cutting, no breaking (a command stays whole)."""
+    line = Text.assemble((label, "dim"), (plain(console, text), style))
+    console.print(line, highlight=False, soft_wrap=True)
+
+
+def plain(console: Console, text: str) -> str:
+    """Return `text` in characters the console's encoding has."""
+    for fancy, simple in (("·", "-"), ("±", "+-"), ("×", "x")):
+        if console.options.ascii_only:
+            text = text.replace(fancy, simple)
+    encoding = console.encoding
+    return text.encode(encoding, "replace").decode(encoding)
+
+
+def group_starts(table: Grid) -> list[bool]:
+    """Tell the rows above which a group begins or ends: several rows with the same first cell."""
+    names = [row[0].text for row in table.rows]
+    same = [False, *(above == name for above, name in pairwise(names)), False]
+    grouped = [same[row] or same[row + 1] for row in range(len(names))]
+    return [
+        row > 0 and not same[row] and (grouped[row - 1] or grouped[row])
+        for row in range(len(names))
+    ]
+
+
+def columns_table(console: Console, columns: dict[str, list[str]], bold_row: int = -1) -> None:
+    """Print columns (title -> one text a row), with narrower gaps where the width asks for it."""
+    widths = [max(len(title), *map(len, texts)) for title, texts in columns.items()]
+    roomy = sum(widths) + 2 * (len(widths) - 1) <= console.width
+    table = Table(box=None, pad_edge=False, padding=(0, 2 if roomy else 1, 0, 0))
+    for title in columns:  # an untitled column holds words, the others numbers
+        side: JustifyMethod = "right" if title else "left"
+        table.add_column(title, justify=side, overflow="fold", header_style="dim")
+    for index, row in enumerate(zip(*columns.values(), strict=True)):
+        table.add_row(*map(Text, row), style="bold" if index == bold_row else None)
+    console.print(table, highlight=False)
+
+
+def number(row: dict[str, Any], name: str, form: str) -> str:
+    """Return row[name] in the given format, '-' where it is missing."""
+    value = row.get(name)
+    return "-" if value is None else format(value, form)

@@ -1,0 +1,141 @@
+"""What a cell says against the paper's number: a word by fixed rules, from numbers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from enum import StrEnum
+
+from lrbench.metrics import ACCURACY, Metric
+from lrbench.report.paper.reference import Reference
+from lrbench.statistics import at_chance, mean, median, runs_at_chance, t_interval
+
+FEWEST = 3  # runs below which there is no verdict
+LEARNED = 0.95  # "near 1": the median run's accuracy at the training length
+TOLERANCE = Decimal("0.02")
+RELATIVE_TOLERANCE = Decimal("0.1")  # of an error: it has no range that 0.02 would be a share of
+
+
+class Verdict(StrEnum):
+    """The words, as they are printed."""
+
+    REPRODUCED = "reproduced"
+    ABOVE = "above"
+    BELOW = "below"
+    INCONCLUSIVE = "inconclusive"
+    NOT_LEARNED = "not learned"
+    AT_CHANCE = "at chance"
+    NOT_COMPARABLE = "not comparable"
+    MISSING = "-"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Guesser:
+    """Who knows nothing: right with probability `p`, by the best of `looks` at `strings` each."""
+
+    p: float
+    strings: int
+    looks: int
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One cell of ours under one rule.
+
+    `values` are the runs' accuracies at the test length, `trained` those at the training length;
+    `diverged` and `failed` count the runs without a value. Where `metric` is an error there is no
+    guesser, and `chance` is the error of the best baseline.
+    """
+
+    values: Sequence[float]
+    trained: Sequence[float] = ()
+    guesser: Guesser | None = None
+    diverged: int = 0
+    failed: int = 0
+    metric: Metric = ACCURACY
+    chance: float | None = None
+
+
+def judge(
+    evidence: Evidence, reference: Reference | None, comparable: bool = True
+) -> Verdict | None:
+    """Return the verdict on a cell against `reference`, None for fewer than three runs.
+
+    The first that holds, in this order: failed and missing (no number of ours), not learned, at
+    chance, missing (none of the paper's), not comparable, and then what the interval says.
+    """
+    if not evidence.values:
+        return _without_values(evidence)
+    if len(evidence.values) < FEWEST:
+        return None
+    if evidence.metric.counts and evidence.trained and median(evidence.trained) < LEARNED:
+        return Verdict.NOT_LEARNED
+    if guesses(evidence):
+        return Verdict.AT_CHANCE
+    if reference is None:
+        return Verdict.MISSING
+    if not comparable:
+        return Verdict.NOT_COMPARABLE
+    metric = evidence.metric
+    return against(mean_interval(evidence.values, metric), reference.text, metric)
+
+
+def guesses(evidence: Evidence) -> bool:
+    """Tell whether guessing under the rule explains every run and their mean.
+
+    Of an error: whether the mean is no better than the best baseline's.
+    """
+    if not evidence.metric.counts and evidence.values and evidence.chance is not None:
+        merit = evidence.metric.merit
+        return merit(mean(evidence.values)) <= merit(evidence.chance)
+    guesser = evidence.guesser
+    if guesser is None or not evidence.values:
+        return False
+    return runs_at_chance(evidence.values, guesser.p, guesser.strings, guesser.looks)
+
+
+def printed_at_chance(reference: Reference, guesser: Guesser) -> bool:
+    """Tell whether guessing under the paper's rule explains its number, as it was rounded."""
+    half = 0.5 * 10.0 ** -digits(reference.text)
+    trials = reference.trials or 1
+    return at_chance(
+        reference.value, guesser.p, guesser.strings, guesser.looks, trials, rounding=half
+    )
+
+
+def mean_interval(values: Sequence[float], metric: Metric = ACCURACY) -> tuple[float, float]:
+    """Return the 95 % t interval of a mean, cut at 0 and of accuracies at 1; needs two values."""
+    low, high = t_interval(values)
+    return max(0.0, low), min(1.0, high) if metric.counts else high
+
+
+def against(interval: tuple[float, float], printed: str, metric: Metric = ACCURACY) -> Verdict:
+    """Return what a 95 % interval says about a printed number, both at its printed precision.
+
+    Reproduced: both ends within 0.02 of it, or of an error within a tenth of it. Above, below: the
+    whole interval is on that side, whichever is the better one.
+    """
+    number = Decimal(printed)
+    unit = Decimal(1).scaleb(-digits(printed))
+    low, high = (Decimal(repr(float(end))).quantize(unit, ROUND_HALF_UP) for end in interval)
+    tolerance = TOLERANCE if metric.counts else RELATIVE_TOLERANCE * number
+    if abs(low - number) <= tolerance and abs(high - number) <= tolerance:
+        return Verdict.REPRODUCED
+    if low > number:
+        return Verdict.ABOVE
+    if high < number:
+        return Verdict.BELOW
+    return Verdict.INCONCLUSIVE
+
+
+def digits(printed: str) -> int:
+    """Return how many digits a number was printed with behind its point."""
+    return len(printed.partition(".")[2])
+
+
+def _without_values(evidence: Evidence) -> Verdict | None:
+    if evidence.diverged:
+        return Verdict.NOT_LEARNED if evidence.diverged >= FEWEST else None
+    return Verdict.FAILED if evidence.failed else Verdict.MISSING

@@ -1,0 +1,355 @@
+"""A collection as two files that can be published, runs.csv and settings.json; and back.
+
+runs.csv is what `lrbench report --format csv` prints: every number, to the last digit.
+settings.json has what a csv file has no place for, so that `read_archive` gives the collection
+back and every table made of it is the same: settings with their types, what runs share told once
+(`settings.all`), then what those of a cell share (`cells`), then a run's own (`runs`); baselines of
+splits; what could not be used; how far unfinished runs are; and each cell's environment.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from lrbench.errors import UserError
+from lrbench.report.runs.collection import Collection, Found, cell_of, gather
+from lrbench.report.runs.columns import EVALUATION_COLUMNS, RUN_COLUMNS
+from lrbench.report.runs.files import content, read_object
+from lrbench.report.runs.looks import EVERY, UNFINISHED, UnderWay
+from lrbench.report.runs.record import BySplit, Evaluation, Record
+from lrbench.report.runs.schema import is_integer
+
+TABLE, SETTINGS = "runs.csv", "settings.json"  # of a published table
+SCHEMA = 1
+Settings = dict[str, Any]
+
+
+def archive(collection: Collection, runs_dir: Path) -> dict[str, bytes]:
+    """Return the two files by name, the same bytes for the same runs.
+
+    Paths in them are relative to `runs_dir`, where the runs were collected.
+    """
+    table = collection.every_row.to_csv(index=False, lineterminator="\n")
+    content = {
+        "schema": SCHEMA,
+        "varying": list(collection.varying),
+        "settings": _shared(_settings(collection)),
+        "baselines": _baseline_sets(collection),
+        "environments": _environments(collection),
+        "problems": [
+            [_relative(path, runs_dir), _without(reason, runs_dir)]
+            for path, reason in collection.problems
+        ],
+        "unfinished": [_relative(path, runs_dir) for path in collection.unfinished],
+        "under_way": {
+            run.folder: {"budget": run.budget, "look": run.look} for run in collection.under_way
+        },
+    }
+    text = json.dumps(content, indent=1, sort_keys=True)
+    return {TABLE: table.encode(), SETTINGS: f"{text}\n".encode()}
+
+
+def _settings(collection: Collection) -> dict[str, Settings]:
+    """The settings of every row's run: a collection that was narrowed keeps those of all."""
+    ended = {folder: collection.settings[folder] for folder in collection.runs["folder"]}
+    return ended | {run.folder: run.settings for run in collection.under_way}
+
+
+def _shared(settings: Mapping[str, Settings]) -> dict[str, Any]:
+    """Tell what is the same in all runs that tell their settings once, then the same by cell."""
+    told = {folder: run for folder, run in settings.items() if run}
+    common = _common(told.values())
+    by_cell: dict[str, list[Settings]] = {}
+    for folder, run in told.items():
+        by_cell.setdefault(cell_of(folder), []).append(run)
+    cells = {cell: _less(_common(runs), common) for cell, runs in by_cell.items()}
+    runs = {
+        folder: own
+        for folder, run in told.items()
+        if (own := _less(_less(run, common), cells[cell_of(folder)]))
+    }
+    silent = [folder for folder, run in settings.items() if not run]
+    return {"all": common, "cells": cells, "runs": runs, "untold": silent}
+
+
+def _common(settings: Iterable[Settings]) -> Settings:
+    """What is in all of them, equal and of one type: True is not 1, and 1 is not 1.0."""
+    first, *others = [*settings] or [{}]
+    return {
+        key: value
+        for key, value in first.items()
+        if all(key in other and repr(other[key]) == repr(value) for other in others)
+    }
+
+
+def _less(settings: Settings, known: Settings) -> Settings:
+    return {key: value for key, value in settings.items() if key not in known}
+
+
+def _baseline_sets(collection: Collection) -> list[dict[str, Any]]:
+    """The baselines that runs measured, each set once with the folders of its runs.
+
+    As lists, because of equally good ones the first is named.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for folder in collection.runs["folder"]:
+        if folder in collection.baselines:
+            rows = _listed(collection.baselines[folder])
+            here = found.setdefault(json.dumps(rows), {"folders": [], "measured": rows})
+            here["folders"].append(folder)
+    return list(found.values())
+
+
+def _listed(baselines: BySplit) -> list[dict[str, Any]]:
+    return [
+        {"split": split, "baseline": name, "value": value, "n": n}
+        for split, levels in baselines.items()
+        for name, (value, n) in levels.items()
+    ]
+
+
+def _environments(collection: Collection) -> dict[str, Any]:
+    """Those of the cells that have a row, without paths of the machine."""
+    cells = {cell_of(folder) for folder in _settings(collection)}
+    return {
+        cell: {name: value for name, value in told.items() if not _is_path(value)}
+        for cell, told in collection.environments.items()
+        if cell in cells
+    }
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith(("/", "~"))
+
+
+def _relative(path: Path, root: Path) -> str:
+    return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
+
+
+def _without(reason: str, root: Path) -> str:
+    return reason.replace(f"{root}/", "") if root.parts else reason
+
+
+Row = dict[str, Any]
+PARSERS: dict[str, Callable[[str], Any]] = {"Int64": int, "float64": float, "object": str}
+PARTS = {
+    "schema": int,
+    "varying": list,
+    "settings": dict,
+    "baselines": list,
+    "environments": dict,
+    "problems": list,
+    "unfinished": list,
+    "under_way": dict,
+}
+
+
+def read_archive(path: Path) -> Collection:
+    """Return the collection of a published table; raises UserError as `find_in_archive` does."""
+    return gather(find_in_archive(path))
+
+
+def find_in_archive(path: Path) -> Found:
+    """Return what a published table tells of runs: a folder that holds it, or its csv file.
+
+    Raises UserError where either file is missing, damaged or does not fit the other.
+    """
+    table = path if path.suffix == ".csv" else path / TABLE
+    beside = table.with_name(SETTINGS)
+    told = _settings_file(beside, table)
+    try:
+        varying = tuple(told["varying"])
+        rows = _rows(table, varying)
+        settings = _by_folder(told["settings"], rows, table, beside)
+        looks = _looks(rows)
+        records, under_way = _runs([row for row in rows if not _is_look(row)], settings, told)
+        return Found(
+            records=records,
+            under_way=under_way,
+            problems=[(Path(place), str(reason)) for place, reason in told["problems"]],
+            unfinished=[Path(place) for place in told["unfinished"]],
+            environments=told["environments"],
+            varying=varying,
+            looks=looks,
+        )
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        what = f"does not fit {table.name}: {type(error).__name__} {error}"
+        raise _damaged(beside, what) from error
+
+
+def _is_look(row: Row) -> bool:
+    return bool(row["which"] == EVERY)
+
+
+def _looks(rows: list[Row]) -> dict[str, tuple[Evaluation, ...]]:
+    """Every look of each run, which no rule's score is."""
+    found: dict[str, list[Evaluation]] = {}
+    for row in filter(_is_look, rows):
+        found.setdefault(str(row["folder"]), []).append(_evaluation(row))
+    return {folder: tuple(looks) for folder, looks in found.items()}
+
+
+def _runs(
+    rows: list[Row], settings: dict[str, Settings], told: dict[str, Any]
+) -> tuple[list[Record], list[UnderWay]]:
+    """The runs of the csv file, in its order: the rows of one stand together."""
+    baselines = {
+        folder: _baselines(one["measured"])
+        for one in told["baselines"]
+        for folder in one["folders"]
+    }
+    records, under_way = [], []
+    for folder, group in groupby(rows, key=lambda row: str(row["folder"])):
+        mine = list(group)
+        if mine[0]["status"] == UNFINISHED:
+            under_way.append(_under_way(mine, settings[folder], told["under_way"][folder]))
+            continue
+        row = {name: mine[0][name] for name in RUN_COLUMNS}
+        scores = [_evaluation(one) for one in mine if one["split"] is not None]
+        levels = baselines.get(folder, {})
+        records.append(Record(Path(folder), row, settings[folder], scores, levels))
+    return records, under_way
+
+
+def _settings_file(path: Path, table: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise UserError(
+            f"no {path.name} beside '{table}'\n"
+            "a published table is two files: numbers are in the csv, what they were made with in"
+            f" {path.name}\n"
+            "fix: put both into one folder, or name the folder of runs with --runs"
+        )
+    problems: list[tuple[Path, str]] = []
+    told = read_object(path, problems, _complaint)
+    if told is None:
+        raise _damaged(path, problems[0][1])
+    return told
+
+
+def _complaint(data: Any) -> str | None:
+    if not isinstance(data, dict):
+        return "holds no object"
+    for name, kind in PARTS.items():
+        if not isinstance(data.get(name), kind):
+            return f"'{name}' is missing or no {kind.__name__}"
+    if not all(isinstance(one, dict) for one in data["environments"].values()):
+        return "'environments' has one that is no object"
+    if data["schema"] != SCHEMA:
+        return f"schema {data['schema']}, this lrbench reads schema {SCHEMA}"
+    return None
+
+
+def _rows(path: Path, varying: tuple[str, ...]) -> list[Row]:
+    """Every row of the csv file, each value of its column's type.
+
+    Read as text and parsed one by one: int and float give back what was printed, whole.
+    """
+    wanted = [*RUN_COLUMNS, *EVALUATION_COLUMNS, *varying]
+    try:
+        frame = _texts(path)
+    except (OSError, ValueError) as error:  # of which pandas' own are
+        raise _damaged(path, f"cannot be read: {' '.join(str(error).split())[:200]}") from error
+    if list(frame.columns) != wanted:
+        wrong = _first_difference(list(frame.columns), wanted)
+        raise _damaged(path, f"{wrong}, against the layout that {SETTINGS} beside it tells")
+    columns: dict[str, list[Any]] = {}
+    for name, kind in {**RUN_COLUMNS, **EVALUATION_COLUMNS}.items():
+        columns[name] = list(_parsed(path, name, PARSERS[kind], frame[name].tolist()))
+    return [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
+
+
+def _texts(path: Path) -> pd.DataFrame:
+    stream = io.BytesIO(content(path))
+    options: dict[str, Any] = {"dtype": str, "keep_default_na": False, "na_filter": False}
+    frame: pd.DataFrame = pd.read_csv(stream, lineterminator="\n", index_col=False, **options)
+    return frame
+
+
+def _first_difference(found: list[str], wanted: list[str]) -> str:
+    for name in wanted:
+        if name not in found:
+            return f"has no column '{name}'"
+    other = next((name for name in found if name not in wanted), None)
+    return f"has a column '{other}'" if other else "has its columns in another order"
+
+
+def _parsed(path: Path, name: str, parse: Callable[[str], Any], texts: list[str]) -> Iterator[Any]:
+    for line, text in enumerate(texts, start=2):
+        try:
+            yield parse(text) if text else None
+        except ValueError as error:
+            raise _damaged(path, f"row {line}, column '{name}': '{text[:40]}'") from error
+
+
+def _by_folder(told: Settings, rows: list[Row], table: Path, beside: Path) -> dict[str, Settings]:
+    """The settings of each run that has a row."""
+    untold, found = set(told["untold"]), {}
+    for folder in dict.fromkeys(row["folder"] for row in rows):
+        cell = cell_of(str(folder))
+        if folder not in untold and cell not in told["cells"]:
+            raise UserError(
+                f"'{table}' has a run in {folder}, of which '{beside}' knows nothing\n"
+                "one of them was changed or is of another table\n"
+                f"fix: take both from where they were published, or make them again"
+            )
+        own = told["all"] | told["cells"].get(cell, {}) | told["runs"].get(folder, {})
+        found[folder] = {} if folder in untold else own
+    return found
+
+
+def _baselines(rows: list[dict[str, Any]]) -> BySplit:
+    found: BySplit = {}
+    for row in rows:
+        found.setdefault(row["split"], {})[row["baseline"]] = (float(row["value"]), row["n"])
+    return found
+
+
+def _evaluation(row: Row) -> Evaluation:
+    return tuple(row[name] for name in EVALUATION_COLUMNS)
+
+
+def _under_way(rows: list[Row], settings: Settings, told: dict[str, Any]) -> UnderWay:
+    """An unfinished run; its look is told beside its rows, which have only a part of it."""
+    first = rows[0]
+    budget, look = told["budget"], told["look"]
+    return UnderWay(
+        task=first["task"],
+        model=first["model"],
+        protocol=first["protocol"],
+        fingerprint=first["fingerprint"],
+        seed=first["seed"],
+        folder=first["folder"],
+        settings=settings,
+        steps=first["steps"],
+        seconds=first["train_seconds"],
+        budget=budget if is_integer(budget) else None,
+        look=look if isinstance(look, dict) else None,
+        evaluations=tuple(_evaluation(row) for row in rows if row["kind"] == "test"),
+    )
+
+
+def _damaged(path: Path, what: str) -> UserError:
+    return UserError(
+        f"'{path}': {what}\n"
+        "a published table of runs is read as it was written; one of measurements holds no runs\n"
+        "fix: take it again from where it was published, or make it again from its runs"
+    )
+
+
+def is_archive(path: Path) -> bool:
+    """Tell whether a path is a published table: a csv file, or a folder with it and its json."""
+    try:
+        if path.suffix == ".csv":
+            return path.is_file()
+        return all((path / name).is_file() for name in (TABLE, SETTINGS))
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,217 @@
+"""Runs as tidy frames, each run once: what every table and figure is made of.
+
+Frames are made column by column, and an evaluation is kept as a tuple: a dictionary for each of
+100,000 rows would take longer and several times the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from lrbench.report.runs.columns import EVALUATION_COLUMNS, RUN_COLUMNS
+from lrbench.report.runs.files import Problems
+from lrbench.report.runs.looks import UnderWay, each_under_way
+from lrbench.report.runs.record import BySplit, Evaluation, Record
+
+NOT_MEASURED: Evaluation = (None,) * len(EVALUATION_COLUMNS)
+
+
+def varying(settings: list[dict[str, Any]]) -> tuple[str, ...]:
+    """Return the keys on which runs differ; one with a fixed column is told there, as it was."""
+    taken = {*RUN_COLUMNS, *EVALUATION_COLUMNS}
+    names = sorted({name for run in settings for name in run} - taken)
+    return tuple(name for name in names if len(_values(name, settings)) > 1)
+
+
+def run_frame(
+    rows: Sequence[dict[str, Any]], settings: Sequence[dict[str, Any]], keys: Sequence[str]
+) -> pd.DataFrame:
+    """Return a row for each run, with a column for each of the settings `keys`."""
+    columns = {name: [row[name] for row in rows] for name in RUN_COLUMNS}
+    told = {key: [run.get(key) for run in settings] for key in keys}
+    return pd.DataFrame(
+        {name: pd.Series(values, dtype=RUN_COLUMNS[name]) for name, values in columns.items()}
+        | {key: pd.Series(values, dtype=object) for key, values in told.items()}
+    )
+
+
+def evaluation_frame(
+    runs: pd.DataFrame, evaluations: Sequence[Sequence[Evaluation]]
+) -> pd.DataFrame:
+    """Repeat the row of each run for each of its evaluations, and put these beside it.
+
+    Without the settings: no table needs them here, and of 100,000 rows they are most of the memory.
+    """
+    scored = [rows or [NOT_MEASURED] for rows in evaluations]
+    places = [place for place, rows in enumerate(scored) for _ in rows]
+    values = list(zip(*(row for rows in scored for row in rows), strict=True))
+    columns: dict[str, Any] = {name: runs[name].array.take(places) for name in RUN_COLUMNS}
+    for place, (name, kind) in enumerate(EVALUATION_COLUMNS.items()):
+        columns[name] = pd.Series(values[place] if values else [], dtype=kind)
+    return pd.DataFrame(columns, copy=False)
+
+
+def _values(name: str, settings: list[dict[str, Any]]) -> set[str]:
+    """The different values of a key; a failed run does not tell its versions and has no say."""
+    known = [run for run in settings if name in run or not name.startswith("versions")]
+    return {repr(run.get(name)) for run in known}
+
+
+@dataclass(frozen=True)
+class Found:
+    """Everything below one folder; the folders of runs are relative to it.
+
+    `problems` are files that could not be used, each with the reason, `unfinished` run folders
+    without a result, of which `under_way` are those that tell how far they are. `environments` has
+    each cell's environment.json, by the cell's folder. `varying` are the settings with a column,
+    where a published table has told which. `looks` are those of a run, by its folder.
+    """
+
+    records: list[Record] = field(default_factory=list)
+    under_way: list[UnderWay] = field(default_factory=list)
+    problems: Problems = field(default_factory=list)
+    unfinished: list[Path] = field(default_factory=list)
+    environments: dict[str, dict[str, Any]] = field(default_factory=dict)
+    varying: tuple[str, ...] | None = None
+    looks: dict[str, tuple[Evaluation, ...]] = field(default_factory=dict)
+
+    def below(self, root: Path) -> Found:
+        """Return the same with the runs' folders as seen from where `root` is."""
+        place = (root.parent if root.suffix == ".csv" else root).as_posix()
+        return replace(
+            self,
+            records=[
+                replace(one, row=one.row | {"folder": f"{place}/{one.row['folder']}"})
+                for one in self.records
+            ],
+            under_way=[replace(run, folder=f"{place}/{run.folder}") for run in self.under_way],
+            environments={f"{place}/{cell}": told for cell, told in self.environments.items()},
+            looks={f"{place}/{folder}": rows for folder, rows in self.looks.items()},
+            varying=None,
+        )
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Every run found below one or several folders.
+
+    `frame` has a row per run and evaluation (one row with empty cells for a run without any),
+    `runs` a row per run, and a column for each configuration key and each `versions.*` that is not
+    the same in all runs, `varying`; `settings` has all of them for each run's `folder`.
+    `baselines` has those of each split, for runs over a corpus, by `folder`.
+    `problems` are files that could not be used, each with the reason; `unfinished` are run folders
+    without a result. Every run folder is in exactly one of `runs`, `problems` and `unfinished`.
+    `under_way` tells of the unfinished ones that tell it how far they are: neither `frame` nor
+    `runs` has them, `every_row` does. `environments` has each cell's environment.json, by the
+    cell's folder, and `looks` what each look of a run saw, by its folder.
+    """
+
+    frame: pd.DataFrame
+    runs: pd.DataFrame
+    varying: tuple[str, ...]
+    settings: dict[str, dict[str, Any]]
+    problems: Problems
+    unfinished: list[Path]
+    baselines: dict[str, BySplit] = field(default_factory=dict)
+    under_way: list[UnderWay] = field(default_factory=list)
+    environments: dict[str, dict[str, Any]] = field(default_factory=dict)
+    looks: dict[str, tuple[Evaluation, ...]] = field(default_factory=dict)
+
+    @property
+    def every_row(self) -> pd.DataFrame:
+        """The rows of runs.csv: `frame`, below it those of unfinished runs, then every look.
+
+        Nothing is counted over the latter: a table has its numbers from `frame` and `runs`.
+        """
+        scores = [run.scores for run in self.under_way]
+        unfinished = evaluation_frame(self._unfinished, scores)
+        runs = self.every_run
+        looking = runs[runs["folder"].isin(self.looks)]
+        looks = [self.looks[folder] for folder in looking["folder"]]
+        seen = evaluation_frame(looking.reset_index(drop=True), looks)
+        parts = [part for part in (self.frame, unfinished, seen) if len(part)]
+        rows = pd.concat(parts, ignore_index=True) if len(parts) > 1 else (parts or [self.frame])[0]
+        return rows.join(runs.set_index("folder")[list(self.varying)], on="folder")
+
+    @property
+    def every_run(self) -> pd.DataFrame:
+        """A row per run: `runs`, and below it those with status 'unfinished'."""
+        if not self.under_way:
+            return self.runs
+        more = self._unfinished
+        return pd.concat([self.runs, more], ignore_index=True) if len(self.runs) else more
+
+    def settings_of(self, folder: str) -> dict[str, Any]:
+        """Return the settings of a run, whether it has ended or not."""
+        if folder in self.settings:
+            return self.settings[folder]
+        return next(run.settings for run in self.under_way if run.folder == folder)
+
+    @property
+    def _unfinished(self) -> pd.DataFrame:
+        runs = self.under_way
+        return run_frame([run.row for run in runs], [run.settings for run in runs], self.varying)
+
+
+def gather(found: Found) -> Collection:
+    """Return what was found as a collection: each run once, sorted."""
+    problems = list(found.problems)
+    ordered = _each_once(found.records, problems)
+    under_way = each_under_way(found.under_way, {record.key for record in ordered})
+    used = {cell_of(one.row["folder"]) for one in ordered} | {cell_of(r.folder) for r in under_way}
+    told = {cell: told for cell, told in found.environments.items() if cell in used}
+    made = _collection(ordered, problems, found.unfinished, under_way, told, found.varying)
+    return replace(made, looks=found.looks)
+
+
+def _collection(
+    ordered: Sequence[Record],
+    problems: Problems,
+    unfinished: list[Path],
+    under_way: list[UnderWay],
+    environments: dict[str, dict[str, Any]],
+    keys: tuple[str, ...] | None,
+) -> Collection:
+    """Return the frames of runs in their order; `keys` are the settings that vary, if known."""
+    if keys is None:
+        keys = varying([record.settings for record in ordered if record.settings])
+    settings = [record.settings for record in ordered]
+    runs = run_frame([record.row for record in ordered], settings, keys)
+    return Collection(
+        frame=evaluation_frame(runs, [record.evaluations for record in ordered]),
+        runs=runs,
+        varying=keys,
+        settings={record.row["folder"]: record.settings for record in ordered},
+        problems=problems,
+        unfinished=unfinished,
+        baselines={r.row["folder"]: r.baselines for r in ordered if r.baselines},
+        under_way=under_way,
+        environments=environments,
+    )
+
+
+def _each_once(found: list[Record], problems: Problems) -> list[Record]:
+    """Return one record for each run, sorted; a copy of it, counted twice, would shrink intervals.
+
+    Of two folders the first is used, but a failure never in the place of a result.
+    """
+    used: dict[tuple[Any, ...], Record] = {}
+    for record in sorted(found, key=lambda record: record.row["status"] == "failed"):
+        first = used.setdefault(record.key, record)
+        if first is not record:
+            same = first.evaluations == record.evaluations
+            other = "" if same else ", with other numbers"
+            problems.append(
+                (record.folder, f"the same run as {first.folder}, which is used{other}")
+            )
+    return sorted(used.values(), key=lambda record: record.key)
+
+
+def cell_of(folder: str) -> str:
+    """Return the folder of the cell of a run's folder."""
+    return Path(folder).parent.as_posix()

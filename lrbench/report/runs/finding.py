@@ -1,0 +1,89 @@
+"""Find the runs below one folder; what cannot be read is listed, never dropped.
+
+Only json is read: nothing found in a run folder is unpickled or executed.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lrbench.errors import UserError
+from lrbench.report.runs.collection import Found, cell_of
+from lrbench.report.runs.files import read_object, run_folders
+from lrbench.report.runs.looks import METRICS_FILE, UnderWay, read_looks, read_under_way
+from lrbench.report.runs.record import Record, read_run
+
+
+def find_runs(root: Path) -> Found:
+    """Return every run below `root`; UserError if there is no such folder."""
+    _check_folder(root)
+    found = Found()
+    with _no_garbage():
+        for folder, names in run_folders(root, found.problems):
+            before = len(found.unfinished)
+            record = read_run(root, folder, names, found.problems, found.unfinished)
+            run = None
+            if record is not None:
+                found.records.append(record)
+            elif len(found.unfinished) > before:
+                run = read_under_way(root, folder, names, found.problems)
+            if run is not None:
+                found.under_way.append(run)
+            _read_looks(found, folder, names, record or run)
+    return replace(found, environments=_environments(root, found.records, found.under_way))
+
+
+def _read_looks(found: Found, folder: Path, names: set[str], run: Record | UnderWay | None) -> None:
+    if run is None or METRICS_FILE not in names:
+        return
+    row = run.row
+    looks = read_looks(folder, str(row["protocol"]), run.settings, found.problems)
+    if looks:
+        found.looks[row["folder"]] = looks
+
+
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Do not look for cycles meanwhile: json has none, and the search takes a fifth of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _check_folder(root: Path) -> None:
+    try:
+        found = root.is_dir()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UserError(f"--runs '{str(root)[:40]}...' cannot be looked at: {reason}") from error
+    if not found:
+        raise UserError(
+            f"no folder of runs at '{root}'\nfix: lrbench train, or name another with --runs DIR"
+        )
+
+
+def _environments(
+    root: Path, records: Sequence[Record], under_way: Sequence[UnderWay]
+) -> dict[str, dict[str, Any]]:
+    """Each cell's environment.json; one that cannot be read tells nothing."""
+    folders = [record.row["folder"] for record in records] + [run.folder for run in under_way]
+    found = {}
+    for cell, folder in {cell_of(folder): folder for folder in folders}.items():
+        path = (root / folder).absolute().parent / "environment.json"
+        told = read_object(path, [], _complaint) if path.exists() else None
+        if told is not None:
+            found[cell] = told
+    return found
+
+
+def _complaint(data: Any) -> str | None:
+    return None if isinstance(data, dict) else "holds no object"

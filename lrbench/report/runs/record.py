@@ -1,0 +1,304 @@
+"""One run folder as a record: its row of runs.csv, its settings, evaluations and baselines."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lrbench.errors import UserError
+from lrbench.metrics import METRICS, metric_of
+from lrbench.report.runs.columns import BY_SPLIT, CELL, RUN_COLUMNS
+from lrbench.report.runs.files import Problems, read_object, shown
+from lrbench.report.runs.schema import (
+    config_complaint,
+    evaluations_complaint,
+    failure_complaint,
+    is_integer,
+    is_number,
+    result_complaint,
+)
+
+
+def best_baseline(result: dict[str, Any], length: int) -> dict[str, Any] | None:
+    """Return the baseline of `result` that scores best at `length`: what chance gives."""
+    metric = metric_of(result)
+    known = [row for row in result.get("baselines") or [] if row.get("length") == length]
+    return max(known, key=lambda row: metric.merit(float(row["value"])), default=None)
+
+
+def best_baselines(result: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
+    """Return what `best_baseline` says at each length, or split, that has one."""
+    metric = metric_of(result)
+    best: dict[int | str, dict[str, Any]] = {}
+    for row in result.get("baselines") or []:
+        place = row["split"] if "split" in row else row["length"]
+        known = best.setdefault(place, row)
+        if metric.merit(float(row["value"])) > metric.merit(float(known["value"])):
+            best[place] = row
+    return best
+
+
+def baselines_by_split(result: dict[str, Any]) -> dict[str, dict[str, tuple[float, int | None]]]:
+    """Return {split: {baseline: (value, strings)}}; empty for a run that is tested at lengths."""
+    found: dict[str, dict[str, tuple[float, int | None]]] = {}
+    for row in result.get("baselines") or []:
+        if "split" in row:
+            strings = row.get("n")
+            n = strings if type(strings) is int and strings > 0 else None
+            found.setdefault(row["split"], {})[row["baseline"]] = (float(row["value"]), n)
+    return found
+
+
+def guessing_at(result: dict[str, Any], rule: str, length: int) -> dict[str, Any] | None:
+    """Return the row on what a guesser scores at `length` when its number is taken by `rule`."""
+    for row in result.get("guessing") or []:
+        if (row["rule"], row["length"]) == (rule, length):
+            return dict(row)
+    return None
+
+
+FOLDER = "evaluations"
+Evaluation = tuple[Any, ...]  # in the order of EVALUATION_COLUMNS
+
+
+def further_rows(folder: Path, problems: Problems) -> list[dict[str, Any]]:
+    """Return the rows of evaluations/*.json of a run folder; damaged files are in `problems`.
+
+    Files are named by when they were written: of several rows for one rule, split and length the
+    newest file's counts.
+    """
+    try:
+        names = evaluation_names(folder)
+    except OSError as error:
+        problems.append((shown(folder / FOLDER), f"cannot be listed: {error.strerror}"))
+        return []
+    newest: dict[tuple[str, str, int], dict[str, Any]] = {}
+    for name in names:
+        data = read_object(folder / FOLDER / name, problems, evaluations_complaint)
+        for row in data["evaluations"] if data else []:
+            if row["kind"] == "test":
+                newest[row["which"], row["split"], row["length"]] = row
+    return [row for _, row in sorted(newest.items())]
+
+
+def evaluation_names(folder: Path) -> list[str]:
+    """Return the files of FOLDER of a run, oldest first; hidden ones are being written.
+
+    Raises OSError where it is there and cannot be listed.
+    """
+    if not (folder / FOLDER).exists():
+        return []
+    return sorted(name for name in os.listdir(folder / FOLDER) if _is_whole(name))
+
+
+def evaluation_files(folder: Path) -> list[str]:
+    """Return the same as paths below a run's folder; UserError where they cannot be listed."""
+    try:
+        return [f"{FOLDER}/{name}" for name in evaluation_names(folder)]
+    except OSError as error:
+        raise UserError(f"{folder / FOLDER} cannot be read: {error.strerror}") from error
+
+
+def further(rows: Iterable[dict[str, Any]], result: Mapping[str, Any]) -> list[Evaluation]:
+    """Return what further rows say of a finished run that its result.json does not say.
+
+    A rule and length (of a run over a corpus: a rule and split) that result.json has is left out,
+    lest it be counted twice; so is a row of another checkpoint than the run ended with, made while
+    it was under way. As in result.json, a score stands under each rule that kept its checkpoint.
+    """
+    steps: dict[str, int | None] = result.get("checkpoints") or {}
+    key = "split" if result["protocol"] in BY_SPLIT else "length"
+    tests = [row for row in result["evaluations"] if row["kind"] == "test"]
+    there = {(row["which"], row[key]) for row in tests}
+    current = [row for row in rows if _is_of(row, steps.get(row["which"]))]
+    rows_of = {(row["which"], row[key]): row for row in current}
+    for row in current:
+        for rule in _twins(row["which"], steps):
+            rows_of.setdefault((rule, row[key]), row)
+    return [
+        evaluation(row | {"which": rule}, steps.get(rule))
+        for (rule, place), row in rows_of.items()
+        if (rule, place) not in there
+    ]
+
+
+def evaluation(row: Mapping[str, Any], step: int | None = None) -> Evaluation:
+    """Return a further row as a report has it; `step` is its checkpoint's, if it tells none."""
+    told = [row[name] for name in ("length", "split", "metric")]
+    value: Any = row.get("value")
+    chance: Any = row.get("chance")
+    baseline = row.get("baseline")
+    return (
+        *told,
+        None if value is None else float(value),
+        *(row["n"], row["which"], row["kind"]),
+        _step(row) or step,
+        float(chance) if is_number(chance) else None,
+        baseline if isinstance(baseline, str) else None,
+        None,
+    )
+
+
+def _is_whole(name: str) -> bool:
+    return name.endswith(".json") and not name.startswith(".")
+
+
+def _is_of(row: Mapping[str, Any], step: int | None) -> bool:
+    """Rows of earlier versions do not tell their checkpoint: they are believed."""
+    return None in (_step(row), step) or _step(row) == step
+
+
+def _step(row: Mapping[str, Any]) -> int | None:
+    step = row.get("checkpoint_step")
+    return step if is_integer(step) else None
+
+
+def _twins(which: str, steps: Mapping[str, int | None]) -> list[str]:
+    """The rules that kept the very checkpoint of rule `which`."""
+    mine = steps.get(which)
+    return [rule for rule, step in steps.items() if mine is not None and step == mine]
+
+
+BySplit = dict[str, dict[str, tuple[float, int | None]]]  # split, baseline: value and strings
+NO_CHANCE = {"value": None, "baseline": None}
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run: its row, its evaluations, its flattened configuration and library versions.
+
+    `baselines` are those of the splits of a corpus.
+    """
+
+    folder: Path
+    row: dict[str, Any]
+    settings: dict[str, Any] = field(default_factory=dict)
+    evaluations: list[Evaluation] = field(default_factory=list)
+    baselines: BySplit = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (*(self.row[name] for name in CELL), self.row["seed"])
+
+
+def read_run(
+    root: Path, folder: Path, names: set[str], problems: Problems, unfinished: list[Path]
+) -> Record | None:
+    """Return the record of a run folder that holds `names`.
+
+    Otherwise None, and the folder is in `unfinished`, or what is wrong with it in `problems`.
+    """
+    if "result.json" in names:
+        data = read_object(folder / "result.json", problems, result_complaint)
+        more = further_rows(folder, problems) if data and "evaluations" in names else []
+        return None if data is None else _finished(root, folder, data, more)
+    if "failure.json" in names:
+        seed = int(folder.absolute().name[1:])
+        if not is_integer(seed):
+            problems.append((shown(folder), "no seed has so many digits"))
+            return None
+        data = read_object(folder / "failure.json", problems, failure_complaint)
+        return None if data is None else _failed(root, folder, seed, data, problems)
+    unfinished.append(shown(folder))
+    return None
+
+
+def _finished(
+    root: Path, folder: Path, result: dict[str, Any], more: list[dict[str, Any]]
+) -> Record:
+    """`more` are the rows that lrbench evaluate added to the folder."""
+    look = result.get("perfect_look") or {}
+    row = {name: result.get(name) for name in RUN_COLUMNS}
+    told = result.get("telemetry") or {}
+    row |= {
+        "iterations": told.get("iterations"),
+        "converged": told.get("converged"),
+        "perfect_step": look.get("step"),
+        "perfect_seconds": look.get("seconds"),
+        "error": None,
+        "folder": place_of(root, folder),
+    }
+    settings = flat(result["config"]) | flat({"versions": result.get("versions") or {}})
+    scores = [*_evaluations(result), *further(more, result)]
+    return Record(shown(folder), row, settings, scores, baselines_by_split(result))
+
+
+def _failed(
+    root: Path, folder: Path, seed: int, failure: dict[str, Any], problems: Problems
+) -> Record:
+    """A failed run says nothing about what it was: its folder and the cell's config.json do."""
+    above = [parent.name or "?" for parent in shown(folder.absolute()).parents[:4]]
+    names = dict(zip(["fingerprint", "protocol", "model", "task"], above, strict=False))
+    row = (
+        dict.fromkeys(RUN_COLUMNS)
+        | dict.fromkeys(CELL, "?")
+        | names
+        | {
+            "seed": seed,
+            "status": "failed",
+            "steps": failure.get("step"),
+            "error": f"{failure.get('type') or 'Error'}: {failure['error']}",
+            "folder": place_of(root, folder),
+        }
+    )
+    path = folder.parent / "config.json"
+    told = [] if any(place == shown(path) for place, _ in problems) else problems
+    config = read_object(path, told, config_complaint) if path.exists() else None
+    return Record(shown(folder), row, flat(config or {}))
+
+
+def place_of(root: Path, folder: Path) -> str:
+    """Return a run's folder as its row tells it: relative to the folder of runs."""
+    return shown(folder.relative_to(root)).as_posix()
+
+
+def _evaluations(result: dict[str, Any]) -> list[Evaluation]:
+    """Each evaluation beside the update of its checkpoint, chance and guessing at its length."""
+    steps = result.get("checkpoints") or {}
+    chance = best_baselines(result)
+    guessing = {(row["rule"], row["length"]): row["value"] for row in result.get("guessing") or []}
+    rows = []
+    for row in _for_each_rule(result["evaluations"], steps):
+        which, length, metric = row["which"], row["length"], row["metric"]
+        best, guess = NO_CHANCE, None
+        if metric in METRICS:
+            best = chance.get(length) or chance.get(row["split"], NO_CHANCE)
+            guess = guessing.get((which, length))
+        names = [sys.intern(name) for name in (row["split"], metric, which, row["kind"])]
+        split, metric, which, kind = names  # one object for each name: there are 100,000 rows
+        told = (length, split, metric, row.get("value"), row["n"], which, kind)
+        rows.append((*told, steps.get(which), best["value"], best["baseline"], guess))
+    return rows
+
+
+def _for_each_rule(
+    evaluations: list[dict[str, Any]], steps: dict[str, int | None]
+) -> list[dict[str, Any]]:
+    """A checkpoint that several rules kept is scored once: repeat its scores under each of them."""
+    scored = {row["which"] for row in evaluations if row["kind"] == "test"}
+    repeated = []
+    for rule in (rule for rule in steps if rule not in scored and steps[rule] is not None):
+        twin = next((other for other in sorted(scored) if steps.get(other) == steps[rule]), None)
+        repeated += [
+            row | {"which": rule}
+            for row in evaluations
+            if row["which"] == twin and row["kind"] == "test"
+        ]
+    return evaluations + repeated
+
+
+def flat(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flatten {'optim': {'lr': 1}} to {'optim.lr': 1}; lists become json text."""
+    found: dict[str, Any] = {}
+    for name, value in config.items():
+        key = sys.intern(f"{prefix}{name}")
+        if isinstance(value, dict) and value:
+            found |= flat(value, f"{key}.")
+        else:
+            found[key] = json.dumps(value) if isinstance(value, list | dict) else value
+    return found

@@ -1,0 +1,180 @@
+"""One cell of a table: its runs, their scores, the paper's number, and what may be compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from lrbench.metrics import ACCURACY, METRICS, Metric
+from lrbench.report.paper.reference import Published, Reference
+from lrbench.report.paper.verdict import Evidence, Guesser
+from lrbench.report.runs.looks import UnderWay
+
+
+class Score(NamedTuple):
+    """One accuracy (or error) of a run.
+
+    Plain, because a filter of a frame costs a thousand times as much.
+    """
+
+    folder: str
+    rule: str
+    kind: str
+    split: str
+    length: int
+    value: float
+    n: int
+    chance: float  # nan where it was not measured
+    metric: str = ACCURACY.name
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of a table: its runs (all of one fingerprint), their scores, the paper's number.
+
+    `rivals` are the fingerprints that compete for it; where there are several it has no runs.
+    `length` is the test length that is shown; `faithful` says that what the paper tells of its task
+    is true of the runs. Of runs over a corpus `split` is what is shown, and there is no length.
+    `under_way` are its runs without a result, which are counted nowhere, and `overrides` the words
+    that make such a run.
+    """
+
+    task: str
+    label: str
+    model: str
+    protocol: str
+    modulus: int | None
+    runs: pd.DataFrame
+    scores: tuple[Score, ...]
+    settings: dict[str, Any]
+    rivals: tuple[str, ...]
+    left_out: tuple[str, ...]
+    wanted: int | None
+    length: int | None
+    reference: Reference | None
+    published: Published | None
+    faithful: bool = True
+    split: str = ""
+    under_way: tuple[UnderWay, ...] = ()
+    overrides: tuple[str, ...] = ()
+
+    @property
+    def column(self) -> str:
+        """Where it stands in a table: its task, or over a corpus its split."""
+        return self.split or self.task
+
+    @property
+    def contested(self) -> bool:
+        return len(self.rivals) > 1
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether nothing is known of it but what its unfinished runs have so far."""
+        none_ended = bool((self.runs["status"] == "failed").all())
+        return bool(self.under_way) and none_ended and not self.contested
+
+    @property
+    def metric(self) -> Metric:
+        """What the runs are scored by; without runs, what the paper's are."""
+        if self.scores:
+            return METRICS[self.scores[0].metric]
+        return self.reference.metric if self.reference else ACCURACY
+
+    def by_run(self, rule: str, kind: str, split: str | None = None) -> dict[str, float]:
+        """Return the accuracy of each run (folder), as shown or at the training length."""
+        split = split or self.split or "test"
+        return {
+            score.folder: score.value
+            for score in self.scores
+            if (score.rule, score.kind, score.split) == (rule, kind, split)
+            and (self.split or split != "test" or score.length == self.length)
+        }
+
+    def values(self, rule: str, kind: str, split: str | None = None) -> list[float]:
+        """Return those accuracies, in the order of the runs."""
+        return list(self.by_run(rule, kind, split).values())
+
+    def so_far(self, rule: str, kind: str) -> list[float]:
+        """Return what was measured of the unfinished runs, if they are all of one configuration.
+
+        `lrbench evaluate` calls every length a further one, so that any at the test length counts.
+        """
+        if len({run.fingerprint for run in self.under_way}) != 1:
+            return []
+        found = []
+        for run in self.under_way:
+            for length, split, metric, value, _, which, measured, *_ in run.scores:
+                here = split == self.split if self.split else length == self.length
+                if here and (which, measured) == (rule, kind) and metric in METRICS:
+                    found += [] if value is None else [value]
+                    break
+        return found
+
+    def lost(self, rule: str, kind: str) -> int:
+        """Return how many runs diverged before there was such an accuracy."""
+        diverged = self.runs.loc[self.runs["status"] == "diverged", "folder"]
+        return len(set(diverged) - set(self.by_run(rule, kind)))
+
+    def strings(self, rule: str, kind: str) -> int | None:
+        """Return the least number of strings that one of those accuracies was measured on."""
+        if self.split:
+            there = (s for s in self.scores if s.split == self.split)
+            return min((s.n for s in there if (s.rule, s.kind) == (rule, kind)), default=None)
+        wanted = (rule, kind, self.length)
+        found = (s.n for s in self.scores if (s.rule, s.kind, s.length) == wanted)
+        return min(found, default=None)
+
+    def lengths(self) -> list[int]:
+        """Return the test lengths, shortest first."""
+        return sorted({score.length for score in self.scores if score.split == "test"})
+
+    def count(self, status: str) -> int:
+        return int((self.runs["status"] == status).sum())
+
+    def looks(self) -> int | None:
+        """Return how many looks a run may take, by its configuration."""
+        updates = self.settings.get("protocol.max_steps")
+        every = self.settings.get("protocol.look_every")
+        return -(-updates // every) if updates and every else None
+
+    def guesser(self, rule: str, kind: str, chance: float | None) -> Guesser | None:
+        """Return who guesses under the same rule; None where the runs do not tell enough."""
+        strings = self.strings(rule, kind)
+        looks = self.looks() if (rule, kind) == ("best", "look") else 1
+        if not self.metric.counts or chance is None or strings is None or looks is None:
+            return None
+        return Guesser(chance, strings, looks)
+
+    def evidence(self, rule: str, kind: str, chance: float | None) -> Evidence:
+        """Return what a verdict on this cell is given by."""
+        return Evidence(
+            values=self.values(rule, kind),
+            trained=self.values(rule, "test", "train_length"),
+            guesser=self.guesser(rule, kind, chance),
+            diverged=self.lost(rule, kind),
+            failed=self.count("failed"),
+            metric=self.metric,
+            chance=chance,
+        )
+
+    def comparable(self, rule: str) -> bool:
+        """Tell whether the paper's number was taken by this rule, under no stricter a protocol.
+
+        More looks, or looks at fewer strings, would flatter ours; fewer looks do not. A paper that
+        tells of no looks is compared by rules that choose nothing at the test length.
+        """
+        paper, looks, strings = self.published, self.looks(), self.strings(rule, "look")
+        if self.reference is None or self.reference.rule != rule:
+            return False
+        if self.reference.length != self.length or not self.faithful:
+            return False
+        if self.split:  # nothing is chosen by a test split, there or here
+            return True
+        if paper is None:
+            return rule != "best"
+        if not looks or not strings:
+            return False
+        trained = self.settings.get("protocol.train_length")
+        return trained == paper.train_length and looks <= paper.looks and strings >= paper.strings

@@ -1,0 +1,246 @@
+"""Accuracy against length: up to where each model knows its task, and what it does beyond.
+
+Made of every score of a checkpoint on fresh strings: those of its run, and those that `lrbench
+evaluate` added later. Where a length was scored twice, the score on more strings counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from lrbench.errors import UserError, unknown
+from lrbench.metrics import ACCURACY
+from lrbench.report.output.cells import MISSING, Cell, Column, Table, spread
+from lrbench.report.runs.collection import Collection
+from lrbench.report.runs.columns import BY_SPLIT
+from lrbench.report.tables.entry import Entry
+from lrbench.report.tables.horizons import ONE_WRONG, Reached, horizon_cells, reached
+from lrbench.report.tables.left_out import capped, selection_notes
+from lrbench.report.tables.places import View, rule_told
+from lrbench.report.tables.selection import chances, select
+from lrbench.statistics import FEWEST_STRINGS, SOLVED, mean
+from lrbench.tables import RULES, TableSpec
+
+OTHER = "last"  # the rule that is shown beside the table's own: it never looked at a length
+NOTHING_SAID = (
+    "far below chance: where a state has grown beyond what its numbers can hold, there is no"
+    " answer, and none is a wrong one; result.json tells what float64 makes of the first length"
+    " that fails"
+)
+
+
+class Scored(NamedTuple):
+    """A checkpoint's accuracy at one length, on `n` fresh strings; `chance` is nan if unknown."""
+
+    length: int
+    value: float
+    n: int
+    chance: float
+
+
+ByRun = dict[str, dict[int, Scored]]  # a run's folder, a length
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A cell of the table that is shown: its runs' scores by the rules that are shown."""
+
+    entry: Entry
+    by_rule: dict[str, ByRun]
+
+    def values(self, rule: str, length: int) -> list[float]:
+        return [run[length].value for run in self.by_rule[rule].values() if length in run]
+
+    def horizons(self, rule: str) -> list[Reached]:
+        """Return how far each run's checkpoint got, in the order of the runs."""
+        runs = self.by_rule[rule].values()
+        return [reached((s.length, s.value, s.n) for s in run.values()) for run in runs if run]
+
+
+def length_tables(
+    collection: Collection,
+    spec: TableSpec,
+    rule: str,
+    references: Path | None = None,
+    *,
+    choose: Sequence[str] = (),
+    digits: int = 4,
+) -> list[Table]:
+    """Return the horizons of every cell that solves its task, then accuracy by length of each task.
+
+    By `rule`, and by `last` beside it. The arguments are those of `matrix.paper_tables`. Raises
+    UserError for an unknown rule or fingerprint, and for a table over a corpus.
+    """
+    entries, curves = _curves(collection, spec, rule, references, choose)
+    tasks = tuple(spec.columns) or tuple(dict.fromkeys(entry.task for entry in entries))
+    there = tuple(entry for entry in entries if len(entry.runs) or entry.rivals)
+    view = View(there, tasks, rule, chances(there, references), digits)
+    notes = [*_horizon_legend(), *_unsolved(view, curves), *_without_runs(entries)]
+    notes += selection_notes(view, collection, spec.protocol)
+    tables = [_horizons(spec.title, curves, rule, notes)]
+    for task in tasks:
+        of_task = [curve for curve in curves if curve.entry.task == task]
+        tables += [_of_task(of_task, name, digits) for name in _rules(rule) if of_task]
+    return tables
+
+
+def solving(
+    collection: Collection, spec: TableSpec, rule: str, choose: Sequence[str] = ()
+) -> Collection:
+    """Return only the runs that `length_tables` shows, for its figures."""
+    _, curves = _curves(collection, spec, rule, None, choose)
+    folders = {folder for curve in curves for folder in curve.entry.runs["folder"]}
+    runs, frame = (one[one["folder"].isin(folders)] for one in (collection.runs, collection.frame))
+    return replace(collection, runs=runs, frame=frame)
+
+
+def _curves(
+    collection: Collection,
+    spec: TableSpec,
+    rule: str,
+    references: Path | None,
+    choose: Sequence[str],
+) -> tuple[list[Entry], list[Curve]]:
+    """The cells of the table, and those of them that solve their task at the test length."""
+    if rule not in RULES:
+        raise unknown("rule", rule, RULES, exit_code=2)
+    if spec.protocol in BY_SPLIT:
+        raise UserError(f"table '{spec.name}': kind 'lengths' goes with no corpus")
+    entries = select(collection, spec, choose, references)
+    by_rule = {name: _scores(collection.frame, name) for name in _rules(rule)}
+    curves = []
+    for entry in entries:
+        if _solved(entry, rule):
+            folders = entry.runs["folder"]
+            mine = {r: {f: runs.get(f, {}) for f in folders} for r, runs in by_rule.items()}
+            curves.append(Curve(entry, mine))
+    return entries, curves
+
+
+def _rules(rule: str) -> list[str]:
+    return list(dict.fromkeys([rule, OTHER]))
+
+
+def _solved(entry: Entry, rule: str) -> bool:
+    values = entry.values(rule, "test")
+    return entry.metric.counts and max(values, default=0.0) >= SOLVED
+
+
+def _scores(frame: pd.DataFrame, rule: str) -> ByRun:
+    """The scores of the checkpoint that `rule` kept, of each run.
+
+    A score that stands under another rule is one of these too, where both kept the same update.
+    """
+    fresh = frame[
+        (frame["kind"] == "test")
+        & (frame["metric"] == ACCURACY.name)
+        & frame["value"].notna()
+        & frame["length"].notna()
+    ]
+    steps = fresh[fresh["which"] == rule].groupby("folder")["checkpoint_step"].first()
+    same = (fresh["checkpoint_step"] == fresh["folder"].map(steps)).fillna(False).astype(bool)
+    mine = fresh[(fresh["which"] == rule) | same]
+    found: ByRun = {}
+    columns = [mine[name].tolist() for name in ("folder", *Scored._fields)]
+    for folder, length, *told in zip(*columns, strict=True):
+        score = Scored(int(length), *told)
+        known = found.setdefault(folder, {}).setdefault(score.length, score)
+        if score.n > known.n:
+            found[folder][score.length] = score
+    return found
+
+
+def _horizons(title: str, curves: Sequence[Curve], rule: str, notes: Sequence[str]) -> Table:
+    """A row a cell: how far its runs got, by each rule."""
+    rules = _rules(rule)
+    rows = []
+    for curve in curves:
+        told = [cell for name in rules for cell in horizon_cells(curve.horizons(name))]
+        entry = curve.entry
+        rows.append((Cell(entry.task), Cell(entry.label), Cell(str(len(entry.runs))), *told))
+    titles = [name for rule in rules for name in (f"horizons: {rule}", f"median: {rule}")]
+    columns = [Column("task", right=False), Column("model", right=False), Column("runs")]
+    columns += [Column(title) for title in titles]
+    return Table(title, tuple(columns), tuple(rows), tuple(notes))
+
+
+def _of_task(curves: Sequence[Curve], rule: str, digits: int) -> Table:
+    """A row a model, a column a length, and chance below."""
+    runs = [run for curve in curves for run in curve.by_rule[rule].values()]
+    lengths = sorted({length for run in runs for length in run})
+    rows = []
+    for curve in curves:
+        scores = [spread(curve.values(rule, length), digits) for length in lengths]
+        _, median = horizon_cells(curve.horizons(rule))
+        rows.append((Cell(curve.entry.label), *scores, median))
+    rows.append((Cell("chance"), *(_chance(runs, length) for length in lengths), Cell()))
+    titles = [f"{length:,}" for length in lengths]
+    columns = [Column("model", right=False), *map(Column, titles), Column("horizon")]
+    told = rule_told(rule, (curve.entry for curve in curves))
+    notes = [
+        f"accuracy at each length on {_strings(runs)} fresh strings of the checkpoint of the rule"
+        f" {rule} ({told}), mean ± sample std (n) over n runs; horizon: of the median"
+        " run; chance: the best measured baseline"
+    ]
+    if any(_says_nothing(score) for run in runs for score in run.values()):
+        notes.append(NOTHING_SAID)
+    title = f"{_title(curves[0].entry)} against length: {rule}"
+    return Table(title, tuple(columns), tuple(rows), tuple(notes))
+
+
+def _says_nothing(score: Scored) -> bool:
+    """Whether an accuracy is so far below chance that guessing would beat it."""
+    return bool(pd.notna(score.chance)) and score.value < score.chance / 2
+
+
+def _chance(runs: Iterable[dict[int, Scored]], length: int) -> Cell:
+    found = [run[length].chance for run in runs if length in run]
+    known = [float(value) for value in found if pd.notna(value)]
+    return Cell(f"{mean(known):.3f}", (mean(known),)) if known else Cell()
+
+
+def _strings(runs: Iterable[dict[int, Scored]]) -> str:
+    counts = sorted({int(score.n) for run in runs for score in run.values()})
+    if not counts:
+        return MISSING
+    return " to ".join(f"{n:,}" for n in dict.fromkeys([counts[0], counts[-1]]))
+
+
+def _title(entry: Entry) -> str:
+    titles: list[Any] = entry.runs["task_title"].dropna().tolist()
+    return str(titles[0]) if titles else entry.task
+
+
+def _horizon_legend() -> list[str]:
+    return [
+        "horizon of a run: the longest tested length up to which it passes every tested one, with"
+        f" an accuracy whose 95 % Wilson lower bound is at least {SOLVED}; >= that it failed"
+        " nowhere; < that it fails at the shortest; the median of an even number of runs is the"
+        f" lower of the middle two; {ONE_WRONG} a single wrong string at the next length ended it",
+        f"scores on fewer than {FEWEST_STRINGS} strings decide no horizon: not even a perfect one"
+        " passes",
+    ]
+
+
+def _unsolved(view: View, curves: Sequence[Curve]) -> list[str]:
+    """Name the cells with runs of which none solves its task: they are no rows."""
+    shown = {id(curve.entry) for curve in curves}
+    lines = []
+    for entry in view.entries:
+        if id(entry) in shown or not len(entry.runs):
+            continue
+        values = entry.values(view.rule, "test")
+        best = f"best of {len(values)} {max(values):.{view.digits}f}" if values else "no accuracy"
+        at = f" at {entry.length:,}" if entry.length else ""
+        lines.append(f"does not reach {SOLVED}{at}: {entry.task} x {entry.label} ({best})")
+    return capped(lines, "cells")
+
+
+def _without_runs(entries: Sequence[Entry]) -> list[str]:
+    missing = [f"{e.task} x {e.label}" for e in entries if not len(e.runs) and not e.rivals]
+    return [f"no run has ended of {', '.join(missing)}"] if missing else []

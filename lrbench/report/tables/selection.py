@@ -1,0 +1,287 @@
+"""Which runs stand in which cell of a table: those of its overrides and of one fingerprint."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from lrbench.errors import UserError
+from lrbench.metrics import METRICS
+from lrbench.report.paper.reference import (
+    Reference,
+    faithful,
+    lookup,
+    measured_chance,
+    printed_modulus,
+    published,
+)
+from lrbench.report.runs.collection import Collection
+from lrbench.report.runs.columns import BY_SPLIT
+from lrbench.report.runs.looks import UnderWay
+from lrbench.report.runs.schema import is_integer
+from lrbench.report.tables.entry import Entry, Score
+from lrbench.report.tables.notes import settings_of
+from lrbench.statistics import mean
+from lrbench.tables import TableCell, TableSpec
+
+COUNTED = ("trials", "seed", "tuning_runs")  # how many runs and which: not what they are
+GROUPS = ("task", "model", "protocol", "optim")  # words that name a file or a registered thing
+
+
+def matching_runs(collection: Collection, table: TableSpec, cell: TableCell) -> pd.DataFrame:
+    """Return runs of the cell's protocol, task and model with the settings that it asks for.
+
+    Of several cells that a run fits, those that ask for most have it: a run with s4d=false is no
+    run of the cell that asks for nothing, where another asks for just that.
+    """
+    runs = collection.runs
+    same = runs[
+        (runs["protocol"] == table.protocol)
+        & (runs["task"] == cell.task)
+        & (runs["model"] == cell.model)
+    ]
+    rivals = _wanted_there(table, cell.task, cell.model)
+    fits = [_owns(cell, rivals, collection.settings[folder]) for folder in same["folder"]]
+    return same[pd.Series(fits, index=same.index, dtype=bool)]
+
+
+def matching_under_way(collection: Collection, table: TableSpec, cell: TableCell) -> list[UnderWay]:
+    """Return the unfinished runs that would stand in a cell if they had ended."""
+    place = (table.protocol, cell.task, cell.model)
+    rivals = _wanted_there(table, cell.task, cell.model)
+    return [
+        run
+        for run in collection.under_way
+        if (run.protocol, run.task, run.model) == place and _owns(cell, rivals, run.settings)
+    ]
+
+
+def _wanted_there(table: TableSpec, task: str, model: str) -> list[list[tuple[str, Any]]]:
+    """What each cell of one task and model asks for."""
+    return [_wanted(cell) for cell in table.cells if (cell.task, cell.model) == (task, model)]
+
+
+def _owns(cell: TableCell, rivals: list[list[tuple[str, Any]]], settings: dict[str, Any]) -> bool:
+    wanted = _wanted(cell)
+    if not settings:  # a failed run may not tell them: then it is not known to be another cell's
+        return True
+    most = max((len(other) for other in rivals if _fits(settings, other)), default=0)
+    return _fits(settings, wanted) and len(wanted) >= most
+
+
+def _wanted(cell: TableCell) -> list[tuple[str, Any]]:
+    """The settings that a cell asks for."""
+    words = [word.lstrip("+").partition("=")[::2] for word in cell.overrides if "=" in word]
+    return [
+        (key, parsed_word(text))
+        for key, text in words
+        if key not in (*GROUPS, *COUNTED) and not key.startswith("hydra")
+    ]
+
+
+def _fits(settings: dict[str, Any], wanted: Iterable[tuple[str, Any]]) -> bool:
+    return all(settings.get(key) == value for key, value in wanted)
+
+
+def parsed_word(text: str) -> Any:
+    """A typed value as `collect` flattens it: YAML, but 1e-3 is a number; lists are json text."""
+    import yaml  # type: ignore[import-untyped]
+
+    value = yaml.safe_load(text)
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return json.dumps(value) if isinstance(value, list | dict) else value
+
+
+TUNING = "tuning_runs"  # the setting that tells how many runs a tuned model was chosen from
+SHORTEST = 4  # digits of a fingerprint that may stand for all of it
+
+
+def select(
+    collection: Collection,
+    table: TableSpec,
+    choose: Sequence[str] = (),
+    references: Path | None = None,
+) -> list[Entry]:
+    """Return an entry for each cell of `table`, without runs where there is none to show.
+
+    Where several configurations compete for a cell, those in `choose` (fingerprints, or the first
+    four digits or more of them) decide. Raises UserError for one that no run has.
+    """
+    _known(choose, collection)
+    labels = row_labels(table.cells)
+    scores = _scores(collection)
+    return [
+        _entry(collection, scores, table, cell, label, choose, references)
+        for cell, label in zip(table.cells, labels, strict=True)
+    ]
+
+
+def row_labels(cells: Sequence[TableCell]) -> list[str]:
+    """Return each cell's row: its label, or the model and what sets it apart on one task."""
+    labels = []
+    for cell in cells:
+        place = (cell.task, cell.model, cell.splits)
+        twins = [c for c in cells if (c.task, c.model, c.splits) == place]
+        shared = set.intersection(*(set(twin.overrides) for twin in twins))
+        apart = [word for word in cell.overrides if word not in shared]
+        labels.append(cell.label or " ".join([cell.model, *apart]))
+    return labels
+
+
+def chances(entries: Iterable[Entry], references: Path | None = None) -> dict[str, float | None]:
+    """Return the best measured baseline of each task: the runs' own, else the one that is kept."""
+    by_task: dict[str, list[Entry]] = {}
+    for entry in entries:
+        by_task.setdefault(entry.task, []).append(entry)
+    return {task: _chance(group, references) for task, group in by_task.items()}
+
+
+def _chance(entries: Sequence[Entry], references: Path | None) -> float | None:
+    by_run = {
+        score.folder: score.chance
+        for entry in entries
+        for score in entry.scores
+        if score.length == entry.length and not math.isnan(score.chance)
+    }
+    if by_run:
+        return mean(list(by_run.values()))
+    first = entries[0]
+    length = first.length or (first.published.test_length if first.published else None)
+    return measured_chance(first.task, first.modulus, length, references) if length else None
+
+
+def _scores(collection: Collection) -> dict[str, list[Score]]:
+    """The scores of each run (folder) at the test and training lengths, or on its splits."""
+    rows = collection.frame
+    rows = rows[
+        rows["metric"].isin(METRICS)
+        & (rows["split"].isin(["test", "train_length"]) | rows["protocol"].isin(BY_SPLIT))
+        & rows["value"].notna()
+    ]
+    names = ("folder", "which", "kind", "split", "length", "value", "n", "chance", "metric")
+    found: dict[str, list[Score]] = {}
+    for score in map(Score._make, zip(*(rows[name].tolist() for name in names), strict=True)):
+        found.setdefault(score.folder, []).append(score)
+    return found
+
+
+def _entry(
+    collection: Collection,
+    scores: dict[str, list[Score]],
+    table: TableSpec,
+    cell: TableCell,
+    label: str,
+    choose: Sequence[str],
+    references: Path | None,
+) -> Entry:
+    matching = matching_runs(collection, table, cell)
+    chosen = _rivals(matching, choose)
+    one = chosen if len(chosen) == 1 else []
+    runs = matching[matching["fingerprint"].isin(one)]
+    under_way = _under_way(collection, table, cell, chosen, choose)
+    alone = under_way[0].settings if under_way and not chosen else {}
+    settings = settings_of(runs, collection) or alone
+    if settings and settings.get(TUNING) is None and (searched := _word(cell, TUNING)):
+        settings = {**settings, TUNING: searched}  # outside of what tells cells apart
+    modulus = _modulus(collection, matching, cell, table.protocol, references)
+    own = tuple(score for folder in runs["folder"] for score in scores.get(folder, ()))
+    reference = lookup(
+        cell.task, modulus, cell.model, table.protocol, references, row=cell.reference
+    )
+    wanted = _word(cell, "trials")
+    return Entry(
+        task=cell.task,
+        label=label,
+        model=cell.model,
+        protocol=table.protocol,
+        modulus=modulus,
+        runs=runs,
+        scores=own,
+        settings=settings,
+        rivals=tuple(chosen),
+        left_out=tuple(sorted(set(matching["fingerprint"]) - set(chosen))),
+        wanted=int(wanted) if isinstance(wanted, int) else None,
+        length=_length(own, reference, alone),
+        reference=reference,
+        published=published(table.protocol, cell.task, modulus, references),
+        faithful=faithful(cell.task, settings, references),
+        under_way=under_way,
+        overrides=cell.overrides,
+    )
+
+
+def _rivals(matching: pd.DataFrame, choose: Sequence[str]) -> list[str]:
+    """The fingerprints that compete for a cell: of those there are the chosen, else all."""
+    ended = matching[matching["status"] != "failed"]
+    rivals = sorted(set((ended if len(ended) else matching)["fingerprint"]))
+    return [name for name in rivals if any(name.startswith(word) for word in choose)] or rivals
+
+
+def _under_way(
+    collection: Collection,
+    table: TableSpec,
+    cell: TableCell,
+    shown: Sequence[str],
+    choose: Sequence[str],
+) -> tuple[UnderWay, ...]:
+    """The unfinished runs of a cell: of the configurations `shown`, or of those asked for."""
+    found = matching_under_way(collection, table, cell)
+    if shown:
+        return tuple(run for run in found if run.fingerprint in shown)
+    chosen = [run for run in found if run.fingerprint.startswith(tuple(choose))]
+    return tuple(chosen or found)
+
+
+def _word(cell: TableCell, key: str) -> Any:
+    found = [word for word in cell.overrides if word.lstrip("+").startswith(f"{key}=")]
+    return parsed_word(found[-1].partition("=")[2]) if found else None
+
+
+def _modulus(
+    collection: Collection,
+    runs: pd.DataFrame,
+    cell: TableCell,
+    protocol: str,
+    references: Path | None,
+) -> int | None:
+    """What the cell says, else what its runs say, else the one the paper prints."""
+    told = _word(cell, "task.modulus") or settings_of(runs, collection).get("task.modulus")
+    return told if isinstance(told, int) else printed_modulus(cell.task, protocol, references)
+
+
+def _length(
+    scores: Iterable[Score], reference: Reference | None, settings: dict[str, Any]
+) -> int | None:
+    """The paper's test length where it was tested, else the shortest that was or is to be."""
+    tested = {score.length for score in scores if score.split == "test"}
+    if reference is not None and (reference.length in tested or not tested):
+        return reference.length
+    return min(tested or _test_lengths(settings), default=None)
+
+
+def _test_lengths(settings: dict[str, Any]) -> list[int]:
+    try:
+        found = json.loads(settings.get("protocol.test_lengths") or "[]")
+    except (TypeError, ValueError):
+        return []
+    return [length for length in found if is_integer(length)] if isinstance(found, list) else []
+
+
+def _known(choose: Sequence[str], collection: Collection) -> None:
+    unfinished = {run.fingerprint for run in collection.under_way}
+    there = sorted({*collection.runs["fingerprint"], *unfinished})
+    for word in choose:
+        if len(word) < SHORTEST or not any(name.startswith(word) for name in there):
+            shown = ", ".join(there[:12]) + (", ..." if len(there) > 12 else "")
+            raise UserError(
+                f"no run with fingerprint '{word}' (give {SHORTEST} digits or more)\nthere: {shown}"
+            )

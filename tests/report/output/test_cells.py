@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from lrbench.report.output.cells import (
+    Cell,
+    Column,
+    Table,
+    escape,
+    estimate,
+    marked,
+    share,
+    span,
+    spread,
+    to_markdown,
+)
+from lrbench.statistics import Share
+
+ALPHABET = st.sampled_from("|\\`*_<>&;~[]()!#-ab1 \n\té·±")
+TEXTS = st.text(ALPHABET, max_size=12) | st.text(
+    st.characters(exclude_categories=["C", "Z"]), max_size=8
+)
+
+
+def shown(markdown: str) -> list[list[str]]:
+    """The rows of the first table as a CommonMark + GFM parser shows them."""
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    rows: list[list[str]] = []
+    for token in parser.parse(markdown):
+        if token.type == "tr_open":
+            rows.append([])
+        if token.type == "inline" and rows and len(rows[-1]) < 3 and token.level > 2:
+            rows[-1].append("".join(t.content for t in token.children or [] if t.type == "text"))
+    return rows
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS, TEXTS), min_size=1, max_size=3))
+def test_any_text_stays_in_its_cell_and_is_shown_as_it_is(rows: list[tuple[str, ...]]) -> None:
+    columns = (Column("a|b", right=False), Column("c"), Column("d", right=False))
+    grid = tuple(tuple(Cell(text) for text in row) for row in rows)
+    expected = [["a|b", "c", "d"], *([" ".join(text.split()) for text in row] for row in rows)]
+    assert shown(to_markdown(Table("t", columns, grid))) == expected
+
+
+def test_names_stay_readable() -> None:
+    assert escape("even_pair (mod 5) 2,000 ± 0.1") == "even_pair (mod 5) 2,000 ± 0.1"
+    assert escape("a|b") == r"a\|b"
+
+
+def test_markdown_is_padded_and_notes_follow() -> None:
+    table = Table(
+        "title", (Column("name", right=False), Column("n")), ((Cell("x"), Cell("10")),), ("so",)
+    )
+    assert to_markdown(table) == (
+        "## title\n\n| name |   n |\n| ---- | --: |\n| x    |  10 |\n\n- so\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [([], "-"), ([0.5], "0.5000"), ([0.0, 1.0], "0.5000 ± 0.7071 (2)"), ([1, 1, 1], None)],
+)
+def test_spread(values: list[float], text: str | None) -> None:
+    assert spread(values).text == (text or "1.0000 ± 0.0000 (3)")
+    assert spread(values).values == tuple(values)
+
+
+def test_spread_says_why_there_is_nothing() -> None:
+    assert spread([], missing="failed").text == "failed"
+
+
+def test_span() -> None:
+    assert [span(v).text for v in ([], [2000], [9000, 1000, 3000])] == ["-", "2,000", "1,000–9,000"]
+
+
+def test_share_and_estimate() -> None:
+    assert share(Share(4, 5, 0.3755, 0.9638)).text == "4/5 [0.38, 0.96]"
+    assert estimate(0.5, (0.25, 1.0), 2) == Cell("0.50 [0.25, 1.00]", (0.5,))
+    assert estimate(0.5, None).text == "0.5000"
+
+
+def test_marked_says_it_in_words_and_apart() -> None:
+    assert marked(Cell("0.27", (0.27,)), "at chance") == Cell(
+        "0.27, at chance", (0.27,), "at chance"
+    )
+    for mark in (None, "", "-"):
+        assert marked(Cell("0.27"), mark) == Cell("0.27")
+    assert marked(Cell("failed"), "failed") == Cell("failed")

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from io import BytesIO, StringIO, TextIOWrapper
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from lrbench.report.output.display import count, duration, wrap
+from lrbench.report.output.summary import evaluation_table, run_summary
+
+Make = Callable[..., dict[str, Any]]
+FOLDER = Path("outputs/sum/blockdiag/fan2024/aaaaaaaaaaaa/s0")
+SAME = {"best": 2000, "id": 2000, "band": 2000, "last": 2000}
+
+
+def summary(result: dict[str, Any], references: Path, terminal: bool = False) -> str:
+    console = Console(
+        file=StringIO(),
+        width=80,
+        force_terminal=terminal,
+        color_system="standard" if terminal else "auto",
+    )
+    run_summary(result, FOLDER, console, references)
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def only(result: dict[str, Any], *rules: str) -> list[dict[str, Any]]:
+    return [row for row in result["evaluations"] if row["which"] in rules]
+
+
+def test_golden_end_of_a_run(result: Make, references: Path) -> None:
+    content = result(checkpoints=SAME)
+    content["evaluations"] = only(content, "best")  # kept once where rules coincide
+    assert (
+        summary(content, references)
+        == """\
+sum (mod 5) · blockdiag, 1 layer, 8 blocks of 8, 51k parameters, state 64 floats
+fan2024 · seed 0 · cpu, 1 thread · 2,000 updates in 34 s
+
+length         best=id=band=last     95 % interval  chance  guessing  paper
+    40  train             1.0000  [0.9996, 1.0000]       -         -      -
+   500  test              1.0000  [0.9996, 1.0000]   0.204     0.279   0.90
+   997                    0.5000  [0.4691, 0.5309]       -         -      -
+10,000 fresh strings a length, 1,000 at 997; accuracy at the final position
+guessing: a guesser under the paper's rule, best of 40 looks at 128 strings
+perfect look  update 2,000 (34 s), 128 strings at 500; training ended there
+horizon       500 < h <= 997 (float32, sequential)
+              float64 gives 0.9300 at 997: it is the rule, not rounding
+look further  lrbench evaluate outputs/sum/blockdiag/fan2024/aaaaaaaaaaaa/s0 --lengths 5003,50021
+"""
+    )
+
+
+def test_distinct_checkpoints_have_columns_of_their_own(result: Make, references: Path) -> None:
+    text = summary(result(accuracy=0.75), references)
+    assert re.search(r"length +best=last +95 % interval +id +band +chance", text)
+    assert "95 % interval: of best=last" in text
+    assert "checkpoints, by update: best=last 2,000, id 1,500, band 1,000" in text
+    assert "best look     0.7500 at update 2,000, 128 strings at 500" in text
+    assert "perfect look" not in text
+
+
+def test_everything_but_the_command_fits_80_columns(result: Make, references: Path) -> None:
+    four = {"best": 40_000, "id": 30_000, "band": 20_000, "last": 10_000}
+    text = summary(result(accuracy=0.9, checkpoints=four, steps=40_000), references)
+    lines = text.splitlines()
+    assert max(len(line) for line in lines[:-1]) <= 80
+    assert "…" not in text
+    assert lines[-1].endswith(f"lrbench evaluate {FOLDER} --lengths 5003,50021")
+    # four values, an interval, chance, guessing, paper
+    assert re.search(
+        r"500 +test( +0\.9000)( +\[.*\])( +0\.9000){3} +0.204 +0.279 +0.90$", text, re.M
+    )
+
+
+def test_a_terminal_sees_the_same_words(result: Make, references: Path) -> None:
+    plain = summary(result(), references)
+    styled = summary(result(), references, terminal=True)
+    assert "\x1b" not in plain
+    assert "\x1b[" in styled
+
+    def words(text: str) -> list[str]:
+        return re.sub(r"\x1b\[[\d;]*m", "", text).split()
+
+    assert words(styled) == words(plain)
+
+
+def test_a_diverged_run_says_so(result: Make, references: Path) -> None:
+    content = result(
+        status="diverged", stopped="diverged", steps=1234, perfect_look=None, horizon={}
+    )
+    text = summary(content, references)
+    assert "diverged at update 1,234: training was no longer finite; below:" in text
+    assert "length" in text
+    text = summary(content | {"evaluations": [], "checkpoints": {}}, references)
+    assert "nothing to test" in text
+    assert "evaluate" not in text
+    assert "length" not in text
+
+
+def test_a_bare_result_is_enough(result: Make, references: Path) -> None:
+    content = result()
+    optional = "task_title stopped train_seconds parameters state_size device dtype mode threads"
+    emptied = ["checkpoints", "perfect_look", "baselines", "guessing", "horizon"]
+    bare = {k: v for k, v in content.items() if k not in [*optional.split(), *emptied]}
+    bare |= {"config": {}, "task": "mine"}
+    text = summary(bare, references)
+    assert text.startswith("mine · blockdiag · fan2024 · seed 0 · 2,000 updates\n")
+    assert re.search("^ *500 +test ", text, re.M)
+
+
+def test_horizons_that_differ_are_both_told(result: Make, references: Path) -> None:
+    horizon = {
+        "best": {"text": "> 997", "dtype": "float32", "mode": "sequential", "float64": None},
+        "last": {
+            "text": "h <= 40",
+            "float64": {"length": 500, "value": 0.999, "verdict": "rounding"},
+        },
+    }
+    text = summary(result(horizon=horizon), references)
+    assert re.search(r"horizon +> 997 \(float32, sequential\)\nhorizon of last +h <= 40\n", text)
+    assert "float64 gives 0.9990 at 500: it is rounding" in text
+
+
+def test_further_is_beyond_what_was_tested(result: Make, references: Path) -> None:
+    content = result()
+    for row in content["evaluations"]:
+        row["length"] = {997: 50_021}.get(row["length"], row["length"])
+    assert "--lengths 500009" in summary(content, references)
+
+
+def test_names_are_printed_as_they_are(result: Make, references: Path) -> None:
+    text = summary(result(model="[bold]mine[/bold]"), references)
+    assert "[bold]mine[/bold]" in text
+
+
+def test_an_ascii_console_is_no_error(result: Make, references: Path) -> None:
+    raw = BytesIO()
+    file = TextIOWrapper(raw, encoding="ascii")
+    run_summary(result(), FOLDER, Console(file=file, width=80), references)
+    file.flush()
+    assert raw.getvalue().startswith(b"sum (mod 5) - blockdiag, 1 layer")
+
+
+def test_evaluation_table() -> None:
+    rows = [
+        {"length": 5003, "n": 1000, "value": 0.99, "chance": 0.2, "peak_mib": 412.4, "seconds": 3},
+        {"length": 50021, "n": 100, "value": 1.0},
+    ]
+    console = Console(file=StringIO(), width=80)
+    evaluation_table(rows, console)
+    assert isinstance(console.file, StringIO)
+    assert (
+        console.file.getvalue()
+        == """\
+length  strings  accuracy     95 % interval  chance  memory MiB  seconds
+ 5,003    1,000    0.9900  [0.9817, 0.9946]   0.200         412      3.0
+50,021      100    1.0000  [0.9630, 1.0000]       -           -        -
+"""
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.04, "0.0 s"), (9.96, "10 s"), (34.4, "34 s"), (59.7, "1 min 0 s"), (12_000, "3 h 20 min")],
+)
+def test_duration(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_count() -> None:
+    assert [count(n) for n in (812, 1_240, 50_885, 999_600, 1_234_567)] == [
+        "812",
+        "1.2k",
+        "51k",
+        "1.0M",
+        "1.2M",
+    ]
+
+
+def test_wrap_breaks_between_parts_only() -> None:
+    assert wrap(["aaa", "bbb", "a b c d e"], " · ", 9) == ["aaa · bbb", "a b c d e"]

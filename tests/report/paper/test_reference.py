@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lrbench.errors import UserError
+from lrbench.report.paper import reference
+from lrbench.report.paper.reference import lookup, lookup_run, printed, reference_dir
+
+
+@pytest.mark.parametrize("model", ["blockdiag", "blockdiag_release"])
+@pytest.mark.parametrize(
+    ("task", "name"), [("sum", "Sum"), ("even_pair", "EvenPair"), ("mod_arith", "ModArith")]
+)
+def test_our_reference_tables_answer_as_printed(task: str, name: str, model: str) -> None:
+    with (reference_dir() / "lrnn_table2.csv").open(newline="") as file:
+        printed = [
+            row
+            for row in csv.DictReader(file)
+            if row["task"] == f"{name}(5)" and row["model"].startswith("Ours")
+        ]
+    found = lookup(task, 5, model, "fan2024")
+    assert len(printed) == 1
+    assert found is not None
+    assert found.text == printed[0]["value"]
+    assert found.value == float(printed[0]["value"])
+    assert found.length == (499 if task == "mod_arith" else 500)
+    assert "Table 2" in found.source
+
+
+def test_the_value_is_the_files(references: Path) -> None:
+    found = lookup("sum", 5, "blockdiag", "fan2024", references)
+    assert found is not None
+    assert (found.text, found.value) == ("0.90", 0.9)
+    assert [found.at(500), found.at(499), found.at(None)] == ["0.90", "-", "-"]
+
+
+@pytest.mark.parametrize(
+    ("task", "modulus", "model", "protocol"),
+    [
+        ("sum", 3, "blockdiag", "fan2024"),
+        ("sum", None, "blockdiag", "fan2024"),
+        ("parity", 2, "blockdiag", "fan2024"),
+        ("sum", 5, "mine", "fan2024"),
+        ("sum", 5, "blockdiag", "rir2023"),
+    ],
+)
+def test_no_value_where_the_paper_has_none(
+    task: str, modulus: int | None, model: str, protocol: str, references: Path
+) -> None:
+    assert lookup(task, modulus, model, protocol, references) is None
+
+
+def test_a_run_is_looked_up_by_its_configuration(
+    result: Callable[..., dict[str, Any]], references: Path
+) -> None:
+    found = lookup_run(result(), references)
+    assert found is not None
+    assert found.text == "0.90"
+    assert lookup_run(result(config={"task": None}), references) is None
+
+
+def test_missing_tables_are_an_error_not_an_empty_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        reference, "__file__", str(tmp_path / "lrbench" / "report" / "paper" / "x.py")
+    )
+    with pytest.raises(UserError, match="reference tables are missing"):
+        reference_dir()
+    (tmp_path / "data" / "reference").mkdir(parents=True)
+    assert reference_dir() == tmp_path / "data" / "reference"
+    (tmp_path / "lrbench" / "data" / "reference").mkdir(parents=True)
+    assert reference_dir() == tmp_path / "lrbench" / "data" / "reference"
+
+
+def test_every_row_of_the_paper_in_its_order() -> None:
+    found = printed("sum", 5, "fan2024")
+    assert [row.model for row in found][1:] == ["S4", "S4D", "Liquid-S4"]
+    assert {(row.rule, row.trials) for row in found} == {("best", 5)}
+    assert printed("sum", 7, "fan2024") == printed("sum", 5, "mine") == []
+
+
+@pytest.mark.parametrize(
+    ("model", "row", "text"),
+    [
+        ("s4", None, "0.11"),
+        ("S-4", None, "0.11"),
+        ("mine", "S4", "0.11"),
+        ("blockdiag", "S4", "0.11"),
+    ],
+)
+def test_a_row_is_found_by_its_name_or_as_the_table_says(
+    model: str, row: str | None, text: str, references: Path
+) -> None:
+    found = lookup("sum", 5, model, "fan2024", references, row=row)
+    assert found is not None
+    assert found.text == text
+    assert (found.rule, found.trials) == (None, None)  # these tables tell neither

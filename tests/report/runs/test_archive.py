@@ -1,0 +1,213 @@
+"""A published table says what the runs said: read back, every report of it is the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from lrbench.errors import UserError
+from lrbench.report.figures.draw import drawings
+from lrbench.report.output.render import render
+from lrbench.report.runs.archive import archive, read_archive
+from lrbench.report.runs.collect import collect
+from lrbench.report.runs.collection import Collection
+from lrbench.report.tables.request import Request, narrowed
+from lrbench.tables import load_table, table_names
+from tests.made_up_results import make_split_result
+from tests.report.conftest import make_result, run_folder
+
+Write = Callable[..., Path]
+RESULTS = Path(__file__).parents[3] / "results"
+REAL = sorted(
+    str(path.relative_to(RESULTS))
+    for path in [RESULTS, *RESULTS.glob(".*"), *RESULTS.glob("*/records")]
+    if path.is_dir()
+)
+FORMATS = ("markdown", "csv", "latex", "html")
+
+
+def published(collection: Collection, folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, content in archive(collection, Path()).items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def same_reports(first: Collection, second: Collection, requests: list[Request]) -> None:
+    for request in requests:
+        for format in FORMATS:
+            made = [render(each, format, request=request) for each in (first, second)]
+            assert made[0] == made[1], (request.table and request.table.name, format)
+    figures = [list(drawings(each, Request())) for each in (first, second)]
+    assert figures[0] == figures[1]
+
+
+def write_odd_runs(write: Write, fail: Write, runs: Path) -> None:
+    """What a collection may hold: of each kind of value one that a csv file could lose."""
+    write(seed=0, accuracy=0.1 + 0.2, train_seconds=1e-17)
+    write(seed=1, parameters=2**63 - 1, perfect_look=None, mode=None)
+    write(seed=2, status="diverged", stopped="diverged", evaluations=[])
+    write(seed=3, task_title='None, "NA"\n nan')
+    fail(seed=4, error="first\nsecond, 'third'\r\"fourth\"")
+    write(model="s4", fingerprint="b" * 12, lr=1e-3)
+    write(model="s4", fingerprint="c" * 12, lr=1, config={"flag": True, "none": None, "list": []})
+    write(model="s4", fingerprint="d" * 12, config={"flag": 1, "empty": {}, "text": ""})
+    told = {"date": "2026-11-21T20:00:00+00:00", "torch": "2.13.0", "commit": "0" * 40}
+    place = runs / "sum" / "blockdiag" / "fan2024" / ("a" * 12)
+    (place / "environment.json").write_text(json.dumps(told))
+    (runs / "copy" / "s0").mkdir(parents=True)
+    (runs / "copy" / "s0" / "result.json").write_text((place / "s0/result.json").read_text())
+    (runs / "broken" / "s0").mkdir(parents=True)
+    (runs / "broken" / "s0" / "result.json").write_text("{")
+
+
+def write_unfinished(runs: Path, result: dict[str, Any], look: dict[str, Any]) -> None:
+    folder = run_folder(runs, result)
+    (folder.parent / "config.json").write_text(json.dumps(result["config"]))
+    (folder / "metrics.jsonl").write_text(json.dumps({"step": 500, "look": look}) + '\n{"st')
+    rows = [{**result["evaluations"][0], "value": 0.1 + 0.7, "kind": "test", "which": "best"}]
+    (folder / "evaluations").mkdir()
+    (folder / "evaluations" / "1.json").write_text(json.dumps({"schema": 1, "evaluations": rows}))
+
+
+def write_corpus_runs(runs: Path) -> None:
+    scores = {"near_iid": 0.61, "args_10": 1 / 3}
+    for seed in range(3):
+        result = make_split_result(scores, seed=seed)
+        (run_folder(runs, result) / "result.json").write_text(json.dumps(result))
+    logic = make_split_result({"test_7": 0.9, "test_8": 0.8}, task="logic", seed=7)
+    (run_folder(runs, logic) / "result.json").write_text(json.dumps(logic))
+    look = {"step": 500, "epoch": 0.5, "validation_accuracy": 0.7, "validation_n": 1000}
+    going = make_split_result(scores, model="ebt_grc", fingerprint="e" * 12)
+    write_unfinished(runs, going, look)
+
+
+@pytest.fixture
+def odd(
+    runs: Path, write: Write, fail: Write, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], Collection]:
+    """Write runs of every kind; what is called collects them, its paths relative to them."""
+    write_odd_runs(write, fail, runs)
+    look = {"step": 500, "test_length": 500, "test_accuracy": 0.25, "test_n": 128}
+    config = {"protocol": {"name": "fan2024"}, "task": {"name": "sum"}, "model": {"name": "lru"}}
+    write_unfinished(runs, make_result(model="lru", fingerprint="f" * 12, config=config), look)
+    write_corpus_runs(runs)
+    monkeypatch.chdir(runs)
+    return lambda: collect(Path())
+
+
+def test_every_report_is_the_same(odd: Callable[[], Collection], tmp_path: Path) -> None:
+    first = odd()
+    assert len(first.runs) == 12
+    assert len(first.under_way) == 2
+    second = read_archive(published(first, tmp_path / "published"))
+    tables = [load_table(name) for name in ("fan2024_table2", "rir2023_table2")]
+    chosen = Request(rows=("blockdiag", "lru", "ebt_grc"), fingerprints=("aaaa",), digits=3)
+    same_reports(first, second, [Request(), chosen, *(Request(table=table) for table in tables)])
+
+
+@pytest.mark.parametrize("name", table_names())
+def test_every_table_is_the_same(odd: Callable[[], Collection], tmp_path: Path, name: str) -> None:
+    first, request = odd(), Request(table=load_table(name))
+    second = read_archive(published(first, tmp_path / "published"))
+    assert render(first, request=request) == render(second, request=request)
+
+
+def test_it_is_the_same_collection(odd: Callable[[], Collection], tmp_path: Path) -> None:
+    first = odd()
+    second = collect(published(first, tmp_path / "published") / "runs.csv")
+    for name in ("frame", "runs", "every_row"):
+        pd.testing.assert_frame_equal(getattr(first, name), getattr(second, name))
+    for name in ("settings", "baselines", "problems", "unfinished", "under_way", "environments"):
+        assert getattr(first, name) == getattr(second, name), name
+    assert [type(v) for v in first.runs["flag"]] == [type(v) for v in second.runs["flag"]]
+
+
+def test_archived_again_it_is_the_same(odd: Callable[[], Collection], tmp_path: Path) -> None:
+    first = archive(odd(), Path())
+    again = archive(read_archive(published(odd(), tmp_path / "published")), tmp_path)
+    assert first == again
+    table = Request(table=load_table("rir2023_table2"))
+    part = narrowed(odd(), table)
+    assert {run.task for run in part.under_way} == {"listops"}
+    narrow = read_archive(published(part, tmp_path / "part"))
+    assert archive(narrow, Path()) == archive(part, Path())
+    assert set(narrow.settings) == set(part.runs["folder"])
+
+
+def test_the_csv_file_is_the_reports(odd: Callable[[], Collection]) -> None:
+    made = archive(odd(), Path())["runs.csv"].decode()
+    assert made == render(odd(), "csv")
+    unfinished = [line for line in made.split("\n") if ",unfinished," in line]
+    assert len(unfinished) == 4 + 2  # and every look of the two
+    assert made.endswith("\n".join([*unfinished, ""]))
+
+
+def test_no_path_of_the_machine(runs: Path, write: Write, tmp_path: Path) -> None:
+    folder = write()
+    told = {"torch": "2", "home": "/home/me", "shell": "~/bin", "command": ["lrbench", "x"]}
+    (folder.parent / "environment.json").write_text(json.dumps(told))
+    (runs / "copy" / "s0").mkdir(parents=True)
+    (runs / "copy" / "s0" / "result.json").write_text((folder / "result.json").read_text())
+    (runs / "other" / "s1").mkdir(parents=True)
+    (runs / "other" / "s1" / "metrics.jsonl").write_text("")
+    made = archive(collect(runs), runs)
+    assert not any(str(place).encode() in text for text in made.values() for place in (tmp_path,))
+    assert b"/home" not in made["settings.json"] and b"~" not in made["settings.json"]
+    assert b"the same run as copy/s0" in made["settings.json"]
+
+
+@pytest.mark.parametrize("place", REAL)
+def test_the_real_runs(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(RESULTS / place)
+    first = collect(Path())
+    second = read_archive(published(first, tmp_path / "published"))
+    assert archive(second, Path()) == archive(first, Path())
+    for format in ("markdown", "csv", "latex"):
+        assert render(first, format) == render(second, format)
+
+
+def test_one_file_alone(runs: Path, write: Write, tmp_path: Path) -> None:
+    write()
+    folder = published(collect(runs), tmp_path / "published")
+    (folder / "settings.json").unlink()
+    with pytest.raises(UserError, match=r"no settings.json beside '.*runs.csv'") as told:
+        collect(folder / "runs.csv")
+    assert len(str(told.value).splitlines()) <= 6
+    assert collect(folder).runs.empty  # a csv file among runs is no published table
+
+
+DAMAGE: dict[str, tuple[str, str, str, str]] = {
+    "a column": ("runs.csv", "task,task_title", "task,title", "has no column 'task_title'"),
+    "one too many": ("runs.csv", "task,", "mine,task,", "has a column 'mine'"),
+    "in another order": ("runs.csv", "task,task_title", "task_title,task", "another order"),
+    "a number": ("runs.csv", ",2000,", ",many,", "row 2, column 'steps': 'many'"),
+    "a folder": ("runs.csv", "/s0", "x/s0", "knows nothing"),
+    "no json": ("settings.json", "{", "", "is not json"),
+    "a part": ("settings.json", '"varying"', '"var"', "'varying' is missing"),
+    "a type": ("settings.json", '"varying": []', '"varying": [1, [2]]', "columns|column"),
+    "a schema": ("settings.json", '"schema": 1', '"schema": 2', "schema 2"),
+    "an environment": ("settings.json", '"environments": {}', '"environments": {"a": 1}', "object"),
+    "settings": ("settings.json", '"cells": {', '"cell": {', "does not fit runs.csv"),
+}
+
+
+@pytest.mark.parametrize(("name", "old", "new", "told"), DAMAGE.values(), ids=list(DAMAGE))
+def test_damage_is_told(
+    runs: Path, write: Write, tmp_path: Path, name: str, old: str, new: str, told: str
+) -> None:
+    write()
+    folder = published(collect(runs), tmp_path / "published")
+    text = (folder / name).read_text()
+    assert old in text
+    (folder / name).write_text(text.replace(old, new))
+    with pytest.raises(UserError, match=told) as raised:
+        collect(folder)
+    assert name in str(raised.value)
+    assert "fix:" in str(raised.value)
+    assert len(str(raised.value).splitlines()) <= 6

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from lrbench.report.runs.collect import collect
+from lrbench.report.tables.notes import reading_notes, reading_texts
+
+
+def broken(runs: Path, number: int) -> None:
+    for index in range(number):
+        folder = runs / f"x{index:03}" / "s0"
+        folder.mkdir(parents=True)
+        (folder / "result.json").write_text("{")
+
+
+def test_one_file_is_named(runs: Path) -> None:
+    broken(runs, 1)
+    [line] = reading_texts(collect(runs))
+    assert line.startswith(f"not used: {runs / 'x000' / 's0' / 'result.json'}: is not json")
+
+
+def test_several_are_counted_and_named(runs: Path, write: Callable[..., Path]) -> None:
+    broken(runs, 2)
+    folder = write()
+    content = json.loads((folder / "result.json").read_text())
+    (folder / "result.json").write_text(json.dumps(content | {"schema": 0}))
+    lines = reading_texts(collect(runs))
+    assert lines[0] == "3 files or folders were not used:"
+    assert sum(line.startswith("not used: ") for line in lines) == len(lines) - 1 == 3
+    assert any("schema 0" in line for line in lines)
+
+
+def test_of_many_the_first_are_named(runs: Path) -> None:
+    broken(runs, 125)
+    lines = reading_texts(collect(runs))
+    assert lines[0] == "125 files or folders were not used, of which the first are:"
+    assert len(lines) == 101
+
+
+def test_runs_without_a_result_are_counted(runs: Path) -> None:
+    for seed in range(3):
+        (runs / "cell" / f"s{seed}" / "checkpoints").mkdir(parents=True)
+    [line] = reading_texts(collect(runs))
+    assert line.startswith("3 runs have no result yet")
+
+
+def test_markdown_lines_are_escaped(runs: Path) -> None:
+    (runs / "a|b" / "s0" / "checkpoints").mkdir(parents=True)
+    [line] = reading_notes(collect(runs))
+    assert line.startswith("- no result yet")
+    assert r"a\|b" in line

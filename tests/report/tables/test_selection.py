@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lrbench.report.paper.verdict import Guesser
+from lrbench.report.runs.collect import collect
+from lrbench.report.tables.entry import Entry
+from lrbench.report.tables.selection import chances, row_labels, select
+from lrbench.tables import TableCell, TableSpec
+
+Write = Callable[..., Path]
+
+
+def entry(runs: Path, *words: str, reference: str | None = None, **options: Any) -> Entry:
+    cell = TableCell(("task=sum", "model=blockdiag", *words), reference)
+    [found] = select(collect(runs), TableSpec("t", "T", (cell,)), **options)
+    return found
+
+
+def test_rows_are_models_and_what_sets_cells_apart() -> None:
+    words = [
+        ("task=sum", "model=a", "x=1"),
+        ("task=sum", "model=a", "x=2"),
+        ("task=sum", "model=b"),
+    ]
+    assert row_labels([TableCell(cell) for cell in words]) == ["a x=1", "a x=2", "b"]
+    common = [("task=sum", "model=a", "trials=5"), ("task=even_pair", "model=a", "trials=5")]
+    assert row_labels([TableCell(cell) for cell in common]) == ["a", "a"]
+
+
+@pytest.mark.parametrize(
+    ("word", "there"),
+    [
+        ("optim.lr=1e-4", True),
+        ("optim.lr=0.0001", True),
+        ("optim.lr=1e-3", False),
+        ("+model.layers=1", True),
+        ("model.layers=2", False),
+        ("protocol.test_lengths=[500,997]", True),
+        ("protocol.test_lengths=[500]", False),
+        ("model.mixer.blocks=null", True),
+        ("trials=7", True),  # how many runs is no part of what they are
+        ("seed=3", True),
+        ("tuning_runs=4", True),
+        ("+trials=7", True),
+        ("data_seed=3", False),
+        ("no.such.key=1", False),
+    ],
+)
+def test_runs_are_those_the_overrides_say(runs: Path, write: Write, word: str, there: bool) -> None:
+    write()
+    assert len(entry(runs, word).runs) == there
+
+
+def test_the_modulus_is_the_cells_the_runs_or_the_papers(runs: Path, write: Write) -> None:
+    assert entry(runs).modulus == 5
+    assert entry(runs, "task.modulus=3").modulus == 3
+    write(config={"task": {"modulus": 7}})
+    assert entry(runs).modulus == 7
+    assert entry(runs).reference is None
+
+
+def test_scores_are_one_a_run(runs: Path, write: Write) -> None:
+    write(seed=0, accuracy=1.0)
+    write(seed=1, accuracy=0.5)
+    found = entry(runs)
+    assert found.values("best", "test") == [1.0, 0.5]
+    assert found.values("best", "test", "train_length") == [1.0, 1.0]
+    assert found.values("best", "nothing") == []
+    assert (found.strings("best", "test"), found.strings("best", "look")) == (10_000, 128)
+    assert (found.length, found.lengths()) == (500, [500])
+
+
+def test_a_guesser_has_the_looks_of_the_rule(runs: Path, write: Write) -> None:
+    write(config={"protocol": {"max_steps": 10_500, "look_every": 1_000}})
+    found = entry(runs)
+    assert found.guesser("best", "look", 0.2) == Guesser(0.2, 128, 11)
+    assert found.guesser("last", "look", 0.2) == Guesser(0.2, 128, 1)
+    assert found.guesser("best", "test", 0.2) == Guesser(0.2, 10_000, 1)
+    assert found.guesser("best", "look", None) is None
+
+
+def test_chance_is_the_runs_own_else_the_kept_one(runs: Path, write: Write) -> None:
+    assert chances([entry(runs)])["sum"] == pytest.approx(0.2, abs=0.005)
+    write(seed=0)
+    write(seed=1, baselines=[{"baseline": "uniform", "length": 500, "value": 0.3}])
+    assert chances([entry(runs)]) == {"sum": pytest.approx((0.204 + 0.3) / 2)}
+
+
+def test_what_was_left_out_is_known(runs: Path, write: Write) -> None:
+    write()
+    write(fingerprint="b" * 12)
+    found = entry(runs)
+    assert found.contested
+    assert not len(found.runs)
+    chosen = entry(runs, choose=["bbbbbb"])
+    assert (chosen.rivals, chosen.left_out) == (("b" * 12,), ("a" * 12,))
+
+
+def test_a_run_stands_in_the_cell_that_asks_for_most_of_it(runs: Path, write: Write) -> None:
+    write(fingerprint="a" * 12)
+    write(fingerprint="b" * 12, config={"model": {"layers": 2}})
+    plain = TableCell(("task=sum", "model=blockdiag"))
+    deep = TableCell(("task=sum", "model=blockdiag", "model.layers=2"), label="deep")
+    found = select(collect(runs), TableSpec("t", "T", (plain, deep)))
+    assert [(one.label, one.rivals) for one in found] == [
+        ("blockdiag", ("a" * 12,)),
+        ("deep", ("b" * 12,)),
+    ]
+
+
+def test_a_table_says_of_how_many_runs_where_its_own_do_not(runs: Path, write: Write) -> None:
+    write()
+    assert entry(runs).settings.get("tuning_runs") is None
+    assert entry(runs, "tuning_runs=4").settings["tuning_runs"] == 4
+    write(config={"tuning_runs": 9})
+    assert entry(runs, "tuning_runs=4").settings["tuning_runs"] == 9
