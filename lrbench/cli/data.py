@@ -90,9 +90,9 @@ def fetch(
 ) -> None:
     """Download what a task needs."""
     from lrbench.console import results
-    from lrbench.downloads import fetch as get
     from lrbench.locations import data_dir
     from lrbench.report.output.display import plural, say
+    from lrbench.tasks.corpus.downloads import fetch as get
 
     if name not in SETS:
         raise unknown("data", name, SETS, exit_code=2)

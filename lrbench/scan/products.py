@@ -18,7 +18,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from lrbench.processor import processor_says
+from lrbench.machine import processor_says
 from lrbench.scan.compiled.compiler import wanted
 
 # Multiplications from which oneDNN is faster (its preparation takes some ten microseconds a call),

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lrbench.checks import shown
+from lrbench.disk import locked
 from lrbench.errors import UserError
-from lrbench.runs.locks import locked
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 NAME = re.compile(r"\d+|(GPU|MIG)-[\w-]+")

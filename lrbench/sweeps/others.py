@@ -12,11 +12,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
+from lrbench.disk import locked
 from lrbench.runs.folder import files
 from lrbench.runs.folder.files import UnreadableFile
 from lrbench.runs.folder.run import Run
-from lrbench.runs.holder import Sighting
-from lrbench.runs.locks import locked
+from lrbench.runs.lease import Sighting
 
 EXPIRY = 30.0  # seconds of silence after which another machine's lease is nobody's
 

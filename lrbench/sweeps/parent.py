@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lrbench.runs import processes
+from lrbench import machine
 from lrbench.runs.train.signals import request_everywhere
 
 POLL_SECONDS = 0.3
@@ -36,7 +36,7 @@ class Parent:
     def here(cls, stop_file: Path, needed: bool = True) -> Parent:
         """Return this process."""
         pid = os.getpid()
-        return cls(pid, processes.start_ticks(pid), processes.machine(), stop_file, needed)
+        return cls(pid, machine.start_ticks(pid), machine.identity(), stop_file, needed)
 
     @property
     def is_me(self) -> bool:
@@ -45,12 +45,12 @@ class Parent:
 
     @property
     def near(self) -> bool:
-        return self.machine == processes.machine()
+        return self.machine == machine.identity()
 
     @property
     def gone(self) -> bool:
         """Whether the sweep's process is known to be dead."""
-        return self.needed and self.near and not processes.alive(self.pid, self.started)
+        return self.needed and self.near and not machine.alive(self.pid, self.started)
 
     @property
     def wants_stop(self) -> bool:
@@ -67,7 +67,7 @@ class Parent:
 def sweeping(queue: Path | None = None) -> Iterator[Parent]:
     """Be the parent of a sweep; for jobs of a queue, the stop file lies in the folder `queue`."""
     if queue is not None:
-        name = f"stop-{processes.host()}-{os.getpid()}-{time.time_ns()}"
+        name = f"stop-{machine.host()}-{os.getpid()}-{time.time_ns()}"
         yield Parent.here(queue.absolute() / name, needed=False)
         return
     with tempfile.TemporaryDirectory(prefix="lrbench-sweep-") as folder:

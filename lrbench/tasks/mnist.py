@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lrbench.downloads import Download
 from lrbench.errors import UserError
+from lrbench.tasks.corpus.downloads import Download
 
 FOLDER = "mnist"  # in the folder of data
 MIRRORS = (

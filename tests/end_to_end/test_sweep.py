@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from lrbench import machine
 from lrbench.report.runs.collect import collect
-from lrbench.runs import processes
 from tests.faults.conftest import Laboratory, Program
 
 TINY = [
@@ -79,7 +79,7 @@ def sweep(lab: Laboratory) -> Iterator[Callable[..., Program]]:
 
     yield start
     for one in started:
-        if processes.alive(one.pid):
+        if machine.alive(one.pid):
             os.kill(one.pid, signal.SIGKILL)
 
 
@@ -93,7 +93,7 @@ def family(program: Program) -> dict[int, int | None]:
             continue
         if int(fields[1]) == program.pid:
             found.append(int(entry.parent.name))
-    return {pid: processes.start_ticks(pid) for pid in found}
+    return {pid: machine.start_ticks(pid) for pid in found}
 
 
 def eventually(condition: Callable[[], object], seconds: float = 60) -> None:
@@ -189,7 +189,7 @@ def test_killed_as_a_whole_it_goes_on_and_no_worker_survives_its_parent(sweep) -
     members = family(killed)
     assert len(members) > 2
     os.kill(killed.pid, signal.SIGKILL)
-    eventually(lambda: not any(processes.alive(pid, at) for pid, at in members.items()))
+    eventually(lambda: not any(machine.alive(pid, at) for pid, at in members.items()))
     assert len(results()) < 2
     again = sweep("out", *grid)
     assert (again.wait(), whole.wait()) == (0, 0), again.err

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from lrbench.disk import locked
 from lrbench.runs.folder import files
-from lrbench.runs.locks import locked
 
 from .bits import content, differences
 from .conftest import KILLED, Laboratory, Program, Reference, run_folder

@@ -13,14 +13,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lrbench.errors import UserError
-from lrbench.runs import processes
+from lrbench import machine
+from lrbench.disk import locked
+from lrbench.errors import Interrupted, UserError
 from lrbench.runs.folder import files
 from lrbench.runs.lease import Lease
-from lrbench.runs.locks import locked
 
 LONG = 60.0  # an expiry no test lives to see
 
@@ -72,8 +73,8 @@ def test_free_lease_is_taken_and_given_back(tmp_path: Path) -> None:
     messages: list[str] = []
     with Lease(tmp_path, on_wait=messages.append) as lease:
         record = files.read_json(tmp_path / "lease.json")
-        assert (record["pid"], record["host"]) == (os.getpid(), processes.host())
-        assert record["started"] == processes.start_ticks(os.getpid())
+        assert (record["pid"], record["host"]) == (os.getpid(), machine.host())
+        assert record["started"] == machine.start_ticks(os.getpid())
         assert abs(record["beat"] - time.time()) < 10
         assert lease.how == "free"
         assert lease.verify()
@@ -130,7 +131,7 @@ def test_waits_for_a_living_owner_and_names_it(tmp_path: Path) -> None:
         assert child.stdout is not None
         assert child.stdout.readline() == "kept True\n"
     assert len(messages) == 1
-    assert f"process {child.pid} on {processes.host()}" in messages[0]
+    assert f"process {child.pid} on {machine.host()}" in messages[0]
 
 
 def test_killed_owner_is_taken_over_at_once(tmp_path: Path) -> None:
@@ -142,9 +143,7 @@ def test_killed_owner_is_taken_over_at_once(tmp_path: Path) -> None:
     with Lease(tmp_path, expiry=LONG, on_wait=messages.append) as lease:
         assert lease.how == "taken over"
     assert time.monotonic() - start < LONG, "it waited for the lease to expire"
-    assert messages == [
-        f"taking over {tmp_path}: process {child.pid} on {processes.host()} is gone"
-    ]
+    assert messages == [f"taking over {tmp_path}: process {child.pid} on {machine.host()} is gone"]
 
 
 def test_owner_killed_while_we_wait(tmp_path: Path) -> None:
@@ -303,3 +302,79 @@ def test_lease_file_is_plain_json(tmp_path: Path) -> None:
     with Lease(tmp_path):
         record = json.loads((tmp_path / "lease.json").read_text())
     assert {"token", "pid", "host", "started", "beat"} <= set(record)
+
+
+def left_behind(folder: Path, age: float = 0.0, **record: Any) -> None:
+    """Put a lease there that was last renewed `age` seconds ago."""
+    path = folder / "lease.json"
+    files.write_json(path, {"token": "forged", "pid": 1, "started": 1, "beat": 0.0, **record})
+    os.utime(path, (time.time() - age,) * 2)
+
+
+def test_recycled_process_id_does_not_count_as_alive(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as child:
+        started = machine.start_ticks(child.pid)
+        assert started is not None
+        left_behind(tmp_path, pid=child.pid, host=machine.host(), started=started - 1)
+        with Lease(tmp_path, expiry=LONG) as lease:
+            assert lease.how == "taken over"
+        left_behind(tmp_path, pid=child.pid, host=machine.host(), started=started)
+        with pytest.raises(Interrupted):
+            Lease(tmp_path, expiry=LONG, stop=lambda: True).acquire()
+        child.kill()
+
+
+def test_same_host_name_in_another_container_is_elsewhere(tmp_path: Path) -> None:
+    left_behind(tmp_path, pid=2**30, host=machine.host(), machine="another boot")
+    with pytest.raises(Interrupted):
+        Lease(tmp_path, expiry=LONG, stop=lambda: True).acquire()
+
+
+def test_old_heartbeat_from_elsewhere_is_taken_over(tmp_path: Path) -> None:
+    messages: list[str] = []
+    left_behind(tmp_path, age=100, pid=7, host="elsewhere")
+    with Lease(tmp_path, on_wait=messages.append) as lease:
+        assert lease.how == "taken over"
+    assert "process 7 on elsewhere gave no sign of life for 100 s" in messages[0]
+
+
+@pytest.mark.parametrize("age", [0.0, -1000.0])
+def test_silence_from_elsewhere_is_waited_out(tmp_path: Path, age: float) -> None:
+    """Also when its clock is ahead of ours."""
+    messages: list[str] = []
+    left_behind(tmp_path, age=age, pid=7, host="elsewhere", beat=time.time() - 10**6)
+    start = time.monotonic()
+    with Lease(tmp_path, expiry=0.4, beat=0.05, on_wait=messages.append) as lease:
+        assert lease.how == "taken over"
+    assert time.monotonic() - start > 0.3
+    assert [message.split()[0] for message in messages] == ["waiting", "taking"]
+
+
+def test_heartbeats_from_elsewhere_keep_us_waiting(tmp_path: Path) -> None:
+
+    def still_beating() -> bool:
+        left_behind(tmp_path, pid=7, host="elsewhere", beat=time.time())
+        return time.monotonic() - start > 1.0
+
+    left_behind(tmp_path, pid=7, host="elsewhere")
+    start = time.monotonic()
+    with pytest.raises(Interrupted):
+        Lease(tmp_path, expiry=0.5, beat=0.05, stop=still_beating).acquire()
+    assert files.read_json(tmp_path / "lease.json")["token"] == "forged"
+
+
+@pytest.mark.parametrize("content", [b"", b'{"tok', b"[]", b"\xff\xfe"])
+def test_corrupt_lease_ages_like_any_other(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "lease.json"
+    path.write_bytes(content)
+    with pytest.raises(Interrupted):
+        Lease(tmp_path, expiry=LONG, stop=lambda: True).acquire()
+    os.utime(path, (time.time() - 2 * LONG,) * 2)
+    with Lease(tmp_path, expiry=LONG) as lease:
+        assert lease.how == "taken over"
+
+
+def test_record_with_nonsense_in_it_is_taken_over(tmp_path: Path) -> None:
+    left_behind(tmp_path, pid="x", host=machine.host())
+    with Lease(tmp_path, expiry=LONG) as lease:
+        assert lease.how == "taken over"

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lrbench import processor
+from lrbench import machine
 from lrbench.scan import products
 from lrbench.scan.compiled.compiler import SWITCH
 from lrbench.scan.products import add_product, onednn_is_faster, product
@@ -151,7 +151,7 @@ def test_which_processors(
 ) -> None:
     if told is not None:
         (tmp_path / "cpuinfo").write_text(told)
-    monkeypatch.setattr(processor, "PLACE", tmp_path / "cpuinfo")
+    monkeypatch.setattr(machine, "CPUINFO", tmp_path / "cpuinfo")
     monkeypatch.setenv(SWITCH, "1")
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)

@@ -8,13 +8,13 @@ import time
 
 import pytest
 
-from lrbench.runs import processes
+from lrbench import machine
 from lrbench.sweeps.others import Taken, claimed, held_by, left_behind
 
 
 def lease(run, **record: object) -> None:
     run.lease_folder.mkdir(parents=True, exist_ok=True)
-    here = {"host": processes.host(), "machine": processes.machine()}
+    here = {"host": machine.host(), "machine": machine.identity()}
     (run.lease_folder / "lease.json").write_text(json.dumps({**here, **record}))
 
 
@@ -30,7 +30,7 @@ def test_nobody(run) -> None:
 
 
 def test_a_living_process_of_this_machine(run) -> None:
-    lease(run, pid=os.getppid(), started=processes.start_ticks(os.getppid()))
+    lease(run, pid=os.getppid(), started=machine.start_ticks(os.getppid()))
     assert f"process {os.getppid()}" in str(held_by(run))
     assert not left_behind(run)
     with pytest.raises(Taken, match="process"), claimed([run]):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import lrbench
-from lrbench.processor import processor_says
+from lrbench.machine import processor_says
 
 DISTRIBUTION = "lrbench-extrapolation"
 PACKAGES = {

@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from lrbench import machine
 from lrbench.disk import sync_folder
-from lrbench.runs import processes
 
 TEMPORARY = re.compile(r"\..+\.(?P<pid>\d+)\.(?P<host>[0-9a-f]{6})[0-9a-f]{8}\.tmp")
 FOREIGN_AGE = 3600.0  # seconds after which another machine's temporary file is left over
@@ -149,13 +149,13 @@ def _left_over(path: Path, pid: int, host: str) -> bool:
         return False  # its writer has just renamed it
     if host != _host_tag():
         return time.time() - modified > FOREIGN_AGE
-    started = processes.start_seconds(pid)
+    started = machine.start_seconds(pid)
     recycled = started is not None and modified < started - CLOCK_SLACK
-    return recycled or not processes.alive(pid)
+    return recycled or not machine.alive(pid)
 
 
 def _host_tag() -> str:
-    return hashlib.sha256(processes.machine().encode()).hexdigest()[:6]
+    return hashlib.sha256(machine.identity().encode()).hexdigest()[:6]
 
 
 def _read(path: Path) -> bytes:

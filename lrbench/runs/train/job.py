@@ -18,11 +18,10 @@ from lrbench.runs.folder.run import Run
 from lrbench.runs.lease import Lease
 from lrbench.runs.train.capacity import out_of_memory
 from lrbench.runs.train.outcome import Outcome
-from lrbench.runs.train.progress import Display
 from lrbench.runs.train.result import assemble
 from lrbench.runs.train.signals import StopRequest
 from lrbench.runs.train.validate import validated
-from lrbench.runs.train.watch import GroupWatch, LeaseLost
+from lrbench.runs.train.watch import Display, GroupWatch, LeaseLost
 from lrbench.training.final import chance_levels, final_tests
 from lrbench.training.loop import train_group
 from lrbench.training.members import members_for

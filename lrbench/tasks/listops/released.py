@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lrbench.downloads import Download
 from lrbench.errors import UserError
+from lrbench.tasks.corpus.downloads import Download
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.listops.draw import labelled
 from lrbench.tasks.listops.expressions import CLASS_NAMES, check_nesting, encode

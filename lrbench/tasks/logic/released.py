@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lrbench.downloads import Download
 from lrbench.errors import UserError
+from lrbench.tasks.corpus.downloads import Download
 from lrbench.tasks.corpus.recipe import Progress
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.logic.formulas import (

@@ -1,16 +1,29 @@
-"""Which processes are alive, told apart even when the system hands out a process id twice.
+"""What this machine says of itself, where it does: its processor, and which processes live.
 
-Linux says when a process started (proc(5): `stat` fields 3 and 22); where that is not known,
-being able to signal the id has to do.
+A process is told from another even when the system hands out its id twice. Linux says when a
+process started (proc(5): `stat` fields 3 and 22); where that is not known, being able to signal the
+id has to do.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import socket
 from pathlib import Path
 
-PROC = Path("/proc")
+PROC = Path("/proc")  # Linux's
+CPUINFO = PROC / "cpuinfo"
+
+
+def processor_says(field: str) -> str | None:
+    """Return a field such as 'model name' or 'vendor_id'; None where nothing can be read."""
+    try:
+        text = CPUINFO.read_text(errors="replace")
+    except OSError:
+        return None
+    match = re.search(rf"^{re.escape(field)}\s*:\s*(.+)$", text, re.MULTILINE)
+    return match[1].strip() if match else None
 
 
 def host() -> str:
@@ -18,7 +31,7 @@ def host() -> str:
     return socket.gethostname()
 
 
-def machine() -> str:
+def identity() -> str:
     """Name the place where a process id means something: this boot and this pid namespace.
 
     Containers may share a host name; they do not share their process ids.

@@ -15,8 +15,8 @@ from typing import ClassVar
 
 import pytest
 
-from lrbench.downloads import Download, fetch
 from lrbench.errors import UserError
+from lrbench.tasks.corpus.downloads import Download, fetch
 
 CONTENT = bytes(range(256)) * 1000
 WANTED = Download("file.gz", len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
