@@ -94,7 +94,8 @@ def test_pscan_is_the_loop_and_so_are_its_gradients(length: int) -> None:
 @pytest.mark.parametrize("task", COUNTS)
 def test_both_scans_take_the_same_training_path(task: str) -> None:
     loop, pscan = (ReleasedStep(task, scan=scan, **TINY) for scan in SCANS)
-    assert_close([loop.update() for _ in range(3)], [pscan.update() for _ in range(3)])
+    losses = [[step.update() for _ in range(3)] for step in (loop, pscan)]
+    assert_close(*losses, rtol=1e-5, atol=0)  # float32; they add up in different orders
 
 
 @pytest.mark.parametrize("task", COUNTS)
