@@ -14,6 +14,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 import torch
 from torch import Tensor
 
+from lrbench.certificates.proof import ProofSearch
 from lrbench.certificates.witness import Search, Witness
 from lrbench.tasks.base import Task
 
@@ -56,6 +57,23 @@ class SearchRecord(TypedDict):
     seconds: float
 
 
+class ProofRecord(TypedDict):
+    """Boxes that were sought for a proof: refused, tried or closed.
+
+    nodes: of the closed graph, or of the last that was tried. depth: how many of the last symbols
+    its nodes know. margin: the least lead in logits that the checker vouches for. obstacle: what
+    stands in the way.
+    """
+
+    refusal: str
+    nodes: int
+    depth: int
+    rounds: int
+    margin: float | None
+    obstacle: str
+    seconds: float
+
+
 class SubjectRecord(TypedDict):
     """Which weights are spoken of: those that rule `which` kept of a run, at update `step`."""
 
@@ -76,6 +94,9 @@ class CertificateRecord(SubjectRecord):
     verdict: NotRequired[Verdict]
     searched: SearchRecord
     witness: WitnessRecord | None
+    proof: NotRequired[ProofRecord]
+    arithmetic: NotRequired[dict[str, Any]]
+    arrays: NotRequired[dict[str, str]]
     lrbench: str
     date: str
 
@@ -125,6 +146,29 @@ def search_record(task: Task, search: Search) -> SearchRecord:
         "least_margin_at": joined(task, search.least_margin_at),
         "seconds": round(search.seconds, 3),
     }
+
+
+def proof_record(task: Task, found: ProofSearch, margin: float | None) -> ProofRecord:
+    """Return what a file says of the search for boxes; `margin` is the checker's."""
+    record: ProofRecord = {
+        "refusal": found.refusal,
+        "nodes": 0,
+        "depth": 0,
+        "rounds": 0,
+        "margin": margin,
+        "obstacle": "",
+        "seconds": round(found.seconds, 3),
+    }
+    if found.boxes is not None:
+        nodes = found.boxes.nodes
+        record |= {"nodes": len(nodes), "depth": nodes.depth, "rounds": found.boxes.rounds}
+    elif found.tried:
+        last = found.tried[-1]
+        record |= {"nodes": last.nodes, "depth": last.depth, "rounds": last.rounds}
+        if last.word is not None:
+            after = joined(task, last.word)
+            record["obstacle"] = f"unit {last.unit} is not saturated after {after}"
+    return record
 
 
 def now() -> str:

@@ -1,7 +1,8 @@
-"""`lrbench certify RUN`: the shortest string that a run's checkpoint gets wrong."""
+"""`lrbench certify RUN`: the shortest string that a checkpoint gets wrong, or a proof."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,15 +16,18 @@ if TYPE_CHECKING:
 HELP = (
     "Search for the shortest string that a run's checkpoint gets wrong: every string up to a"
     " length, prefixes with a pattern repeated for ever, and the strings that are answered most"
-    " narrowly. Accuracy on random strings cannot see what is drawn once in 2.4e8.\n\n"
+    " narrowly. Accuracy on random strings cannot see what is drawn once in 2.4e8. Where none is"
+    " found, search for a proof that there is none, of any length (tanh networks: model=rnn).\n\n"
     "RUN is a run's folder, the one that holds result.json, of a task that is a finite automaton"
     " (sum, parity, even_pair, mod_arith). What is found is written to its certificates/ and"
     " counterexample.json, never into result.json.\n\n"
-    "The exit code is 3 where a wrong string was found and 1 where none was: that none was found"
-    " proves nothing.\n\n"
+    "The exit code is 0 with a proof, 3 where a wrong string was found, and 1 where neither was:"
+    " that nothing was found proves nothing.\n\n"
+    "A proof is a file that anybody can check, with numpy alone:"
+    " lrbench certify --check RUN/certificates/last.json\n\n"
     "For example: lrbench certify outputs/sum/lstm/fan2024/0123456789ab/s0"
 )
-WRONG, OPEN = 3, 1  # exit codes
+EXIT = {"certified": 0, "open": 1, "wrong": 3}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -41,19 +45,17 @@ def certify(
         int, typer.Option(help="Strings kept for each state of the task, the narrowest.")
     ] = 100,
     longest: Annotated[int, typer.Option(help="Symbols of the longest string.")] = 1000,
+    nodes: Annotated[int, typer.Option(help="Boxes of a proof, at most; 0: seek none.")] = 20_000,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write here, not into the run's folder.")
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     check: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Put the string of a counterexample.json once more."),
+        typer.Option(metavar="FILE", help="Check a certificate, or a counterexample.json."),
     ] = None,
 ) -> None:
     """Certify a run."""
-    from lrbench.plugins import load_plugins
-
-    load_plugins()
     if check is not None:
         _check(check, run)
         return
@@ -64,66 +66,137 @@ def certify(
             raise UserError(f"{name} must be between {least} and 1e9, not {value}", exit_code=2)
     if not 1 <= longest <= 100_000:
         raise UserError(f"--longest must be between 1 and 100,000, not {longest}", exit_code=2)
+    if not 0 <= nodes <= 1_000_000:
+        raise UserError(f"--nodes must be between 0 and 1,000,000, not {nodes}", exit_code=2)
     from lrbench.certificates.witness import SearchBudget
+    from lrbench.plugins import load_plugins
     from lrbench.runs.evaluate.certify import certify_run
 
     budget = SearchBudget(complete=int(complete), beam=beam, longest=longest)
-    found = certify_run(run, which, budget, device, output)
+    load_plugins()
+    found = certify_run(run, which, budget, device, output, nodes)
     _show(found, run)
-    raise typer.Exit(WRONG if found.verdict == "wrong" else OPEN)
+    raise typer.Exit(EXIT[found.verdict])
 
 
 def _check(file: Path, run: Path | None) -> None:
+    """Check a proof with numpy alone, or put a counterexample to its run's weights."""
     from lrbench.console import results
-    from lrbench.runs.evaluate.certify import recheck
 
-    found = recheck(file, run)
-    given = found.given or "nothing finite"
-    if found.confirmed:
-        say = f"confirmed: {given} instead of {found.right} on its {found.length:,} symbols"
+    if _is_proof(file):
+        text, verdict = _checked_proof(file, run), "certified"
     else:
-        say = f"not confirmed: {found.right} on its {found.length:,} symbols, which is right"
-    results().print(say, markup=False)
-    raise typer.Exit(WRONG if found.confirmed else OPEN)
+        from lrbench.plugins import load_plugins
+        from lrbench.runs.evaluate.certify import recheck
+
+        load_plugins()
+        found = recheck(file, run)
+        given = found.given or "nothing finite"
+        verdict = "wrong" if found.confirmed else "open"
+        text = (
+            f"confirmed: {given} instead of {found.right} on its {found.length:,} symbols"
+            if found.confirmed
+            else f"not confirmed: {found.right} on its {found.length:,} symbols, which is right"
+        )
+    results().print(text, markup=False)
+    raise typer.Exit(EXIT[verdict])
+
+
+def _is_proof(file: Path) -> bool:
+    """Whether a file says that it is a certificate; what is in it is checked later."""
+    try:
+        content = json.loads(file.read_text())
+    except OSError as error:
+        raise UserError(f"'{file}' cannot be read: {(error.strerror or '').lower()}") from error
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"'{file}' is not JSON, or cut short") from error
+    named = content.get("format") if isinstance(content, dict) else None
+    return bool(named == "lrbench-certificate")
+
+
+def _checked_proof(file: Path, run: Path | None) -> str:
+    """Check a proof and, where a run is named, that it is of that run's weights."""
+    from lrbench.certificates import check
+
+    try:
+        found = check.check(file)
+    except check.Refused as why:
+        raise UserError(f"'{file}' is refused: {why}") from why
+    if run is not None:
+        from lrbench.runs.evaluate.certify import of_these_weights
+
+        of_these_weights(file, run)
+    task = json.loads(file.read_text())["task"]
+    return (
+        f"holds: right on every string of {task['name']}, of any length, in float32\n"
+        f"  {found['nodes']:,.0f} boxes, least margin {found['margin']:.3g}"
+        + (f"; these are the weights of {run}" if run else "")
+    )
 
 
 def _show(found: Certified, run: Path) -> None:
     """Print what was found, and what random strings say beside it."""
-    from lrbench.certificates.record import shortened
     from lrbench.console import results
     from lrbench.runs.train.result import task_title
 
     record, console = found.record, results()
-    searched, witness = record["searched"], record["witness"]
+    witness = record["witness"]
     config = found.run.config
     told = f"{task_title(config.task)} · {config.model.name} · {record['which']} of {run}"
     console.print(f"{told}, update {found.run.step:,}", style="bold", markup=False)
-    complete = searched["complete_to"]
-    if witness is None:
-        lead = searched["least_margin"]
+    if witness is not None:
+        lines = _wrong(found)
+    elif found.verdict == "certified":
+        proof = record["proof"]
         lines = [
-            f"open: no string was found that it gets wrong ({searched['seconds']:,.1f} s)",
-            f"  every string to {complete:,} symbols is right; a prefix with a repeated pattern to"
-            f" {searched['families_to']:,}, the most narrowly answered to {searched['beam_to']:,}",
+            "certified: right on every string, of any length (float32, any order of summation)",
+            f"  {proof['nodes']:,} boxes (the task's state and the last {proof['depth']} symbols),"
+            f" least margin {proof['margin']:.3g}, found in {proof['seconds']:,.1f} s",
         ]
-        if lead is not None:
-            lines.append(f"  the narrowest of {searched['strings']:,} answers leads by {lead:.3g}")
-        lines.append("  this proves nothing for strings that were not tried")
     else:
-        shown = shortened(found.task, tuple(witness["tokens"]))
-        how = "the shortest there is" if witness["shortest"] else "the shortest found"
-        given = witness["given"] or "nothing finite"
-        lines = [
-            f"wrong on {shown} ({witness['length']:,} symbols, {how}):"
-            f" {given} instead of {witness['right']}",
-            f"  found in {searched['seconds']:,.1f} s; every string to {complete:,} is right",
-            f"  a random string of that length is this one once in {witness['one_in']:.2g}",
-        ]
+        lines = _open(found)
     if random := _on_random_strings(run, record["which"]):
         lines.append(f"  on random strings: {random}")
     lines.append(f"written: {found.file}")
     for line in lines:
         console.print(line, markup=False)
+
+
+def _wrong(found: Certified) -> list[str]:
+    from lrbench.certificates.record import shortened
+
+    searched, witness = found.record["searched"], found.record["witness"]
+    assert witness is not None
+    shown = shortened(found.task, tuple(witness["tokens"]))
+    how = "the shortest there is" if witness["shortest"] else "the shortest found"
+    given = witness["given"] or "nothing finite"
+    return [
+        f"wrong on {shown} ({witness['length']:,} symbols, {how}):"
+        f" {given} instead of {witness['right']}",
+        f"  found in {searched['seconds']:,.1f} s; every string to {searched['complete_to']:,}"
+        " symbols is right",
+        f"  a random string of that length is this one once in {witness['one_in']:.2g}",
+    ]
+
+
+def _open(found: Certified) -> list[str]:
+    searched, proof = found.record["searched"], found.record["proof"]
+    lead = searched["least_margin"]
+    lines = [
+        f"open: no string was found that it gets wrong ({searched['seconds']:,.1f} s)",
+        f"  every string to {searched['complete_to']:,} symbols is right; a prefix with a repeated"
+        f" pattern to {searched['families_to']:,}, the most narrowly answered to"
+        f" {searched['beam_to']:,}",
+    ]
+    if lead is not None:
+        lines.append(f"  the narrowest of {searched['strings']:,} answers leads by {lead:.3g}")
+    if proof["refusal"]:
+        lines.append(f"  {proof['refusal']}")
+    elif proof["nodes"]:
+        why = f": {proof['obstacle']}" if proof["obstacle"] else ""
+        lines.append(f"  no proof: {proof['nodes']:,} boxes do not close{why}")
+    lines.append("  that nothing was found proves nothing for strings that were not tried")
+    return lines
 
 
 def _on_random_strings(run: Path, which: str) -> str:

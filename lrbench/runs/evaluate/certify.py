@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 
 import lrbench
+from lrbench.certificates import check
+from lrbench.certificates.boxes import Boxes
+from lrbench.certificates.proof import MOST_NODES, arrays_bytes, arrays_record, find_proof
 from lrbench.certificates.reader import Reader
 from lrbench.certificates.record import (
     COUNTEREXAMPLE,
@@ -20,6 +25,7 @@ from lrbench.certificates.record import (
     SubjectRecord,
     Verdict,
     now,
+    proof_record,
     search_record,
     weights_digest,
     witness_record,
@@ -63,8 +69,9 @@ def certify_run(
     budget: SearchBudget | None = None,
     device_name: str = "cpu",
     output: Path | None = None,
+    most_nodes: int = MOST_NODES,
 ) -> Certified:
-    """Search for the shortest string that a run's checkpoint gets wrong; write what was found.
+    """Search for the shortest string that a run's checkpoint gets wrong; else for a proof.
 
     That is certificates/<which>.json of the run's folder, or `output`, and with a witness
     counterexample.json beside it. Raises UserError for a folder that holds no such run, for a task
@@ -76,25 +83,65 @@ def certify_run(
     machine = task.machine()
     assert machine is not None  # `loaded` refused it otherwise
     found = search(model, machine, budget, device)
+    subject = _subject(run, model, which)
+    file = output or folder / FOLDER / f"{which}.json"
     record: CertificateRecord = {
         "format": FORMAT,
         "version": VERSION,
         "verdict": "open" if found.witness is None else "wrong",
-        **_named(run, model, which),
+        **subject,  # type: ignore[typeddict-item]
         "searched": search_record(task, found),
         "witness": None if found.witness is None else witness_record(task, found.witness),
         "lrbench": lrbench.__version__,
         "date": now(),
     }
-    file = output or folder / FOLDER / f"{which}.json"
+    if found.witness is None:
+        proof = find_proof(model, subject["model"], machine, most_nodes)
+        record["proof"] = proof_record(task, proof, None)
+        if proof.boxes is not None:
+            _certified(file, record, proof.boxes, model)
     _write(file, record)
     if record["witness"] is not None:
-        kept = {key: value for key, value in record.items() if key != "verdict"}
         _write(
             folder / WITNESS if output is None else output.with_name(WITNESS),
-            {**kept, "format": COUNTEREXAMPLE},
+            {key: value for key, value in record.items() if key != "verdict"}
+            | {"format": COUNTEREXAMPLE},
         )
     return Certified(run, task, model, record, file)
+
+
+def _certified(file: Path, record: CertificateRecord, boxes: Boxes, model: torch.nn.Module) -> None:
+    """Make `record` a certificate and write its arrays, if the checker takes them.
+
+    A proof that it refuses is none: then the record stays open and says why.
+    """
+    content = arrays_bytes(boxes, model.state_dict())
+    arrays = file.with_suffix(".npz")
+    proved = {
+        **record,
+        "verdict": "certified",
+        "arithmetic": check.ARITHMETIC,
+        "arrays": arrays_record(content, arrays),
+    }
+    with TemporaryDirectory(prefix="lrbench-") as scratch:
+        copy = Path(scratch) / file.name
+        copy.with_name(arrays.name).write_bytes(content)
+        copy.write_text(json.dumps(proved))
+        try:
+            accepted = check.check(copy)
+        except check.Refused as why:
+            record["proof"]["obstacle"] = f"the checker refuses the boxes: {why}"
+            return
+    try:
+        arrays.parent.mkdir(parents=True, exist_ok=True)
+        files.write_bytes(arrays, content)
+    except OSError as error:
+        told = (error.strerror or str(error)).lower()
+        raise UserError(f"'{arrays}' cannot be written: {told}") from error
+    record["proof"]["margin"] = accepted["margin"]
+    record["verdict"] = "certified"
+    record["arithmetic"] = check.ARITHMETIC
+    record["arrays"] = arrays_record(content, arrays)
 
 
 def loaded(
@@ -116,7 +163,7 @@ def loaded(
     return task, model.eval()
 
 
-def _named(run: Trained, model: torch.nn.Module, which: str) -> SubjectRecord:
+def _subject(run: Trained, model: torch.nn.Module, which: str) -> SubjectRecord:
     config = dataclasses.asdict(run.config)
     task = make_task(run.config.task)
     return {
@@ -189,6 +236,16 @@ def recheck(file: Path, folder: Path | None = None) -> Recheck:
     given = int(logits.argmax()) if math.isfinite(float(logits.sum())) else None
     name = None if given is None else task.class_names[given]
     return Recheck(len(tokens), name, task.class_names[right], given != right)
+
+
+def of_these_weights(file: Path, folder: Path) -> None:
+    """Raise UserError unless a certificate's weights are those that its rule kept of a run."""
+    told = files.read_json(file)
+    which = str(told.get("which"))
+    run = trained(folder, which)
+    _, model = loaded(run, folder, which, torch.device("cpu"))
+    if weights_digest(model.state_dict()) != told.get("weights_sha256"):
+        raise UserError(f"'{file}' is of other weights than the '{which}' checkpoint of {folder}")
 
 
 def _read(file: Path) -> dict[str, Any]:
