@@ -75,19 +75,19 @@ class Cell:
 
 def versions_of(config: Config) -> dict[str, Any]:
     """Return the versions of the parts a configuration names, and hashes of plugin sources."""
-    entries = {"task": TASKS.get(config.task.name)}
+    parts = {"task": TASKS.get(config.task.name)}
     if config.model.name in ENCODERS:
-        entries["model"] = ENCODERS.get(config.model.name)
+        parts["model"] = ENCODERS.get(config.model.name)
     else:
-        entries["model"] = MIXERS.get(config.model.name)
+        parts["model"] = MIXERS.get(config.model.name)
         stack = config.model.backbone.name  # type: ignore[attr-defined]
-        entries["backbone"] = BACKBONES.get(stack)
-    entries["protocol"] = PROTOCOLS.get(config.protocol.name)
+        parts["backbone"] = BACKBONES.get(stack)
+    parts["protocol"] = PROTOCOLS.get(config.protocol.name)
     versions: dict[str, Any] = {
-        kind: entry.cls.version  # type: ignore[attr-defined]
-        for kind, entry in entries.items()
+        name: part.cls.version  # type: ignore[attr-defined]
+        for name, part in parts.items()
     }
-    used = {entry.module for entry in entries.values() if not entry.builtin}
+    used = {part.module for part in parts.values() if not part.builtin}
     plugins = {m.__name__: m for m in load_plugins().values()}
     versions["plugins"] = {
         name: source_hash(module)

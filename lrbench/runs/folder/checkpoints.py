@@ -73,8 +73,8 @@ def plain(obj: Any, where: str = "state") -> Any:
     if isinstance(obj, list | tuple):
         items = [plain(value, f"{where}[{index}]") for index, value in enumerate(obj)]
         return items if isinstance(obj, list) else tuple(items)
-    kind = type(obj).__name__
-    raise TypeError(f"{where} is a {kind}: a checkpoint holds tensors and plain values")
+    type_name = type(obj).__name__
+    raise TypeError(f"{where} is a {type_name}: a checkpoint holds tensors and plain values")
 
 
 def step_name(step: int) -> str:

@@ -174,9 +174,9 @@ def _attempt(url: str, wanted: Download, part: IO[bytes], moved: Moved) -> str:
 def _no_answer(error: Exception) -> str:
     """Return why there was no answer, beginning with OFFLINE where no mirror could have one."""
     reason: Any = getattr(error, "reason", error)
-    told = str(reason) or type(error).__name__
+    text = str(reason) or type(error).__name__
     unreachable = getattr(reason, "errno", None) in NO_NET
-    return f"{OFFLINE}: {told}" if isinstance(reason, socket.gaierror) or unreachable else told
+    return f"{OFFLINE}: {text}" if isinstance(reason, socket.gaierror) or unreachable else text
 
 
 def _copy(answer: Any, part: IO[bytes], wanted: Download, moved: Moved) -> str:

@@ -139,9 +139,9 @@ def _check_seeds(recipe: Recipe, coming: Mapping[str, int]) -> None:
         if split not in coming and (recipe.folder / split).is_dir():
             seeds.setdefault(describe(recipe.folder / split)["made"].get("seed"), split)
     if len(seeds) > 1:
-        told = " and ".join(f"{split} (seed {seed})" for seed, split in seeds.items())
+        named = " and ".join(f"{split} (seed {seed})" for seed, split in seeds.items())
         raise UserError(
-            f"{recipe.folder}: {told} do not belong together; a test could hold training strings\n"
+            f"{recipe.folder}: {named} do not belong together; a test could hold training strings\n"
             f"make all of them with one seed: lrbench data make {recipe.name} --seed N --force"
         )
 

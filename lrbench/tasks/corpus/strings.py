@@ -92,9 +92,9 @@ class Strings:
         Tokens from a row's length on are `padding`, by default that of an ordinary symbol: only
         the lengths say what is valid.
         """
-        places = self.sides * np.asarray(rows, dtype=np.int64) + range(self.sides)[side]
-        starts = self.offsets[places]
-        lengths = self.offsets[places + 1] - starts
+        positions = self.sides * np.asarray(rows, dtype=np.int64) + range(self.sides)[side]
+        starts = self.offsets[positions]
+        lengths = self.offsets[positions + 1] - starts
         position = np.arange(lengths.max(initial=0))
         index = np.minimum(starts[:, None] + position, len(self.tokens) - 1)
         valid = position < lengths[:, None]
@@ -120,8 +120,8 @@ class Strings:
         chosen = np.asarray(rows)
         if chosen.dtype == np.bool_:
             chosen = np.flatnonzero(chosen)
-        places = (self.sides * chosen[:, None] + np.arange(self.sides)).ravel()
-        tokens, offsets = gather(self.tokens, self.offsets, places)
+        positions = (self.sides * chosen[:, None] + np.arange(self.sides)).ravel()
+        tokens, offsets = gather(self.tokens, self.offsets, positions)
         return replace(self, tokens=tokens, offsets=offsets, labels=self.labels[chosen])
 
 
@@ -133,11 +133,11 @@ def piece_bounds(offsets: NDArray[np.int64]) -> list[int]:
 
 
 def gather(
-    tokens: NDArray[np.uint8], offsets: NDArray[np.int64], places: NDArray[np.int64]
+    tokens: NDArray[np.uint8], offsets: NDArray[np.int64], positions: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return (tokens, offsets) of the strings at `places`, copied one after the other."""
-    starts = offsets[places]
-    lengths = offsets[places + 1] - starts
+    """Return (tokens, offsets) of the strings at `positions`, copied one after the other."""
+    starts = offsets[positions]
+    lengths = offsets[positions + 1] - starts
     found = np.concatenate([[0], np.cumsum(lengths)])
     index = np.arange(found[-1])
     index += np.repeat(starts - found[:-1], lengths)

@@ -42,16 +42,16 @@ def split_baselines(split: str) -> dict[str, float]:
 
 def baselines(fitted: Strings, tested: Strings) -> dict[str, float]:
     """Return the accuracy of each baseline on `tested` after a fit on `fitted`."""
-    known, asked = list(roots(fitted)), list(roots(tested))
-    commonest = _lookup([0] * len(known), fitted)[0]
-    by_operator = _lookup([root[0] for root in known], fitted)
-    by_root = _lookup(known, fitted)
-    otherwise = [by_operator.get(root[0], commonest) for root in asked]
+    learnt, shown = list(roots(fitted)), list(roots(tested))
+    commonest = _lookup([0] * len(learnt), fitted)[0]
+    by_operator = _lookup([root[0] for root in learnt], fitted)
+    by_root = _lookup(learnt, fitted)
+    otherwise = [by_operator.get(root[0], commonest) for root in shown]
     answers = {
-        "majority": [commonest] * len(asked),
+        "majority": [commonest] * len(shown),
         "root_operator": otherwise,
         "root_digits": [
-            by_root.get(root, guess) for root, guess in zip(asked, otherwise, strict=True)
+            by_root.get(root, guess) for root, guess in zip(shown, otherwise, strict=True)
         ],
     }
     accuracies = {name: float((tested.labels == given).mean()) for name, given in answers.items()}

@@ -29,7 +29,7 @@ from lrbench.tasks.listops.draw import (
     P_OPERATOR,
     Forest,
     Grammar,
-    Nodes,
+    TreeLevel,
     Words,
     drawn_tokens,
     serialise,
@@ -96,7 +96,7 @@ def draw_given_length(
         if len(parents):
             sums = tables.shared[depth]
             arities[parents] = _arities(source, sums, size[parents] - 2)
-        forest.append(Nodes(drawn_tokens(words, operator), arities, numbers))
+        forest.append(TreeLevel(drawn_tokens(words, operator), arities, numbers))
         if not len(parents):
             break
         numbers = np.repeat(numbers, arities)

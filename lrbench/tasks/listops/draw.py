@@ -56,20 +56,20 @@ Words = NDArray[np.uint64]  # random 64-bit words
 
 
 @dataclass(frozen=True, eq=False)
-class Nodes:
+class TreeLevel:
     """The nodes of one level: token, number of arguments (0 for a digit) and number of its tree."""
 
     tokens: NDArray[np.uint8]
     arities: NDArray[np.int64]
     trees: NDArray[np.int64]
 
-    def chosen(self, kept: NDArray[np.bool_], numbers: NDArray[np.int64]) -> Nodes:
+    def chosen(self, kept: NDArray[np.bool_], numbers: NDArray[np.int64]) -> TreeLevel:
         """Return those of the trees that are kept, under their new numbers."""
         rows = np.flatnonzero(kept[self.trees])
-        return Nodes(self.tokens[rows], self.arities[rows], numbers[self.trees[rows]])
+        return TreeLevel(self.tokens[rows], self.arities[rows], numbers[self.trees[rows]])
 
 
-Forest = list[Nodes]
+Forest = list[TreeLevel]
 
 
 def grow(bits: np.random.BitGenerator, trees: int, grammar: Grammar) -> Forest:
@@ -82,7 +82,7 @@ def grow(bits: np.random.BitGenerator, trees: int, grammar: Grammar) -> Forest:
         if depth == grammar.max_depth:
             operator[:] = False
         arities = np.where(operator, drawn_arities(words, grammar), 0)
-        forest.append(Nodes(drawn_tokens(words, operator), arities, numbers))
+        forest.append(TreeLevel(drawn_tokens(words, operator), arities, numbers))
         numbers = np.repeat(numbers, arities)
         if not len(numbers):
             break
@@ -125,16 +125,16 @@ def serialise(forest: Forest) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     sizes = _sizes(forest)
     offsets = np.concatenate([[0], np.cumsum(sizes[0])])
     tokens = np.full(offsets[-1], CLOSE, dtype=np.uint8)
-    places = offsets[:-1]
+    positions = offsets[:-1]
     for depth, nodes in enumerate(forest):
-        tokens[places] = nodes.tokens  # what stays is the closing brackets
+        tokens[positions] = nodes.tokens  # what stays is the closing brackets
         if depth + 1 == len(forest):
             break
         parents = np.flatnonzero(nodes.arities)
         before = np.cumsum(sizes[depth + 1]) - sizes[depth + 1]
         first = _firsts(nodes.arities[parents])
-        shift = places[parents] + 1 - before[first]
-        places = before + np.repeat(shift, nodes.arities[parents])
+        shift = positions[parents] + 1 - before[first]
+        positions = before + np.repeat(shift, nodes.arities[parents])
     return tokens, offsets
 
 

@@ -28,11 +28,11 @@ CLASS_NAMES = tuple(map(str, range(DIGITS)))
 """ListOps-O: near-IID and length splits."""
 
 
-Places = NDArray[np.int64]
+Positions = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
+class OperatorLevel:
     """Operators that stand at one level, with their arguments.
 
     `operators` are their positions in the tokens, `arguments` the positions of all their direct
@@ -40,12 +40,12 @@ class Level:
     """
 
     depth: int
-    operators: Places
-    arguments: Places
-    starts: Places
+    operators: Positions
+    arguments: Positions
+    starts: Positions
 
     @property
-    def arities(self) -> Places:
+    def arities(self) -> Positions:
         """How many direct arguments each operator has."""
         return np.diff(self.starts, append=len(self.arguments))
 
@@ -58,7 +58,7 @@ def depths(tokens: NDArray[np.uint8]) -> NDArray[np.int32]:
     return np.cumsum(change, dtype=np.int32)
 
 
-def levels(tokens: NDArray[np.uint8]) -> Iterator[Level]:
+def levels(tokens: NDArray[np.uint8]) -> Iterator[OperatorLevel]:
     """Yield the levels of strings that lie one after the other, the deepest first.
 
     The strings must be right: each bracket closed, each operator with an argument.
@@ -72,15 +72,15 @@ def levels(tokens: NDArray[np.uint8]) -> Iterator[Level]:
     for level in range(len(at) - 2, 0, -1):
         operators = by_level[at[level] : at[level + 1]]
         arguments = by_owner[of[level] : of[level + 1]]
-        yield Level(level, operators, arguments, np.searchsorted(arguments, operators))
+        yield OperatorLevel(level, operators, arguments, np.searchsorted(arguments, operators))
 
 
-def _grouped(places: Places, keys: NDArray[np.int32]) -> tuple[Places, Places]:
-    """Return places ordered by key, in their order within one, and where each key begins."""
+def _grouped(positions: Positions, keys: NDArray[np.int32]) -> tuple[Positions, Positions]:
+    """Return positions ordered by key, in their order within one, and where each key begins."""
     small = keys.astype(np.uint16) if keys.max(initial=0) < 2**16 else keys  # radix sort
     order = np.argsort(small, kind="stable")
     counts = np.bincount(keys)
-    return places[order], np.concatenate([[0], np.cumsum(counts)])
+    return positions[order], np.concatenate([[0], np.cumsum(counts)])
 
 
 IDS = {symbol: token for token, symbol in enumerate(VOCABULARY)}
@@ -153,14 +153,14 @@ def _evaluate_piece(tokens: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDA
     return values[starts]
 
 
-Reduction = Callable[[NDArray[np.uint8], Level, NDArray[np.int64]], NDArray[np.int64]]
+Reduction = Callable[[NDArray[np.uint8], OperatorLevel, NDArray[np.int64]], NDArray[np.int64]]
 
 
 def _reduction(function: np.ufunc) -> Reduction:
     """Return what reduces the arguments of the chosen operators of a level by `function`."""
 
     def reduce(
-        arguments: NDArray[np.uint8], level: Level, chosen: NDArray[np.int64]
+        arguments: NDArray[np.uint8], level: OperatorLevel, chosen: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         whole: NDArray[np.int64] = function.reduceat(arguments, level.starts, dtype=np.int64)
         return whole[chosen] % DIGITS  # changes sums only
@@ -169,7 +169,7 @@ def _reduction(function: np.ufunc) -> Reduction:
 
 
 def _median(
-    arguments: NDArray[np.uint8], level: Level, chosen: NDArray[np.int64]
+    arguments: NDArray[np.uint8], level: OperatorLevel, chosen: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     owner = np.repeat(np.arange(len(level.starts)), level.arities)
     ordered = np.sort(owner * DIGITS + arguments)  # by operator, then by value

@@ -12,8 +12,8 @@ Candidate i is row i of a counter-based stream (`lrbench.tasks.stream`, SplitMix
 arithmetic): the corpus is the same on every machine, with every version of numpy and whatever the
 block it is drawn in, which numpy does not promise of its Generator's methods.
 
-A formula of at most three binary levels is a tree in fifteen places. Place 0 is the root, places
-2i + 1 and 2i + 2 are what place i joins. A place holds four bits: what stands there (a variable,
+A formula of at most three binary levels is a tree in fifteen slots. Slot 0 is the root, slots
+2i + 1 and 2i + 2 are what slot i joins. A slot holds four bits: what stands there (a variable,
 `and`, `or`) and whether `not` stands before it. So a formula is a word of 60 bits, and two formulas
 are the same if their words are.
 """
@@ -46,88 +46,88 @@ from lrbench.tasks.logic.formulas import (
     relations,
 )
 
-PLACES, JOINING = 15, 7  # how many there are; the first seven may hold and, or
+SLOTS, JOINING = 15, 7  # how many there are; the first seven may hold and, or
 HAS_AND, HAS_OR = len(VARIABLES), len(VARIABLES) + 1  # below these stand the variables
 NEGATED = 8
 
-Places = NDArray[np.uint8]  # (15, n)
+Slots = NDArray[np.uint8]  # (15, n)
 Words = NDArray[np.uint64]  # (n,)
 
 
-def reached(places: Places) -> NDArray[np.bool_]:
-    """Return which places a formula has at all: (15, n); what others hold means nothing."""
-    there = np.ones(places.shape, dtype=bool)
-    for place in range(1, PLACES):
-        above = (place - 1) // 2
-        there[place] = there[above] & (places[above] % NEGATED >= HAS_AND)
+def reached(slots: Slots) -> NDArray[np.bool_]:
+    """Return which slots a formula has at all: (15, n); what others hold means nothing."""
+    there = np.ones(slots.shape, dtype=bool)
+    for slot in range(1, SLOTS):
+        above = (slot - 1) // 2
+        there[slot] = there[above] & (slots[above] % NEGATED >= HAS_AND)
     return there
 
 
-def to_words(places: Places, there: NDArray[np.bool_]) -> Words:
+def to_words(slots: Slots, there: NDArray[np.bool_]) -> Words:
     """Return each formula as one number: (n,)."""
-    words = np.zeros(places.shape[1], dtype=np.uint64)
-    for place in range(PLACES):
-        words |= np.where(there[place], places[place], 0).astype(np.uint64) << np.uint64(4 * place)
+    words = np.zeros(slots.shape[1], dtype=np.uint64)
+    for slot in range(SLOTS):
+        words |= np.where(there[slot], slots[slot], 0).astype(np.uint64) << np.uint64(4 * slot)
     return words
 
 
-def from_words(words: Words) -> Places:
-    """Return the places of formulas that are numbers: (15, n)."""
-    return np.stack([(words >> np.uint64(4 * place)) & 15 for place in range(PLACES)]).astype("u1")
+def from_words(words: Words) -> Slots:
+    """Return the slots of formulas that are numbers: (15, n)."""
+    return np.stack([(words >> np.uint64(4 * slot)) & 15 for slot in range(SLOTS)]).astype("u1")
 
 
-def worlds(places: Places) -> Worlds:
+def worlds(slots: Slots) -> Worlds:
     """Return where each formula is true: (n,)."""
     true_in = np.array([*TRUE_IN, 0, 0], dtype=np.uint64)
     below: dict[int, Worlds] = {}
-    for place in reversed(range(PLACES)):
-        kind = places[place] % NEGATED
-        value = true_in[kind]
-        if place < JOINING:
-            left, right = below.pop(2 * place + 1), below.pop(2 * place + 2)
-            value = np.where(kind == HAS_AND, left & right, value)
-            value = np.where(kind == HAS_OR, left | right, value)
-        below[place] = np.where(places[place] >= NEGATED, value ^ np.uint64(EVERYWHERE), value)
+    for slot in reversed(range(SLOTS)):
+        symbol = slots[slot] % NEGATED
+        value = true_in[symbol]
+        if slot < JOINING:
+            left, right = below.pop(2 * slot + 1), below.pop(2 * slot + 2)
+            value = np.where(symbol == HAS_AND, left & right, value)
+            value = np.where(symbol == HAS_OR, left | right, value)
+        below[slot] = np.where(slots[slot] >= NEGATED, value ^ np.uint64(EVERYWHERE), value)
     return below[0]
 
 
-def operators(places: Places, there: NDArray[np.bool_]) -> NDArray[np.int64]:
+def operators(slots: Slots, there: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return how many and, or, not each formula has: (n,)."""
-    joins = places % NEGATED >= HAS_AND
-    count: NDArray[np.int64] = (there & joins).sum(0) + (there & (places >= NEGATED)).sum(0)
+    joins = slots % NEGATED >= HAS_AND
+    count: NDArray[np.int64] = (there & joins).sum(0) + (there & (slots >= NEGATED)).sum(0)
     return count
 
 
 def to_tokens(words: Words) -> tuple[Tokens, Offsets]:
     """Return the formulas written out, one after the other, and where each begins: (n + 1,)."""
-    places = from_words(words)
-    there = reached(places)
-    lengths = _lengths(places, there)
+    slots = from_words(words)
+    there = reached(slots)
+    lengths = _lengths(slots, there)
     offsets = np.concatenate([[0], np.cumsum(lengths[0])])
     tokens = np.empty(offsets[-1], dtype=np.uint8)
     begins: dict[int, tuple[NDArray[np.intp], NDArray[np.int64]]] = {}
     begins[0] = np.arange(len(words)), offsets[:-1]
-    for place in range(PLACES):
-        rows, start = begins.pop(place)
-        codes = places[place, rows]
-        inner = _write_not(tokens, start, lengths[place, rows], codes >= NEGATED)
+    for slot in range(SLOTS):
+        rows, start = begins.pop(slot)
+        codes = slots[slot, rows]
+        inner = _write_not(tokens, start, lengths[slot, rows], codes >= NEGATED)
         joins = codes % NEGATED >= HAS_AND
         tokens[inner[~joins]] = FIRST_VARIABLE + codes[~joins] % NEGATED
-        if place < JOINING:
+        if slot < JOINING:
             rows, inner, codes = rows[joins], inner[joins], codes[joins]
-            left, right = lengths[2 * place + 1, rows], lengths[2 * place + 2, rows]
+            left, right = lengths[2 * slot + 1, rows], lengths[2 * slot + 2, rows]
             _write_join(tokens, inner, left, right, codes % NEGATED == HAS_AND)
-            begins[2 * place + 1] = rows, inner + 1
-            begins[2 * place + 2] = rows, inner + left + 3
+            begins[2 * slot + 1] = rows, inner + 1
+            begins[2 * slot + 2] = rows, inner + left + 3
     return tokens, offsets
 
 
-def _lengths(places: Places, there: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return how many tokens what stands at each place takes: (15, n), 0 where nothing is."""
-    lengths = 1 + 3 * (places >= NEGATED).astype(np.int64)
-    for place in reversed(range(JOINING)):
-        below = 4 + lengths[2 * place + 1] + lengths[2 * place + 2]
-        lengths[place] += np.where(places[place] % NEGATED >= HAS_AND, below, 0)
+def _lengths(slots: Slots, there: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return how many tokens what stands at each slot takes: (15, n), 0 where nothing is."""
+    lengths = 1 + 3 * (slots >= NEGATED).astype(np.int64)
+    for slot in reversed(range(JOINING)):
+        below = 4 + lengths[2 * slot + 1] + lengths[2 * slot + 2]
+        lengths[slot] += np.where(slots[slot] % NEGATED >= HAS_AND, below, 0)
     return np.where(there, lengths, 0)
 
 
@@ -162,7 +162,7 @@ OUTCOMES = ENTRIES * CHOSEN * 3  # entry, variable and `not` in one draw
 
 
 @dataclass(frozen=True)
-class Pairs:
+class FormulaPairs:
     """Pairs in the order of their drawing; arrays (n,) all: two formulas, class, size."""
 
     left: Words
@@ -170,9 +170,9 @@ class Pairs:
     labels: NDArray[np.uint8]
     sizes: NDArray[np.uint8]
 
-    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Pairs:
+    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> FormulaPairs:
         """Return some of them, in the order of `rows`."""
-        return Pairs(self.left[rows], self.right[rows], self.labels[rows], self.sizes[rows])
+        return FormulaPairs(self.left[rows], self.right[rows], self.labels[rows], self.sizes[rows])
 
     def __len__(self) -> int:
         return len(self.left)
@@ -180,7 +180,7 @@ class Pairs:
 
 def draw(
     seed: int, accepted: int = ACCEPTED, tell: Callable[[int], None] = lambda done: None
-) -> tuple[Pairs, int]:
+) -> tuple[FormulaPairs, int]:
     """Return (the first `accepted` pairs that count, how many were drawn and did not count).
 
     `tell` is told now and then how many pairs there are.
@@ -189,7 +189,7 @@ def draw(
 
     stream = Stream.named(seed, "logic", "made")
     high = _bounds()
-    kept: list[Pairs] = []
+    kept: list[FormulaPairs] = []
     have = candidates = 0
     while have < accepted:
         drawn = integers(stream.from_row(candidates), 0, BLOCK, 0, len(high), high, "cpu").numpy()
@@ -205,7 +205,7 @@ def draw(
     return _joined(kept), candidates - accepted
 
 
-def unique(pairs: Pairs) -> Pairs:
+def unique(pairs: FormulaPairs) -> FormulaPairs:
     """Return each pair once, where it stood first."""
     order = np.lexsort((pairs.right, pairs.left))  # stable: of equal pairs the first comes first
     left, right = pairs.left[order], pairs.right[order]
@@ -218,25 +218,25 @@ def _bounds() -> Tensor:
     """Return how many values each of a candidate's draws may have."""
     import torch
 
-    return torch.tensor([len(SUBSETS)] + [OUTCOMES] * (2 * PLACES))
+    return torch.tensor([len(SUBSETS)] + [OUTCOMES] * (2 * SLOTS))
 
 
-def _accepted(drawn: NDArray[np.int64]) -> tuple[Pairs, NDArray[np.intp]]:
+def _accepted(drawn: NDArray[np.int64]) -> tuple[FormulaPairs, NDArray[np.intp]]:
     """Return the pairs that count and which rows of `drawn` (n, 1 + 2 * 15) they are."""
     sides = []
-    for first in (1, 1 + PLACES):
-        places = _places(drawn[:, 0], drawn[:, first : first + PLACES])
-        there = reached(places)
-        sides.append((to_words(places, there), worlds(places), operators(places, there)))
+    for first in (1, 1 + SLOTS):
+        slots = _slots(drawn[:, 0], drawn[:, first : first + SLOTS])
+        there = reached(slots)
+        sides.append((to_words(slots, there), worlds(slots), operators(slots, there)))
     (left, left_worlds, left_size), (right, right_worlds, right_size) = sides
     rows = np.flatnonzero(contingent(left_worlds) & contingent(right_worlds))
     labels = relations(left_worlds[rows], right_worlds[rows])
     sizes = np.minimum(np.maximum(left_size, right_size), LARGEST_SIZE)[rows].astype(np.uint8)
-    return Pairs(left[rows], right[rows], labels, sizes), rows
+    return FormulaPairs(left[rows], right[rows], labels, sizes), rows
 
 
-def _places(subset: NDArray[np.int64], outcomes: NDArray[np.int64]) -> Places:
-    """Return what stands at each place (15, n), given which variables (n,) and outcomes (n, 15)."""
+def _slots(subset: NDArray[np.int64], outcomes: NDArray[np.int64]) -> Slots:
+    """Return what stands at each slot (15, n), given which variables (n,) and outcomes (n, 15)."""
     joining, ending = _TABLES
     index = subset[:, None] * OUTCOMES + outcomes
     return np.concatenate([joining[index[:, :JOINING]], ending[index[:, JOINING:]]], 1).T.copy()
@@ -251,14 +251,14 @@ def _tables() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
             rest, entry = divmod(outcome, ENTRIES)
             negation, variable = divmod(rest, CHOSEN)
             negated = NEGATED * (negation == 0)
-            kind = (HAS_AND, HAS_OR, HAS_AND, HAS_OR)[entry] if entry < 4 else subset[variable]
-            joining[number, outcome] = kind + negated
+            symbol = (HAS_AND, HAS_OR, HAS_AND, HAS_OR)[entry] if entry < 4 else subset[variable]
+            joining[number, outcome] = symbol + negated
             ending[number, outcome] = subset[variable] + negated
     return joining.ravel(), ending.ravel()
 
 
-def _joined(parts: list[Pairs]) -> Pairs:
-    return Pairs(
+def _joined(parts: list[FormulaPairs]) -> FormulaPairs:
+    return FormulaPairs(
         np.concatenate([part.left for part in parts]),
         np.concatenate([part.right for part in parts]),
         np.concatenate([part.labels for part in parts]),

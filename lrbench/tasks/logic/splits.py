@@ -19,7 +19,7 @@ from lrbench.tasks.corpus.recipe import Progress, Recipe, Tell, make
 from lrbench.tasks.corpus.recipe import load as load_split
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.logic.formulas import LARGEST_SIZE
-from lrbench.tasks.logic.generator import ACCEPTED, Pairs, draw, to_tokens, unique
+from lrbench.tasks.logic.generator import ACCEPTED, FormulaPairs, draw, to_tokens, unique
 from lrbench.tasks.logic.released import FILES, FOLDER, check_released, pairs, read_files
 
 TRAINED = 6  # operators of the longer side, at most, that a model is trained on
@@ -46,7 +46,7 @@ def split(names: Sequence[str], files: Mapping[str, Strings]) -> Iterator[tuple[
             yield name, files[TEST_FILES[name]]
 
 
-def by_size(drawn: Pairs) -> dict[str, Pairs]:
+def by_size(drawn: FormulaPairs) -> dict[str, FormulaPairs]:
     """Return unique pairs as the released files have them: train0..train12 and test0..test12.
 
     Of each size those that were drawn first are for training: what is drawn often is drawn early,
@@ -63,7 +63,7 @@ def by_size(drawn: Pairs) -> dict[str, Pairs]:
     return files
 
 
-def written(drawn: Pairs) -> Strings:
+def written(drawn: FormulaPairs) -> Strings:
     """Return pairs as strings of tokens."""
     both = np.stack([drawn.left, drawn.right], 1).ravel()
     return pairs(*to_tokens(both), drawn.labels)

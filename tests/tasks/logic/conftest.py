@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lrbench.tasks.corpus.strings import Strings
-from lrbench.tasks.logic.generator import Pairs, draw
+from lrbench.tasks.logic.generator import FormulaPairs, draw
 from lrbench.tasks.logic.released import read_files
 
 
@@ -23,6 +23,6 @@ def released(released_folder: Path) -> dict[str, Strings]:
 
 
 @pytest.fixture(scope="session")
-def drawn() -> tuple[Pairs, int]:
+def drawn() -> tuple[FormulaPairs, int]:
     """All 500,000 pairs of seed 0, and how many were rejected."""
     return draw(0)

@@ -10,7 +10,7 @@ import pytest
 from lrbench.tasks.logic import generator
 from lrbench.tasks.logic.formulas import RELATIONS, count_operators, evaluate, parse, relations
 from lrbench.tasks.logic.generator import (
-    Pairs,
+    FormulaPairs,
     draw,
     from_words,
     operators,
@@ -27,16 +27,16 @@ FEW = 3000
 
 
 @pytest.fixture(scope="module")
-def few() -> Pairs:
+def few() -> FormulaPairs:
     return draw(0, FEW)[0]
 
 
-def rows_of(pairs: Pairs) -> list[tuple[int, int]]:
+def rows_of(pairs: FormulaPairs) -> list[tuple[int, int]]:
     return list(zip(pairs.left.tolist(), pairs.right.tolist(), strict=True))
 
 
 def test_the_same_seed_draws_the_same_however_it_is_cut(
-    few: Pairs, monkeypatch: pytest.MonkeyPatch
+    few: FormulaPairs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(generator, "BLOCK", 777)
     again, rejected = draw(0, FEW)
@@ -62,7 +62,7 @@ def test_a_corpus_is_the_same_everywhere() -> None:
     assert rejected == 2
 
 
-def test_what_is_drawn_is_what_was_released_could_be(few: Pairs) -> None:
+def test_what_is_drawn_is_what_was_released_could_be(few: FormulaPairs) -> None:
     text = written(few)
     assert labelled_right(text)
     assert (np.minimum(sizes(text), 12) == few.sizes).all()
@@ -89,18 +89,18 @@ def binary_depth(words: list[str]) -> int:
     return int(stack[0])
 
 
-def test_trees_and_text_say_the_same(few: Pairs) -> None:
-    places = from_words(few.left)
-    there = reached(places)
-    assert (to_words(places, there) == few.left).all()
+def test_trees_and_text_say_the_same(few: FormulaPairs) -> None:
+    slots = from_words(few.left)
+    there = reached(slots)
+    assert (to_words(slots, there) == few.left).all()
     tokens, offsets = to_tokens(few.left)
     found, good = evaluate(tokens, offsets)
-    assert good.all() and (found == worlds(places)).all()
-    assert (count_operators(tokens, offsets) == operators(places, there)).all()
+    assert good.all() and (found == worlds(slots)).all()
+    assert (count_operators(tokens, offsets) == operators(slots, there)).all()
     assert parse(written(few).text(7)).worlds == found[7]
 
 
-def test_labels_are_the_relations(few: Pairs) -> None:
+def test_labels_are_the_relations(few: FormulaPairs) -> None:
     both = [worlds(from_words(side)) for side in (few.left, few.right)]
     assert (relations(*both) == few.labels).all()
 
@@ -108,12 +108,12 @@ def test_labels_are_the_relations(few: Pairs) -> None:
 def test_of_equal_pairs_the_first_is_kept() -> None:
     left, right = np.array([5, 7, 5, 5, 7], "u8"), np.array([1, 1, 1, 2, 1], "u8")
     labels, sizes_ = np.arange(5, dtype="u1"), np.zeros(5, "u1")
-    once = unique(Pairs(left, right, labels, sizes_))
+    once = unique(FormulaPairs(left, right, labels, sizes_))
     assert rows_of(once) == [(5, 1), (7, 1), (5, 2)]
     assert once.labels.tolist() == [0, 1, 3]
 
 
-def test_files_hold_each_pair_once_and_training_came_first(few: Pairs) -> None:
+def test_files_hold_each_pair_once_and_training_came_first(few: FormulaPairs) -> None:
     files = by_size(few)
     rows = [pair for part in files.values() for pair in rows_of(part)]
     assert sorted(rows) == sorted(set(rows_of(few)))
@@ -127,7 +127,7 @@ def test_files_hold_each_pair_once_and_training_came_first(few: Pairs) -> None:
 
 
 def test_each_tenth_of_training_is_for_choosing(
-    few: Pairs, monkeypatch: pytest.MonkeyPatch
+    few: FormulaPairs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lrbench.tasks.logic.splits.draw", lambda seed, tell: (few, 0))
     splits = dict(make_splits(SPLITS, 0, lambda *_: None))
@@ -144,16 +144,16 @@ def test_each_tenth_of_training_is_for_choosing(
     ]
 
 
-def test_the_rule_of_one_formula(drawn: tuple[Pairs, int]) -> None:
+def test_the_rule_of_one_formula(drawn: tuple[FormulaPairs, int]) -> None:
     """Shares of what stands at the root and below it, by the rule: 4/9 joins, 1/3 negated."""
-    places = from_words(drawn[0].left)
-    joins = places % 8 >= 6
+    slots = from_words(drawn[0].left)
+    joins = slots % 8 >= 6
     # rejection takes away more formulas with operators than without
     assert joins[0].mean() == pytest.approx(4 / 9, abs=0.05)
-    assert (places[0] >= 8).mean() == pytest.approx(1 / 3, abs=0.005)
-    names = Counter((places[0][~joins[0]] % 8).tolist())
+    assert (slots[0] >= 8).mean() == pytest.approx(1 / 3, abs=0.005)
+    names = Counter((slots[0][~joins[0]] % 8).tolist())
     assert set(names) == set(range(6))
     assert max(names.values()) / min(names.values()) < 1.05
-    either = Counter((places[0][joins[0]] % 8).tolist())
+    either = Counter((slots[0][joins[0]] % 8).tolist())
     assert either[6] / either[7] == pytest.approx(1, abs=0.03)
     assert RELATIONS[np.bincount(drawn[0].labels).argmax()] == "#"

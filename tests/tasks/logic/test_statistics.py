@@ -8,7 +8,7 @@ from scipy.stats import chi2_contingency
 
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.logic.formulas import RELATIONS, count_operators
-from lrbench.tasks.logic.generator import Pairs
+from lrbench.tasks.logic.generator import FormulaPairs
 from lrbench.tasks.logic.splits import by_size, split, written
 from lrbench.tasks.logic.statistics import count_variables, describe, side_by_side
 from lrbench.tasks.logic.task import baselines
@@ -43,12 +43,12 @@ ORDER = "#<>=^|v"
 
 
 @pytest.fixture(scope="module")
-def files(drawn: tuple[Pairs, int]) -> dict[str, Pairs]:
+def files(drawn: tuple[FormulaPairs, int]) -> dict[str, FormulaPairs]:
     return by_size(drawn[0])
 
 
 @pytest.fixture(scope="module")
-def made(files: dict[str, Pairs]) -> dict[str, Strings]:
+def made(files: dict[str, FormulaPairs]) -> dict[str, Strings]:
     return {name: written(files[name]) for name in FILES}
 
 
@@ -70,7 +70,7 @@ def test_the_numbers_are_those_of_the_released_files(
     assert shares(released[name]) == pytest.approx(wanted, abs=0.0006)
 
 
-def test_sizes(files: dict[str, Pairs], drawn: tuple[Pairs, int]) -> None:
+def test_sizes(files: dict[str, FormulaPairs], drawn: tuple[FormulaPairs, int]) -> None:
     pairs, rejected = drawn
     assert len(pairs) == 500_000 and rejected == pytest.approx(86_718, rel=0.02)
     for size, wanted in enumerate(SIZES):
@@ -79,7 +79,7 @@ def test_sizes(files: dict[str, Pairs], drawn: tuple[Pairs, int]) -> None:
     assert sum(map(len, files.values())) == pytest.approx(249_069, rel=0.01)
 
 
-def test_relations_before_anything_is_removed(drawn: tuple[Pairs, int]) -> None:
+def test_relations_before_anything_is_removed(drawn: tuple[FormulaPairs, int]) -> None:
     found = np.bincount(drawn[0].labels, minlength=7) / len(drawn[0])
     by_name = dict(zip(RELATIONS, found, strict=True))
     assert [by_name[name] for name in ORDER] == pytest.approx(BEFORE, abs=0.003)
@@ -116,7 +116,7 @@ def features(pairs: Strings) -> dict[str, np.ndarray]:
 
 
 def test_no_test_of_distribution_tells_ours_from_the_released(
-    files: dict[str, Pairs], released: dict[str, Strings]
+    files: dict[str, FormulaPairs], released: dict[str, Strings]
 ) -> None:
     """Chi-squared, of five features in each of 18 files: p is spread as it is by chance."""
     p = []
@@ -134,7 +134,7 @@ def test_no_test_of_distribution_tells_ours_from_the_released(
 
 
 def test_the_tests_hold_what_is_drawn_late(
-    made: dict[str, Strings], files: dict[str, Pairs]
+    made: dict[str, Strings], files: dict[str, FormulaPairs]
 ) -> None:
     assert describe(made["train1"]).operators["not"] == pytest.approx(0.270, abs=0.01)
     assert describe(written(files["test1"])).operators["not"] < 0.03
