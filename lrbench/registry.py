@@ -146,12 +146,12 @@ class FolderRegistry(Registry):
 TASKS = Registry(
     "task",
     {
-        "sum": "lrbench.tasks.cyclic",
-        "parity": "lrbench.tasks.cyclic",
-        "even_pair": "lrbench.tasks.even_pair",
-        "mod_arith": "lrbench.tasks.mod_arith",
-        "mackey_glass": "lrbench.tasks.mackey_glass",
-        "psmnist": "lrbench.tasks.psmnist",
+        "sum": "lrbench.tasks.symbols.cyclic",
+        "parity": "lrbench.tasks.symbols.cyclic",
+        "even_pair": "lrbench.tasks.symbols.even_pair",
+        "mod_arith": "lrbench.tasks.symbols.mod_arith",
+        "mackey_glass": "lrbench.tasks.series.mackey_glass",
+        "psmnist": "lrbench.tasks.series.psmnist",
         "listops": "lrbench.tasks.listops.task",
         "logic": "lrbench.tasks.logic.task",
     },

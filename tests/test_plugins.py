@@ -16,7 +16,7 @@ from lrbench.registry import OWN, TASKS
 MINE = """
 from dataclasses import dataclass
 from lrbench import register_task
-from lrbench.tasks.cyclic import Sum
+from lrbench.tasks.symbols.cyclic import Sum
 
 @dataclass
 class MineConfig:

@@ -10,7 +10,7 @@ import pytest
 
 from lrbench.errors import UserError
 from lrbench.schema import config_from
-from lrbench.tasks.mod_arith import ModArithConfig
+from lrbench.tasks.symbols.mod_arith import ModArithConfig
 
 
 def as_written(**changes: Any) -> dict[str, Any]:

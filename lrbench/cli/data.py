@@ -35,7 +35,7 @@ EXPORT_HELP = (
     "For example: lrbench data export listops --splits dev --output listops_text"
 )
 SETS = {  # where each has its FILES, MIRRORS and FOLDER
-    "psmnist": "lrbench.tasks.mnist",
+    "psmnist": "lrbench.tasks.series.mnist",
     "logic": "lrbench.tasks.logic.released",
     "listops_test": "lrbench.tasks.listops.released",
 }

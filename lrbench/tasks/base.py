@@ -42,7 +42,7 @@ class Task(ABC):
     `oracle`. Raise `version` whenever the strings or answers of a configuration change.
     `draws_ahead` says that `_tokens` also takes a range of steps, as `integers` does, and returns
     the rows of all of them. `features` > 0 says that inputs are that many numbers a position, not
-    symbols (lrbench/tasks/signal.py); `corpus` that there are only so many strings, in splits, and
+    symbols (lrbench/tasks/series); `corpus` that there are only so many strings, in splits, and
     that a model is tested at the length it was trained at; `protocols` how models can be trained on
     it, the usual way first.
     """

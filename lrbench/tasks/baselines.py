@@ -10,7 +10,7 @@ import torch
 
 from lrbench.metrics import ACCURACY, Metric
 from lrbench.tasks.base import IGNORE, Device, Task
-from lrbench.tasks.signal import SignalTask
+from lrbench.tasks.series.signal import SignalTask
 from lrbench.tasks.stream import Stream, integers
 
 _ROWS, _SEGMENT = 1_000, 512  # strings and positions held at once: memory does not grow with either

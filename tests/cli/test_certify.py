@@ -15,7 +15,7 @@ from lrbench.certificates.witness import Search, SearchBudget
 from lrbench.runs.evaluate import certify
 from lrbench.runs.evaluate.trained import trained
 from lrbench.tasks import make_task
-from lrbench.tasks.cyclic import SumConfig
+from lrbench.tasks.symbols.cyclic import SumConfig
 
 Run = Callable[..., Any]
 

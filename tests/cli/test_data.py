@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lrbench.tasks import mnist
 from lrbench.tasks.corpus.downloads import Download
+from lrbench.tasks.series import mnist
 from tests import made_up_mnist
 
 Run = Callable[..., Any]

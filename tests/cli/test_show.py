@@ -13,7 +13,7 @@ import pytest
 
 from lrbench.cli.show import aligned
 from lrbench.registry import TASKS, Entry
-from lrbench.tasks.cyclic import Sum, SumConfig
+from lrbench.tasks.symbols.cyclic import Sum, SumConfig
 
 Run = Callable[..., Any]
 

@@ -18,8 +18,8 @@ from torch import Tensor
 from lrbench.mixers.block_diagonal.blockdiag import BlockDiagConfig, BlockDiagonalMixer
 from lrbench.models.lrnn_release import LrnnRelease, LrnnReleaseConfig
 from lrbench.tasks.base import Carry, Device, Task
-from lrbench.tasks.cyclic import Parity, ParityConfig, Sum, SumConfig
 from lrbench.tasks.stream import Stream, integers
+from lrbench.tasks.symbols.cyclic import Parity, ParityConfig, Sum, SumConfig
 from lrbench.training.scoring import score
 
 ELEMENTS = list(permutations(range(3)))  # the symbols of S_3: where 0, 1 and 2 go

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from lrbench.mixers.block_diagonal.lrnn_diag import DiagonalMixer, LrnnDiagConfig
 from lrbench.models.lrnn_release import LrnnRelease, LrnnReleaseConfig
-from lrbench.tasks.cyclic import Parity, ParityConfig, Sum, SumConfig
 from lrbench.tasks.stream import Stream
+from lrbench.tasks.symbols.cyclic import Parity, ParityConfig, Sum, SumConfig
 from lrbench.training.scoring import score
 
 WIDTH = 6

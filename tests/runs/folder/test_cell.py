@@ -11,7 +11,7 @@ from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.runs.folder import files
 from lrbench.runs.folder.cell import Cell
-from lrbench.tasks.cyclic import Sum
+from lrbench.tasks.symbols.cyclic import Sum
 
 Tiny = Callable[..., Config]
 

@@ -16,8 +16,8 @@ from lrbench.errors import UserError
 from lrbench.locations import data_dir
 from lrbench.registry import register_task
 from lrbench.tasks.base import IGNORE
-from lrbench.tasks.mnist import FOLDER, read_idx
-from lrbench.tasks.signal import SignalTask, permutation
+from lrbench.tasks.series.mnist import FOLDER, read_idx
+from lrbench.tasks.series.signal import SignalTask, permutation
 from lrbench.tasks.stream import Stream
 
 SIDE, DIGITS = 28, 10

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lrbench.errors import UserError
-from lrbench.tasks.mnist import read_idx
+from lrbench.tasks.series.mnist import read_idx
 from tests.made_up_mnist import idx
 
 ARRAY = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)

@@ -13,8 +13,8 @@ from torch import Tensor
 from lrbench.registry import register_task
 from lrbench.tasks.base import IGNORE, Carry, Device, Task
 from lrbench.tasks.machine import Machine, explored, minimised
-from lrbench.tasks.modulus import check_modulus
 from lrbench.tasks.stream import Stream, integers
+from lrbench.tasks.symbols.cyclic import check_modulus
 
 OPERATORS = ("+", "-", "\N{MULTIPLICATION SIGN}")
 

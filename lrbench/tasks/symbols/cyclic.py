@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from omegaconf import MISSING
 from torch import Tensor
 
 from lrbench.registry import register_task
 from lrbench.tasks.base import Carry, Device, Task
 from lrbench.tasks.machine import Machine
-from lrbench.tasks.modulus import check_modulus
 from lrbench.tasks.stream import Stream, integers
 
 
@@ -89,3 +89,16 @@ class Parity(Sum):
     The parity check of Delétang et al. 2023 (arXiv:2207.02098) has the same answer for a whole
     string, but asks it once, at an appended query position; here every prefix is asked.
     """
+
+
+LARGEST = 10_000  # keeps every product of two residues, and sums of them, far inside int64
+
+
+def check_modulus(modulus: Any) -> None:
+    """Raise ValueError unless `modulus` is an integer from 2 to 10,000 (or not given yet)."""
+    if modulus == MISSING:  # OmegaConf's "???"
+        return
+    if isinstance(modulus, bool) or not isinstance(modulus, int) or modulus < 2:
+        raise ValueError(f"task.modulus must be an integer >= 2, not {modulus}")
+    if modulus > LARGEST:
+        raise ValueError(f"task.modulus must be at most {LARGEST}, not {modulus}")

@@ -13,7 +13,7 @@ from lrbench.registry import TASKS
 from lrbench.tasks import make_task
 from lrbench.tasks.base import IGNORE
 from lrbench.tasks.baselines import measure_baselines
-from lrbench.tasks.psmnist import Psmnist
+from lrbench.tasks.series.psmnist import Psmnist
 from tests import made_up_mnist
 from tests.made_up_mnist import NAMES, idx, sample
 

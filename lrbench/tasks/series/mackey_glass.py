@@ -14,7 +14,7 @@ from torch import Tensor
 from lrbench.checks import between
 from lrbench.metrics import NRMSE
 from lrbench.registry import register_task
-from lrbench.tasks.signal import SignalTask
+from lrbench.tasks.series.signal import SignalTask
 from lrbench.tasks.stream import Stream, integers
 
 Array = NDArray[np.float64]

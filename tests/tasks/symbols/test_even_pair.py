@@ -3,8 +3,8 @@ import itertools
 import pytest
 
 from lrbench.tasks import make_task
-from lrbench.tasks.even_pair import EvenPairConfig
 from lrbench.tasks.stream import Stream
+from lrbench.tasks.symbols.even_pair import EvenPairConfig
 
 
 def test_each_symbol_is_compared_with_the_first():

@@ -6,8 +6,8 @@ import torch
 from lrbench.errors import UserError
 from lrbench.tasks import make_task
 from lrbench.tasks.base import IGNORE
-from lrbench.tasks.mod_arith import ModArithConfig
 from lrbench.tasks.stream import Stream
+from lrbench.tasks.symbols.mod_arith import ModArithConfig
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 STREAM = Stream.named(0, "test")

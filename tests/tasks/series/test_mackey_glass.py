@@ -12,7 +12,7 @@ from lrbench.errors import UserError
 from lrbench.registry import TASKS
 from lrbench.tasks import make_task
 from lrbench.tasks.baselines import best_baseline, measure_baselines
-from lrbench.tasks.mackey_glass import LENGTH, MackeyGlass, centred_series, mackey_glass
+from lrbench.tasks.series.mackey_glass import LENGTH, MackeyGlass, centred_series, mackey_glass
 from lrbench.tasks.stream import Stream, integers
 
 SERIES = 16
