@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
+from lrbench.records import Result
+
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON_FILES = sorted(
     path for folder in ("lrbench", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")
@@ -47,6 +49,11 @@ def test_document_points_at_what_exists(document: Path) -> None:
     named = [ROOT / path for span in code_spans(text) for path in expand(span)]
     drawn = [ROOT / path for block in fenced(text) for path in tree(block)]
     assert [relative(path) for path in {*links, *named, *drawn} if not path.exists()] == []
+
+
+def test_run_folder_explains_every_key_of_a_result() -> None:
+    text = (ROOT / "docs" / "run-folder.md").read_text()
+    assert [key for key in Result.__annotations__ if f"`{key}`" not in text] == []
 
 
 @pytest.mark.parametrize("path", CONFIGURATIONS, ids=relative)
