@@ -132,7 +132,7 @@ def leads(net: TanhStack, answers: NDArray[np.int64], lo: Numbers, hi: Numbers) 
 
 
 @dataclass(frozen=True)
-class Nodes:
+class ProofGraph:
     """The graph of a proof: `following` (V, S), `NOWHERE` where no valid string goes on.
 
     states (V,): the task's state at each node. words: a string that leads there. depth: how many of
@@ -148,7 +148,7 @@ class Nodes:
         return len(self.states)
 
 
-def nodes_of(machine: Machine, depth: int, most: int) -> Nodes | None:
+def nodes_of(machine: Machine, depth: int, most: int) -> ProofGraph | None:
     """Return the graph that knows the last `depth` symbols; None if it has more than `most` nodes.
 
     Words of up to `depth` symbols are a tree from node 0; from there on a node is a state of the
@@ -176,14 +176,14 @@ def nodes_of(machine: Machine, depth: int, most: int) -> Nodes | None:
                 states.append(to)
             row.append(number[name])
         rows.append(row)
-    return Nodes(np.array(rows, np.int32), np.array(states), words, depth)
+    return ProofGraph(np.array(rows, np.int32), np.array(states), words, depth)
 
 
 @dataclass(frozen=True)
 class Boxes:
     """Closed boxes lo, hi (V, D): every image lies inside, every answer leads."""
 
-    nodes: Nodes
+    nodes: ProofGraph
     lo: Numbers
     hi: Numbers
     rounds: int
@@ -204,7 +204,7 @@ class BlownUp:
     unit: int
 
 
-def closed_boxes(net: TanhStack, machine: Machine, nodes: Nodes) -> Boxes | BlownUp:
+def closed_boxes(net: TanhStack, machine: Machine, nodes: ProofGraph) -> Boxes | BlownUp:
     """Grow boxes from the start until they hold all their images, or answers are lost."""
     count, size = len(nodes), net.units
     lo, hi = np.full((count, size), np.inf), np.full((count, size), -np.inf)
@@ -247,7 +247,7 @@ def _with_slack(lo: Numbers, hi: Numbers) -> tuple[Numbers, Numbers]:
     return lo - slack, hi + slack
 
 
-def _steep(nodes: Nodes, lo: Numbers, hi: Numbers) -> tuple[tuple[int, ...] | None, int]:
+def _steep(nodes: ProofGraph, lo: Numbers, hi: Numbers) -> tuple[tuple[int, ...] | None, int]:
     """Return the first word, and its unit, that has a wide interval where tanh is steep."""
     nearest = np.where((lo < 0) & (hi > 0), 0, np.minimum(np.abs(lo), np.abs(hi)))
     with np.errstate(invalid="ignore"):  # nodes that no round has reached are empty

@@ -12,7 +12,7 @@ from lrbench.errors import UserError
 SYMBOLS = 1 << 14  # rows x positions of a piece, where whole strings are read
 
 
-class Reader:
+class SymbolReader:
     """Steps a model through strings from carried states. Nothing of it is changed.
 
     The model runs as it is: its own dtype, its own mode. Raises UserError for a model that carries

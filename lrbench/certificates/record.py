@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from lrbench.certificates.proof import ProofSearch
-from lrbench.certificates.witness import Search, Witness
+from lrbench.certificates.witness import Witness, WitnessSearch
 from lrbench.tasks.base import Task
 
 FORMAT, COUNTEREXAMPLE, VERSION = "lrbench-certificate", "lrbench-counterexample", 1
@@ -131,7 +131,7 @@ def witness_record(task: Task, witness: Witness) -> WitnessRecord:
     }
 
 
-def search_record(task: Task, search: Search) -> SearchRecord:
+def search_record(task: Task, search: WitnessSearch) -> SearchRecord:
     """Return what a file says of how far a search went."""
     met = search.least_margin_at != ()
     return {

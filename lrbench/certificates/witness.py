@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lrbench.certificates.reader import Reader, chosen
+from lrbench.certificates.reader import SymbolReader, chosen
 from lrbench.tasks.machine import NOWHERE, Machine
 
 Tokens = NDArray[np.int16]  # strings (B, n), small because the longest have a thousand symbols
@@ -75,7 +75,7 @@ class Witness:
 
 
 @dataclass
-class Search:
+class WitnessSearch:
     """What a search found, and how far it went.
 
     complete_to: every valid string of up to so many symbols is right (0: not asked). least_margin:
@@ -101,13 +101,13 @@ def search(
     machine: Machine,
     budget: SearchBudget | None = None,
     device: torch.device | str = "cpu",
-) -> Search:
+) -> WitnessSearch:
     """Search for the shortest string that `model` gets wrong; the model is left in eval mode.
 
     Raises UserError for a model without a carried state.
     """
     began = time.perf_counter()
-    seeker = _Seeker(Reader(model, device), machine, budget or SearchBudget())
+    seeker = _Seeker(SymbolReader(model, device), machine, budget or SearchBudget())
     seeker.all_strings()
     if seeker.found.witness is None:
         seeker.families()
@@ -133,10 +133,10 @@ class _Front:
 class _Seeker:
     """The three searches over one model, and what they found so far."""
 
-    def __init__(self, reader: Reader, machine: Machine, budget: SearchBudget) -> None:
+    def __init__(self, reader: SymbolReader, machine: Machine, budget: SearchBudget) -> None:
         self.reader, self.machine, self.budget = reader, machine, budget
         self.table, self.asked = machine.table, machine.asked
-        self.found = Search(budget)
+        self.found = WitnessSearch(budget)
         numbers = reader.numbers(machine.symbols)
         if getattr(reader.model, "state_size", 0) is None:  # it grows with the string
             numbers *= budget.longest

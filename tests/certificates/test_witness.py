@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lrbench.certificates.witness import Search, SearchBudget, rarity, search
+from lrbench.certificates.witness import SearchBudget, WitnessSearch, rarity, search
 from lrbench.config import Config
 from lrbench.models.build import build_model
 from lrbench.registry import MIXERS, TASKS
@@ -54,7 +54,7 @@ class Planted(nn.Module):
         return logits, [words]
 
 
-def right_class(machine: Machine, found: Search) -> None:
+def right_class(machine: Machine, found: WitnessSearch) -> None:
     """What a witness says of itself is so."""
     witness = found.witness
     assert witness is not None

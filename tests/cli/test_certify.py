@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from lrbench.certificates.reader import Reader
-from lrbench.certificates.witness import Search, SearchBudget
+from lrbench.certificates.reader import SymbolReader
+from lrbench.certificates.witness import SearchBudget, WitnessSearch
 from lrbench.runs.evaluate import certify
 from lrbench.runs.evaluate.trained import trained
 from lrbench.tasks import make_task
@@ -68,7 +68,7 @@ def test_a_right_string_is_not_confirmed(lrbench: Run, run: Path) -> None:
     kept = json.loads(file.read_text())
     task, model = certify.loaded(trained(run, "last"), run, "last", torch.device("cpu"))
     pairs = torch.cartesian_prod(torch.arange(5), torch.arange(5))
-    answers = Reader(model).at_end(pairs).argmax(-1)
+    answers = SymbolReader(model).at_end(pairs).argmax(-1)
     right = [tuple(pair) for pair in pairs[answers == pairs.sum(1) % 5].tolist()]
     kept["witness"] |= {"tokens": list(right[0]), "given": "1", "right": "2"}
     file.write_text(json.dumps(kept))
@@ -118,9 +118,9 @@ def test_other_weights_are_not_the_counterexamples(lrbench: Run, run: Path) -> N
 
 
 def test_nothing_found_is_open(lrbench: Run, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def found_nothing(*unused: Any) -> Search:
+    def found_nothing(*unused: Any) -> WitnessSearch:
         budget = SearchBudget()
-        return Search(budget, None, 9, 1000, 1000, 12345, 1.9, (0, 1, 2))
+        return WitnessSearch(budget, None, 9, 1000, 1000, 12345, 1.9, (0, 1, 2))
 
     monkeypatch.setattr(certify, "search", found_nothing)
     ended = lrbench("certify", str(run), "--output", "elsewhere/mine.json")

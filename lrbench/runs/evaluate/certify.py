@@ -16,7 +16,7 @@ import lrbench
 from lrbench.certificates import check
 from lrbench.certificates.boxes import Boxes
 from lrbench.certificates.proof import MOST_NODES, arrays_bytes, arrays_record, find_proof
-from lrbench.certificates.reader import Reader
+from lrbench.certificates.reader import SymbolReader
 from lrbench.certificates.record import (
     COUNTEREXAMPLE,
     FORMAT,
@@ -232,7 +232,7 @@ def recheck(file: Path, folder: Path | None = None) -> Recheck:
     right = task.oracle(tokens)[-1]
     if right == IGNORE:
         raise UserError(f"'{file}': nothing is asked at the end of its string")
-    logits = Reader(model).at_end(torch.tensor([tokens]))[0]
+    logits = SymbolReader(model).at_end(torch.tensor([tokens]))[0]
     given = int(logits.argmax()) if math.isfinite(float(logits.sum())) else None
     name = None if given is None else task.class_names[given]
     return Recheck(len(tokens), name, task.class_names[right], given != right)
