@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from lrbench.bench.timing import Rounds, alternate, keep
-from lrbench.cli.planning import composed
+from lrbench.cli.hydra.compose import composed
 from lrbench.training.memory import keep_freed_memory
 from lrbench.training.scoring import score
 from lrbench.training.trial import Trial

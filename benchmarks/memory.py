@@ -17,7 +17,7 @@ import torch
 
 from lrbench.bench.timing import keep
 from lrbench.bench.updates import peak_of
-from lrbench.cli.planning import composed
+from lrbench.cli.hydra.compose import composed
 from lrbench.runs.evaluate.memory import PeakMemory
 from lrbench.training.scoring import score
 from lrbench.training.trial import Trial

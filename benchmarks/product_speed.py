@@ -49,7 +49,7 @@ def alone(m: int, k: int, n: int) -> dict[str, Call]:
 
 def sides(words: list[str]) -> dict[str, Call]:
     """Return both sides by name: the same model, the same strings."""
-    from lrbench.cli.planning import composed
+    from lrbench.cli.hydra.compose import composed
 
     arithmetic = arithmetic_of(Trial(composed(words), seed=0))
 

@@ -26,7 +26,7 @@ SUBNORMAL = 1e-40
 
 def trial_with(share: float, words: list[str]) -> Trial:
     """Return a trial a share of whose weights is subnormal."""
-    from lrbench.cli.planning import composed
+    from lrbench.cli.hydra.compose import composed
 
     trial = Trial(composed(words), seed=0)
     generator = torch.Generator().manual_seed(0)

@@ -27,7 +27,7 @@ Update = Callable[[], object]
 
 def our_update(task: str, model: str, seed: int) -> Update:
     """Return the function that makes one of lrbench's own training updates."""
-    from lrbench.cli.planning import composed
+    from lrbench.cli.hydra.compose import composed
     from lrbench.training.trial import Trial
 
     return Trial(composed([f"task={task}", f"model={model}"]), seed).update

@@ -15,7 +15,7 @@ from lrbench.tasks.symbols.mod_arith import ModArithConfig
 
 def as_written(**changes: Any) -> dict[str, Any]:
     """Return a configuration as config.json holds it."""
-    from lrbench.cli.planning import composed
+    from lrbench.cli.hydra.compose import composed
 
     settings = json.loads(json.dumps(dataclasses.asdict(composed(["task=mod_arith"]))))
     return {**settings, **changes}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from lrbench.cli import (
+from lrbench.cli.commands import (
     bench,
     bundle,
     certify,
@@ -48,7 +48,7 @@ doctor.add_to(app)
 
 def main() -> None:
     """Run the command line (the `lrbench` script)."""
-    from lrbench.cli.edge import guarded
+    from lrbench.cli.guard import guarded
 
     guarded(app)
 

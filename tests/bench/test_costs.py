@@ -7,7 +7,7 @@ import torch
 
 from lrbench.bench.modes import LOOP, by_steps, mode_costs
 from lrbench.bench.updates import arithmetic_of, peak_of, update_costs
-from lrbench.cli.planning import composed
+from lrbench.cli.hydra.compose import composed
 from lrbench.config import Config
 from lrbench.registry import MIXERS
 from lrbench.training.trial import Trial

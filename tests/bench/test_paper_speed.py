@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lrbench.bench.paper_speed import SETTINGS, _run, paper_speeds
-from lrbench.cli.planning import composed
+from lrbench.cli.hydra.compose import composed
 from lrbench.config import Config
 from lrbench.report.paper.times import speeds
 from lrbench.training.trial import Trial

@@ -21,7 +21,7 @@ from lrbench.bench.tree_speed import (
     drawn,
     measured,
 )
-from lrbench.cli.planning import composed
+from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
 from lrbench.registry import ENCODERS
 from lrbench.report.paper.times import times_unit, told, tree_speeds

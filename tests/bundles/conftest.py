@@ -14,7 +14,7 @@ from lrbench.bundles import layout
 from lrbench.bundles.archive import packed, sha256, unpacked
 from lrbench.bundles.choice import Choice
 from lrbench.bundles.pack import pack
-from lrbench.cli.planning import composed
+from lrbench.cli.hydra.compose import composed
 from lrbench.runs.train.job import run_cell
 
 TINY = [

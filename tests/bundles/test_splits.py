@@ -18,7 +18,7 @@ from lrbench.bundles.findings import BAD, GOOD, OPEN, Finding
 from lrbench.bundles.pack import pack
 from lrbench.bundles.rescore import Comparison
 from lrbench.bundles.verify import Options, open_bundle, verify
-from lrbench.cli.planning import composed
+from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
 from lrbench.runs.train.job import run_cell
 from lrbench.tables import load_table

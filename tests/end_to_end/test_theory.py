@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from lrbench.cli.planning import composed
+from lrbench.cli.hydra.compose import composed
 from lrbench.training.scoring import score
 from lrbench.training.trial import Trial
 

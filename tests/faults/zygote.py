@@ -23,7 +23,7 @@ from tests.faults import sabotage
 IMPORTED_LATE = (
     "hydra",
     "torch._dynamo",
-    "lrbench.cli.compose",
+    "lrbench.cli.hydra.compose",
     "lrbench.runs.evaluate.evaluation",
 )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lrbench.cli.planning import composed
+from lrbench.cli.hydra.compose import composed
 from lrbench.models.build import build_model, count_parameters
 from lrbench.registry import ENCODERS, MIXERS
 from lrbench.tasks import make_task

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from lrbench.cli.planning import composed
+from lrbench.cli.hydra.compose import composed
 from lrbench.training.trial import Trial
 
 MODELS = ["blockdiag", "blockdiag_release", "lru", "s5", "s4", "s4d", "liquid_s4", "rwkv4"]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lrbench.cli.planning import composed
+from lrbench.cli.hydra.compose import composed
 from lrbench.scan import products
 from lrbench.scan.compiled.compiler import SWITCH, installed, wanted
 from lrbench.training.trial import Trial

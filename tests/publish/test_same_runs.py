@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lrbench.cli.planning import composed
+from lrbench.cli.hydra.compose import composed
 from lrbench.runs.folder.cell import Cell
-from lrbench.sweeps.expansion import table_cells
+from lrbench.sweeps.plan.expansion import table_cells
 from lrbench.tables import load_table
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lrbench.cli.planning import composed
+from lrbench.cli.hydra.compose import composed
 from lrbench.report.runs.schema import result_complaint
 from lrbench.runs.train.job import run_cell
 from lrbench.tasks.corpus.storage import describe

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from lrbench.cli.planning import composed
-from lrbench.sweeps.expansion import expand
-from lrbench.sweeps.plan import Plan, make_plan
+from lrbench.cli.hydra.compose import composed
+from lrbench.sweeps.plan.expansion import expand
+from lrbench.sweeps.plan.plan import Plan, make_plan
 
 TINY = [
     *("task=sum", "model=blockdiag", "model.width=8", "model.mixer.block_size=4"),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lrbench.cli.planning import composed
+from lrbench.cli.hydra.compose import composed
 from lrbench.config import Config
 
 TINY = [

@@ -20,7 +20,7 @@ NO_NOISE = "model.backbone.noise=0"  # a GPU draws other noise than a CPU
 @pytest.mark.parametrize("model", ["blockdiag", "blockdiag_release"])
 @pytest.mark.parametrize("task", ["sum", "mod_arith"])
 def test_trains_as_on_cpu(task: str, model: str) -> None:
-    from lrbench.cli.planning import composed
+    from lrbench.cli.hydra.compose import composed
 
     config = composed([f"task={task}", f"model={model}", "protocol.batch_size=32", NO_NOISE])
     cpu, cuda = Trial(config, 0, "cpu"), Trial(config, 0, "cuda")

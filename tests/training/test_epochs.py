@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from lrbench.cli.planning import composed
+from lrbench.cli.hydra.compose import composed
 from lrbench.training import loop
 from lrbench.training.epochs import EpochTrial, strings_at
 from lrbench.training.loop import train_group

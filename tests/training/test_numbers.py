@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lrbench.cli.planning import composed
+from lrbench.cli.hydra.compose import composed
 from lrbench.config import Config
 from lrbench.metrics import NRMSE
 from lrbench.training import loop

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lrbench.cli.planning import composed
+from lrbench.cli.hydra.compose import composed
 from lrbench.config import Config
 from lrbench.training.final import chance_levels, final_tests, test_plan
 from lrbench.training.looks import take_look

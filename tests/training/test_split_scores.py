@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from lrbench.cli.planning import composed
+from lrbench.cli.hydra.compose import composed
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.training import split_scores
 from lrbench.training.epochs import strings_at

@@ -53,7 +53,7 @@ def test_twenty_updates(tiny: Make, words: tuple[str, ...], double: bool, tolera
 
 @pytest.mark.parametrize("model", MIXERS)
 def test_other_models(tiny: Make, model: str) -> None:
-    from lrbench.cli.planning import composed
+    from lrbench.cli.hydra.compose import composed
 
     words = [
         *("task=sum", f"model={model}", "model.width=8", "protocol.train_length=6"),

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from lrbench.cli.planning import composed
+from lrbench.cli.hydra.compose import composed
 from lrbench.runs.evaluate.evaluation import evaluate_run
 from lrbench.runs.train.job import run_cell
 from lrbench.training.subnormals import are_flushed, flushed

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lrbench.cli.planning import composed
+from lrbench.cli.hydra.compose import composed
 from lrbench.training.telemetry import Telemetry
 from lrbench.training.trial import Trial
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lrbench.cli.planning import composed
+from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
 from lrbench.registry import MIXERS
 from lrbench.runs.train import capacity

@@ -1,0 +1,81 @@
+"""`lrbench bundle`: a table with everything behind it in one archive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lrbench.errors import UserError, unknown
+
+HELP = (
+    "Pack a table with everything behind it into one archive, to publish or to send to reviewers:"
+    " configurations, results, versions, hashes of the data, source of plugins, and of each run"
+    " the weights that the table's rule kept.\n\n"
+    "The same runs give the same bytes. `lrbench verify` checks such a file.\n\n"
+    "For example: lrbench bundle --table fan2024_table2 --anonymous --output table2.zip"
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(help=HELP)(bundle)
+
+
+def bundle(
+    table: Annotated[str, typer.Option(metavar="NAME", help="A table's name or file.")] = "",
+    rows: Annotated[str, typer.Option(metavar="MODELS", help="Or: these models.")] = "",
+    columns: Annotated[str, typer.Option(metavar="TASKS", help="Or: these tasks.")] = "",
+    runs: Annotated[Path, typer.Option(metavar="DIR", help="Folder of runs.")] = Path("outputs"),
+    rule: Annotated[str, typer.Option(help="Whose checkpoint; default: the table's rule.")] = "",
+    fingerprint: Annotated[
+        str,
+        typer.Option(
+            metavar="FINGERPRINTS",
+            help="Which of several configurations, by the start of its fingerprint.",
+        ),
+    ] = "",
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A .zip or .tar.gz; default: NAME.zip.")
+    ] = None,
+    anonymous: Annotated[
+        bool, typer.Option("--anonymous", help="Take out user, host, folders, remotes, commit.")
+    ] = False,
+) -> None:
+    """Write a bundle."""
+    if table and (rows or columns):
+        raise UserError("--table, or --rows and --columns: not both", exit_code=2)
+    from lrbench.tables import RULES, load_table
+
+    if rule and rule not in RULES:
+        raise unknown("rule", rule, RULES, exit_code=2)
+    from lrbench.bundles.archive import packed
+    from lrbench.bundles.choice import Choice
+    from lrbench.bundles.pack import pack
+    from lrbench.cli.commands.report import write
+    from lrbench.console import messages
+    from lrbench.plugins import load_plugins
+
+    load_plugins()
+    spec = load_table(table) if table else None
+    chosen = rule or (spec.rule if spec else "best")
+    choice = Choice(spec, _words(rows), _words(columns), chosen)
+    path = output or Path(f"{choice.name}.zip")
+    packed({}, path.name)  # a wrong ending is told before anything is read
+    made = pack(runs, choice, path.name, _words(fingerprint), anonymous)
+    write(path, made.data)
+    say = messages().print
+    if made.without_checkpoint:
+        count = len(made.without_checkpoint)
+        say(
+            f"{count} of {made.runs} runs have no '{chosen}' checkpoint to score again",
+            markup=False,
+        )
+    size = len(made.data) / 2**20
+    say(f"wrote {path}: {made.runs} runs, {made.files} files, {size:.1f} MiB", markup=False)
+    typer.echo(f"{made.digest}  {path}")
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())

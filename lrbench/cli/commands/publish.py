@@ -1,0 +1,150 @@
+"""`lrbench publish`: a table's page with its records, numbers and figures, without torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lrbench.checks import shown
+from lrbench.errors import UserError
+from lrbench.tables import TableSpec, table_names
+
+HELP = (
+    "Publish a table: copy the small files of its runs to results/TABLE, and make its page.\n\n"
+    "The page (README.md), runs.csv and figures are made from those files and from notes.yaml,"
+    " which you write: every number on it is a run's.\n\n"
+    "For example: lrbench publish fan2024_table2; of some cells only: lrbench publish"
+    " fan2024_table2 task=sum model=lstm,lru; and after a word in notes.yaml:"
+    " lrbench publish --rebuild results"
+)
+
+MEASURED_PAGES = "python -m benchmarks.pages"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(help=HELP)(publish)
+
+
+def publish(
+    table: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TABLE", show_default=False, help="Its name.", autocompletion=table_names
+        ),
+    ] = None,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=V1,V2]...", show_default=False, help="Which cells: task= and model=."
+        ),
+    ] = None,
+    runs: Annotated[Path, typer.Option(metavar="DIR", help="Folder of runs.")] = Path("outputs"),
+    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder of published tables.")] = Path(
+        "results"
+    ),
+    fingerprint: Annotated[
+        str, typer.Option(metavar="F,G", help="Which configurations, where several compete.")
+    ] = "",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace published runs that have other content.")
+    ] = False,
+    rebuild: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Make pages again from what is in results, or in one table's folder.",
+        ),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --rebuild: fill the tables of this page too."),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="With --rebuild: write nothing, name what differs, exit 1."),
+    ] = False,
+) -> None:
+    """Publish a table, or make published ones again."""
+    if (table is None) == (rebuild is None):
+        raise UserError("name a table to publish, or --rebuild DIR; one of them", exit_code=2)
+    if rebuild is None and (check or page):
+        raise UserError("--check and --page go with --rebuild DIR", exit_code=2)
+    if rebuild is not None:
+        raise typer.Exit(_rebuild(rebuild, page, check))
+    choose = tuple(fingerprint.replace(",", " ").split())
+    _publish(str(table), words or [], runs, output, choose, force)
+
+
+def _publish(
+    table: str, words: list[str], runs: Path, output: Path, choose: tuple[str, ...], force: bool
+) -> None:
+    from lrbench.cli.commands.bench import COMMANDS
+    from lrbench.console import messages
+    from lrbench.publish.layout import RECORDS, is_measured
+    from lrbench.publish.publication import publish
+    from lrbench.report.figures.draw import require_matplotlib
+    from lrbench.report.output.display import plural
+
+    if is_measured(output / table) or (table in COMMANDS and table not in table_names()):
+        raise UserError(
+            f"{table} is measured, not trained: the raw output of lrbench bench goes into"
+            f" '{output / table / RECORDS}'\n"
+            f"its page is then made, in a checkout, by: {MEASURED_PAGES} {output / table}"
+        )
+    spec = _chosen(table, words)
+    require_matplotlib()
+    copied = publish(spec, runs, output, choose, force)
+    folder = output / spec.name
+    console = messages()
+    console.print(
+        f"{plural(len(copied.added), 'run')} copied to {folder}, {len(copied.same)} there already",
+        markup=False,
+    )
+    _rebuild(folder, None, check=False)
+
+
+def _chosen(table: str, words: list[str]) -> TableSpec:
+    """The table, with the cells that the words choose."""
+    from lrbench.publish.layout import named_spec
+    from lrbench.sweeps.plan.expansion import SELECTING, chosen_cells
+
+    for word in words:
+        key, _, values = word.partition("=")
+        if key not in SELECTING or not values:
+            raise UserError(
+                f"'{shown(word)}' does not choose among the cells of a table\n"
+                f"{' and '.join(f'{key}=V1,V2' for key in SELECTING)} do",
+                exit_code=2,
+            )
+    return chosen_cells(named_spec(table), words)
+
+
+def _rebuild(place: Path, page: Path | None, check: bool) -> int:
+    """Return the exit code."""
+    from lrbench.console import messages
+    from lrbench.publish.rebuild import rebuild
+
+    console = messages()
+    changes = rebuild(place, page, check)
+    for line in changes.done:
+        console.print(line, markup=False, soft_wrap=True)
+    findings = list(changes.findings())
+    for line in findings:
+        console.print(line, markup=False, soft_wrap=True)
+    for line in changes.warnings:
+        console.print(f"warning: {line}", markup=False, soft_wrap=True)
+    if changes.measured:
+        names = ", ".join(folder.absolute().name for folder in changes.measured)
+        console.print(
+            f"measured, left to make tables ({MEASURED_PAGES}): {names}",
+            markup=False,
+            soft_wrap=True,
+        )
+    if not findings and not changes.done:
+        console.print(f"{place}: as its runs and notes make it", markup=False)
+    if findings and check:
+        console.print(f"lrbench publish --rebuild {place} makes them again", markup=False)
+    return int(bool(findings) and check)

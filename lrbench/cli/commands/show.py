@@ -1,0 +1,306 @@
+"""`lrbench show`: a few strings of a task with their answers, as a person would write them.
+
+Or, with --tree, how a trained tree encoder reads a string.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields, make_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lrbench.checks import at_least, between, nearest, shown
+from lrbench.cli.completion import complete_show, typed
+from lrbench.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.tree import Tree
+
+    from lrbench.registry import Entry
+    from lrbench.runs.evaluate.parses import Parse
+    from lrbench.tasks.base import Batch, Task
+
+HELP = (
+    "Print a few strings of a task, each with its answers below.\n\n"
+    "Nothing stands below a symbol where nothing is asked.\n\n"
+    "For example: lrbench show task=mod_arith length=11 count=2 task.modulus=7\n\n"
+    "Of a corpus: lrbench show task=listops split=dev count=2 first=10\n\n"
+    'How a trained tree encoder reads a string: lrbench show --tree RUN "[MAX 5 [SM 3 9 ] 2 ]"'
+)
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="KEY=VALUE",
+        help="task, length, count, seed, and the task's own such as task.modulus.",
+        show_default=False,
+        autocompletion=complete_show,
+    ),
+]
+
+LENGTH = 12  # where none is asked for
+LABELS = ("string", "answer")
+DRAWN = 60  # symbols of a string whose tree is drawn, too
+LIMITS = {"length": 1000, "count": 100, "seed": 2**63 - 1}  # for reading; the oracle is quadratic
+
+
+@dataclass
+class ShowRequest:
+    """What to show; the field `task`, added for the task that was named, has its settings."""
+
+    length: int | None = None
+    count: int = 3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for key, limit in LIMITS.items():
+            low, value = int(key != "seed"), getattr(self, key)
+            if isinstance(value, int) and not low <= value <= limit:
+                raise ValueError(f"{key} must be from {low} to {limit}, not {value}")
+
+
+@dataclass
+class SplitRequest:
+    """What to show of a corpus: `count` rows of a split, from row `first` on."""
+
+    split: str = "train"
+    count: int = 3
+    first: int = 1
+
+    def __post_init__(self) -> None:
+        between("count", self.count, 1, LIMITS["count"])
+        at_least("first", self.first, 1)
+
+
+def pairs(words: Sequence[str]) -> dict[str, str]:
+    """Return KEY=VALUE words as a dict, the last of equal keys; UserError for another word."""
+    for word in words:
+        if not word.partition("=")[0] or "=" not in word:
+            raise UserError(f"cannot read '{word}'\nwrite KEY=VALUE, such as task=sum length=12")
+    return dict(word.split("=", 1) for word in words)
+
+
+def requested(entry: Entry, values: dict[str, str], settings: type) -> Any:
+    """Return the checked ShowRequest or SplitRequest of `values`, texts as typed, for one task.
+
+    Raises UserError for an unknown key, a wrong type or a value out of range.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    own = [f"task.{one.name}" for one in fields(entry.config) if one.name != "name"]
+    known = ["task", *(one.name for one in fields(settings)), *own]
+    schema: Any = make_dataclass(
+        "ShowRequest",
+        [("task", entry.config, field(default_factory=entry.config))],
+        bases=(settings,),
+    )
+    node = OmegaConf.structured(schema)
+    for key, value in values.items():
+        if key not in known:
+            raise UserError(
+                f"there is no setting '{key}'.{nearest(key, known)}\nthere are: {', '.join(known)}"
+            )
+        _set(node, key, value)
+    try:
+        return OmegaConf.to_object(node)
+    except OmegaConfBaseException as error:
+        raise UserError(str(error).partition("\n")[0]) from error
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+
+def _set(node: Any, key: str, value: str) -> None:
+    """Set one value in `node`, read as `lrbench train` reads it; UserError for another type."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        override = OverridesParser.create().parse_override(f"{key}={value}")
+        OmegaConf.update(node, key, override.value())
+    except (OmegaConfBaseException, HydraException, ValueError) as error:
+        types = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false"}
+        wanted = next((types[name] for name in types if f"converted to {name}" in str(error)), "")
+        wanted = f"\nit must be {wanted}" if wanted else ""
+        raise UserError(f"{key} cannot be '{shown(value)}'{wanted}") from error
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(help=HELP)(show)
+
+
+def show(
+    words: Words = None,
+    tree: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="A run's folder: print the trees it reads strings by."),
+    ] = None,
+    which: Annotated[str, typer.Option(help="Whose checkpoint: best or last.")] = "best",
+) -> None:
+    """Print strings and answers, or the tree of a string."""
+    from lrbench.console import results
+    from lrbench.plugins import load_plugins
+    from lrbench.registry import TASKS
+    from lrbench.report.output.display import say
+
+    load_plugins()
+    if tree is not None:
+        for text in words or []:
+            show_tree(tree, text, which)
+        if not words:
+            raise UserError('which string?\nlrbench show --tree RUN "[MAX 5 [SM 3 9 ] 2 ]"')
+        return
+    values = pairs(words or [])
+    entry = TASKS.get(values.pop("task", "sum"))
+    if hasattr(entry.cls, "sides"):
+        show_corpus(entry, values)
+        return
+    request = requested(entry, values, ShowRequest)
+    task: Task = entry.cls(request.task)
+    length = request.length or task.nearest_length(LENGTH)
+    shown = list(written(task, strings(task, length, request)))  # a mistake shows before any line
+    console = results()
+    _header(entry, request, length, console)
+    for symbols, answers in shown:
+        console.print()
+        for line in aligned(symbols, answers, console.width):
+            say(console, line)
+
+
+def show_corpus(entry: Entry, values: dict[str, str]) -> None:
+    """Print strings, or pairs of them, of a split with their answers."""
+    from lrbench.console import results
+    from lrbench.report.output.display import say
+
+    request = requested(entry, values, SplitRequest)
+    task = entry.cls(request.task)
+    there = task.load(request.split)
+    rows = range(request.first - 1, min(len(there), request.first - 1 + request.count))
+    if not rows:
+        raise UserError(f"split {request.split} of {task.name} has {len(there):,} rows")
+    for row in rows:
+        sides = [there.row(row, side).tolist() for side in range(there.sides)]
+        if (answer := task.answer(*sides)) != there.labels[row]:
+            raise UserError(
+                f"row {row + 1:,} of split {request.split} says {there.labels[row]}, the oracle"
+                f" {answer}\none of the two is wrong: train nothing on it"
+            )
+    console = results()
+    say(console, f"{task.name} · split {request.split}, {len(there):,} rows", "bold")
+    say(console, entry.source)
+    for row in rows:
+        console.print()
+        for side in range(there.sides):
+            say(console, there.text(row, side), label=f"{'string' if not side else '':<8}")
+        say(console, task.class_names[there.labels[row]], label=f"{'answer':<8}")
+
+
+def strings(task: Task, length: int, request: ShowRequest) -> Batch:
+    """Draw the strings; UserError for a length the task does not have."""
+    from lrbench.tasks.stream import Stream
+
+    named = (request.seed, "show", length)
+    stream = task.stream(*named) if task.features else Stream.named(*named)
+    count = min(request.count, task.available(stream) or request.count)
+    return task.sample(stream, 0, count, length, "cpu")
+
+
+def written(task: Task, batch: Batch) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield each string's symbols and the oracle's answers, '' where nothing is asked.
+
+    Of a signal, its numbers and the answers that come with it. Raises UserError where the oracle
+    and the answers that models are trained on disagree.
+    """
+    from lrbench.tasks.base import IGNORE
+
+    if task.features:
+        yield from _numbers(task, batch)
+        return
+    for tokens, targets in zip(batch.tokens.tolist(), batch.targets.tolist(), strict=True):
+        answers = list(task.oracle(tokens))
+        if answers != targets:
+            raise UserError(
+                f"task {task.name} contradicts itself on {task.describe_string(tokens)}\n"
+                f"its oracle says {answers}\nits _answer says {targets}\n"
+                "one of the two is wrong: train nothing on it"
+            )
+        symbols = [task.vocabulary[token] for token in tokens]
+        yield symbols, ["" if one == IGNORE else task.class_names[one] for one in answers]
+
+
+def _numbers(task: Task, batch: Batch) -> Iterator[tuple[list[str], list[str]]]:
+    from lrbench.tasks.base import IGNORE
+
+    for inputs, targets in zip(batch.tokens.tolist(), batch.targets.tolist(), strict=True):
+        symbols = [",".join(f"{value:.3f}" for value in values) for values in inputs]
+        if task.metric.counts:
+            yield symbols, ["" if one == IGNORE else task.class_names[one] for one in targets]
+        else:
+            yield symbols, [f"{one:.3f}" for one in targets]
+
+
+def aligned(symbols: Sequence[str], answers: Sequence[str], width: int) -> Iterator[str]:
+    """Yield lines of at most `width` characters: symbols, and below each its answer."""
+    cell = max(map(len, (*symbols, *answers)))
+    margin = max(map(len, LABELS)) + 2
+    fit = max(1, (width - margin + 1) // (cell + 1))
+    for start in range(0, len(symbols), fit):
+        if start:
+            yield ""
+        for label, row in zip(LABELS, (symbols, answers), strict=True):
+            texts = (text.rjust(cell) for text in row[start : start + fit])
+            yield f"{label if not start else '':<{margin}}{' '.join(texts)}".rstrip()
+
+
+def _header(entry: Entry, request: Any, length: int, console: Console) -> None:
+    """Print what the task is, from where, and the settings as they are typed."""
+    from lrbench.report.output.display import say
+
+    about = " ".join((entry.cls.__doc__ or "").strip().partition("\n\n")[0].split())
+    for text in dict.fromkeys([f"{entry.name}: {entry.source}", about]):
+        for line in textwrap.wrap(text, console.width):
+            say(console, line)
+    settings = {key: value for key, value in vars(request.task).items() if key != "name"}
+    own = [f"task.{key}={typed(value)}" for key, value in settings.items()]
+    rest = [f"length={length}", f"count={request.count}", f"seed={request.seed}"]
+    say(console, " ".join([f"task={entry.name}", *own, *rest]))
+
+
+def show_tree(folder: Path, text: str, which: str) -> None:
+    """Print how a run's encoder reads a string: on one line, and as a tree of what is merged."""
+    from lrbench.console import results
+    from lrbench.report.output.display import say
+    from lrbench.runs.evaluate.parses import bracketed, parse
+
+    found, console = parse(folder, text, which), results()
+    say(console, f"{found.task} · {found.model} · seed {found.seed}, update {found.step:,}", "bold")
+    say(console, " ".join(found.symbols), label="string  ")
+    if found.answer is not None:
+        say(console, f"{found.answer}, the model says {found.predicted}", label="answer  ")
+    say(console, bracketed(found.tree, found.symbols), label="parse   ")
+    if len(found.symbols) <= DRAWN:
+        console.print(drawing(found, console))
+
+
+def drawing(found: Parse, console: Console) -> Tree:
+    """Return the tree with what each node spans beside it."""
+    from rich.text import Text
+    from rich.tree import Tree
+
+    from lrbench.report.output.display import plain
+    from lrbench.runs.evaluate.parses import spans
+
+    drawings: list[Tree] = []  # the nodes from the root to the last one
+    for depth, part in spans(found.tree):
+        words = plain(console, " ".join(found.symbols[part.start : part.stop]))
+        node = drawings[depth - 1].add(Text(words)) if depth else Tree(Text(words))
+        drawings[depth:] = [node]
+    return drawings[0]

@@ -1,0 +1,63 @@
+"""`lrbench sweep`: the cells of a table, or every combination of the values that were typed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lrbench.cli.completion import complete
+
+HELP = (
+    "Train many cells: those of a table, or every combination of the values typed. What is"
+    " finished is skipped, what is begun goes on, one failure stops nothing."
+    "\n\n"
+    "For example: lrbench sweep --table fan2024_table2; or"
+    " lrbench sweep task=sum,even_pair model=blockdiag seed=0,1,2 protocol.max_steps=400"
+    "\n\n"
+    "Settings typed beside --table apply to every cell; task= and model= choose among its cells."
+    "\n\n"
+    "Several at a time: hydra/launcher=joblib hydra.launcher.n_jobs=2 (needs the extra 'parallel')."
+)
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="KEY=V1,V2", show_default=False, autocompletion=complete),
+]
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what there is to do, and do nothing.")]
+ConfigDir = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Presets and groups of your own.")
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(help=HELP, context_settings={"ignore_unknown_options": True})(sweep)
+
+
+def sweep(
+    words: Words = None,
+    table: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A table (lrbench tables), or a YAML file.")
+    ] = None,
+    dry_run: DryRun = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Submit or start, and return at once.")
+    ] = False,
+    config_dir: ConfigDir = None,
+) -> None:
+    """Train many cells."""
+    from lrbench.cli.hydra.sweeping import Request, run_plan
+    from lrbench.plugins import load_plugins
+    from lrbench.sweeps.plan.plan import make_plan
+    from lrbench.sweeps.plan.report import plan_table
+
+    load_plugins()
+    request = Request.read(list(words or []), table, config_dir)
+    plan = make_plan(request.cells, request.compose, request.grouping, request.labels)
+    if dry_run:
+        plan_table(plan)
+        return
+    raise typer.Exit(run_plan(plan, request, detach=detach))

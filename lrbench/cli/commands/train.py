@@ -1,0 +1,48 @@
+"""`lrbench train`: one cell, `trials` runs of it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lrbench.cli.completion import complete
+
+HELP = (
+    "Train one model on one task, test it at many lengths and print what it can really do."
+    "\n\n"
+    "KEY=VALUE settings, for example: task=mod_arith model=blockdiag seed=3 trials=5 optim.lr=3e-4"
+    " model.layers=2 protocol.max_steps=10000 protocol.stop=never device=cuda output_dir=runs."
+    " All of them: lrbench train --cfg job."
+    "\n\n"
+    "The same command again does only what is missing; force=true starts afresh and keeps the old"
+    " result until the new one is whole."
+)
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="KEY=VALUE", show_default=False, autocompletion=complete),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(help=HELP, context_settings={"ignore_unknown_options": True})(train)
+
+
+def train(words: Words = None) -> None:
+    """Train one cell."""
+    from lrbench.cli.hydra.compose import run_hydra
+    from lrbench.config import Config
+
+    exit_codes: list[int] = []
+
+    def job(config: Config) -> None:
+        from lrbench.runs.train.job import run_cell
+        from lrbench.runs.train.outcome import report_outcomes
+
+        exit_codes.append(report_outcomes(run_cell(config)))
+
+    run_hydra(list(words or []), job)
+    if any(exit_codes):
+        raise typer.Exit(max(exit_codes))

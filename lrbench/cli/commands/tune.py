@@ -1,0 +1,56 @@
+"""`lrbench tune`: the same small search for any model, chosen at the training length."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lrbench.cli.commands.sweep import ConfigDir, DryRun, Words
+
+HELP = (
+    "Try every combination of --grid for each model and task, choose by validation strings of the"
+    " training length, never by the test length, and write the winner as a preset. Over a corpus"
+    " choose by its dev split, never by a test split; protocol.test_splits=[] saves scoring those."
+    "\n\n"
+    "For example: lrbench tune task=sum,even_pair model=blockdiag,blockdiag_release seed=0,1"
+    " protocol.max_steps=2000 --grid optim.lr=1e-4,3e-4,1e-3"
+    "\n\n"
+    "The preset is OUTPUT_DIR/tuned/preset/model/PROTOCOL_TASK_MODEL.yaml; lrbench train"
+    " --config-dir OUTPUT_DIR/tuned uses it. All runs train their whole budget. Again, the same"
+    " command does only what is missing. An output_dir of its own keeps the runs of a search out"
+    " of the tables of your results."
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(help=HELP, context_settings={"ignore_unknown_options": True})(tune)
+
+
+def tune(
+    words: Words = None,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=V1,V2", help="Values to choose from; several --grid combine."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where the preset goes, if there is one.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a preset that says something else.")
+    ] = False,
+    dry_run: DryRun = False,
+    config_dir: ConfigDir = None,
+) -> None:
+    """Search, choose, and keep the choice."""
+    from lrbench.cli.hydra.tuning import Search
+    from lrbench.plugins import load_plugins
+
+    load_plugins()
+    search = Search.read(list(grid or []), list(words or []), config_dir, output)
+    if dry_run:
+        search.explain()
+        return
+    raise typer.Exit(search.run(force))

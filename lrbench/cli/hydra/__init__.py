@@ -1,0 +1,1 @@
+"""Hydra at the edge: from the words a user typed to checked configurations, and to jobs."""

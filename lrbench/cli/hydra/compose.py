@@ -1,0 +1,215 @@
+"""From the words a user typed to a Config: Hydra composes, what it refuses is told in our words."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from omegaconf import OmegaConf
+
+from lrbench.checks import shown
+from lrbench.cli.hydra.overrides import checked, split, superseded
+from lrbench.cli.hydra.translate import kind_of, translated, unknown_setting
+from lrbench.config import Config
+from lrbench.console import messages
+from lrbench.errors import UserError
+from lrbench.locations import conf_dir
+from lrbench.plugins import load_plugins
+from lrbench.registry import DEFAULT_PROTOCOL, MIXERS, TASKS
+from lrbench.schema import in_backbone, register_schema
+
+# Whatever a user's --config-dir says: Hydra makes no folder and no file, and goes nowhere.
+QUIET = (
+    "hydra.run.dir=.",
+    "hydra.output_subdir=null",
+    "hydra.job.chdir=false",
+    "hydra/job_logging=none",
+    "hydra/hydra_logging=none",
+)
+
+BACKBONE = "model.backbone.name"
+DEFAULT_MODEL = "blockdiag"  # conf/config.yaml says so too
+
+
+def run_hydra(words: Sequence[str], job: Callable[[Config], None]) -> None:
+    """Compose the configuration from `words` and hand it, checked, to `job`.
+
+    Overrides and the flags of `cli/words.py` go to `hydra.main`. Raises UserError for whatever
+    they, Hydra or the schema do not accept.
+    """
+    said = split(words)
+    typed = prepare(said.overrides)
+    for line in superseded(said.overrides):
+        messages().print(line, markup=False)
+    raised: list[BaseException] = []
+
+    def task(composed: Any) -> None:
+        try:  # kept until Hydra is done, which would print a line of its own about it
+            job(to_config(composed, typed))
+        except Exception as error:
+            raised.append(error)
+
+    folders = [folder for folder in (said.folder, conf_dir()) if folder]
+    with told_in_our_words(typed):
+        hydra_main(task, [*said.flags, *completed(said.overrides, folders)], said.folder)
+    if raised:
+        raise raised[0]
+
+
+def hydra_main(task: Callable[[Any], Any], words: Sequence[str], folder: Path | None) -> None:
+    """Let Hydra read `words` and call `task`; `folder` holds the user's own files, if any."""
+    import hydra
+
+    # Hydra looks first where `main` says, then in --config-dir: the user's files win over ours.
+    ours = ["--config-dir", str(conf_dir())] if folder else []
+    version = {} if hydra.__version__ >= "1.4" else {"version_base": "1.3"}
+    first = str(folder or conf_dir())
+    main = hydra.main(config_path=first, config_name="config", **version)(task)
+    with _called_as([*ours, *words, *QUIET]):
+        main()
+
+
+def prepare(overrides: Sequence[str]) -> dict[str, str]:
+    """Check the overrides and make every registered name known to Hydra; return them by key."""
+    typed = checked(overrides)
+    load_plugins()
+    register_schema()
+    return typed
+
+
+def completed(overrides: Sequence[str], folders: Sequence[Path]) -> list[str]:
+    """Return the overrides and what they imply; `folders` hold the files of groups.
+
+    Presets come after the groups, so that they win over what a group's file says by default. A
+    group that was typed has to win over them, so what its file says is typed once more. A backbone
+    that was typed decides which settings the model has.
+    """
+    typed = dict(word.lstrip("+").partition("=")[::2] for word in overrides)
+    implied = [*_protocol_of_the_task(typed), *_model_in_its_backbone(typed)]
+    for group in ("protocol", "optim"):
+        inside = [folder / group / f"{typed.get(group)}.yaml" for folder in folders]
+        file = next((file for file in inside if file.is_file()), None)
+        for key, value in _values(file) if file else ():
+            if f"{group}.{key}" not in typed:
+                implied.append(f"{group}.{key}={value}")
+    return [*overrides, *implied]
+
+
+def _protocol_of_the_task(typed: Mapping[str, str]) -> list[str]:
+    """Return the choice of the protocol that a task is usually trained by, where none was typed."""
+    task = typed.get("task", "")
+    if "protocol" in typed or task not in TASKS:
+        return []
+    usual = getattr(TASKS.get(task).cls, "protocols", (DEFAULT_PROTOCOL,))[0]
+    return [] if usual == DEFAULT_PROTOCOL else [f"protocol={usual}"]
+
+
+def _model_in_its_backbone(typed: Mapping[str, str]) -> list[str]:
+    backbone, model = typed.get(BACKBONE), typed.get("model", DEFAULT_MODEL)
+    if backbone is None or model not in MIXERS:  # Hydra will say what there is
+        return []
+    return [f"model={in_backbone(model, backbone)}"]
+
+
+def _values(file: Path) -> Iterator[tuple[str, str]]:
+    """Yield what a group's file sets, key and value as they are typed."""
+    content = OmegaConf.to_container(OmegaConf.load(file))
+    for key, value in content.items() if isinstance(content, dict) else ():
+        if key != "defaults" and not isinstance(value, dict):
+            yield str(key), _typed(value)
+
+
+def _typed(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{','.join(map(_typed, value))}]"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "\\'") + "'"
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    return str(value)
+
+
+def to_config(composed: Any, typed: Mapping[str, str] | None = None) -> Config:
+    """Return the dataclasses of a composed configuration; a value out of range is a UserError."""
+    with told_in_our_words(typed):
+        _refuse_extra_keys(composed)
+        config = OmegaConf.to_object(composed)
+    assert isinstance(config, Config)
+    return config
+
+
+@contextmanager
+def told_in_our_words(typed: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Turn what Hydra, OmegaConf or a range check refuses into a UserError."""
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError  # type: ignore[import-untyped]
+
+    try:
+        yield
+    except (HydraException, OmegaConfBaseException) as error:
+        raise translated(error, typed) from error
+    except YAMLError as error:
+        raise UserError(f"a configuration file is not YAML: {_one_line(error)}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"a configuration file is not UTF-8 text: {error}") from error
+    except ValueError as error:  # from a dataclass's own check of its ranges
+        raise UserError(str(error)) from error
+
+
+def _one_line(error: BaseException) -> str:
+    return shown(" ".join(str(error).split()), 300)
+
+
+@contextmanager
+def _called_as(words: Sequence[str]) -> Iterator[None]:
+    """Let Hydra, which reads sys.argv, read `words`, and let its exceptions through."""
+    before = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
+    sys.argv = ["lrbench train", *words]
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    try:
+        yield
+    finally:
+        sys.argv = before[0]
+        os.environ.pop("HYDRA_FULL_ERROR")
+        if before[1] is not None:
+            os.environ["HYDRA_FULL_ERROR"] = before[1]
+
+
+def _refuse_extra_keys(node: Any, prefix: str = "") -> None:
+    """Refuse keys that were added with +key=value, which nothing reads, and lists within lists."""
+    schema: Any = OmegaConf.get_type(node)
+    hints, known = get_type_hints(schema), {field.name for field in dataclasses.fields(schema)}
+    for key in node:
+        if key not in known:
+            raise UserError(unknown_setting(f"{prefix}{key}", schema))
+        child = node._get_node(key)
+        if OmegaConf.is_dict(child) and dataclasses.is_dataclass(OmegaConf.get_type(child)):
+            _refuse_extra_keys(child, f"{prefix}{key}.")
+        elif OmegaConf.is_list(child) and not child._is_interpolation():
+            _check_items(f"{prefix}{key}", hints[key], child)
+
+
+def _check_items(key: str, hint: Any, items: Any) -> None:
+    """Refuse a list in a list of plain values, which OmegaConf lets through."""
+    plain = get_origin(hint) is list and get_args(hint)[0] in (int, float, str, bool)
+    if plain and any(OmegaConf.is_config(items._get_node(at)) for at in range(len(items))):
+        raise UserError(f"{key} must be {kind_of(hint)}, not '{shown(items)}'")
+
+
+def composed(overrides: Sequence[str]) -> Config:
+    """Return what `lrbench train` would be given for these overrides. Raises UserError."""
+    from hydra import compose, initialize_config_dir
+
+    typed = prepare(overrides)
+    with (
+        told_in_our_words(typed),
+        initialize_config_dir(config_dir=str(conf_dir()), version_base="1.3"),
+    ):
+        words = completed(overrides, [conf_dir()])
+        return to_config(compose(config_name="config", overrides=words), typed)

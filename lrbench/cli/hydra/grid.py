@@ -1,0 +1,132 @@
+"""What may be typed after `lrbench tune`: a grid, and settings that all of its points share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lrbench.checks import shown
+from lrbench.errors import UserError
+from lrbench.protocols.base import MOST_LOOKS
+from lrbench.registry import PROTOCOLS, TASKS
+from lrbench.report.runs.columns import BY_SPLIT
+from lrbench.sweeps.plan.expansion import Overrides, expand
+
+EXAMPLE = "--grid optim.lr=1e-4,3e-4,1e-3"
+SEVERAL = ("task", "model", "protocol", "seed")  # may have several values outside the grid
+TUNED_PARTS = ("model.", "optim.")
+TUNED = ("optim", "protocol.batch_size", "protocol.max_steps", "protocol.supervision")
+WHOLE_BUDGET = "protocol.stop=never"  # a perfect look at the test length must not end a run
+# Over a corpus: not to become better for as many epochs as there can be must not end one either
+PATIENT = f"protocol.patience={MOST_LOOKS}"
+
+
+def grid_keys(grid: Sequence[str], words: Sequence[str]) -> list[str]:
+    """Check the grid and what was typed beside it; return the keys of the grid in order.
+
+    Raises UserError for a key that cannot be tuned, has no value or is there twice.
+    """
+    for word in words:
+        if word.startswith("-"):
+            raise UserError(
+                f"tune does not take {shown(word)}\nflags: --grid KEY=V1,V2, --output FILE,"
+                " --force, --dry-run, --config-dir FOLDER; all else is KEY=VALUE",
+                exit_code=2,
+            )
+    if not grid:
+        raise UserError(f"tune needs settings to choose from\nwrite {EXAMPLE}", exit_code=2)
+    keys: list[str] = []
+    for word in grid:
+        key, _, values = word.partition("=")
+        if not key.strip() or not values.strip():
+            raise UserError(f"--grid '{shown(word)}' has no values\nwrite {EXAMPLE}", exit_code=2)
+        _refuse_key(key)
+        if key in keys:
+            raise UserError(f"--grid names {shown(key)} twice\nwrite all its values in one list")
+        keys.append(key)
+    typed = {key_of(word) for word in words}
+    for key in keys:
+        if key in typed:
+            raise UserError(
+                f"{shown(key)} is in the grid and is typed as well\nkeep one of the two"
+            )
+    return keys
+
+
+def cells(grid: Sequence[str], words: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the overrides of every cell: what was typed, each point of the grid, all updates.
+
+    Raises UserError where a setting outside the grid has several values, or lets the test length
+    decide.
+    """
+    for word in words:
+        if key_of(word) not in SEVERAL and len(expand([word])) > 1:
+            raise UserError(
+                f"'{shown(word)}' names several values\n"
+                f"to choose between them write --grid {shown(word)}; only"
+                f" {', '.join(SEVERAL)} may have several outside the grid"
+            )
+        if key_of(word) == "protocol.stop" and word.partition("=")[2] != "never":
+            raise UserError(
+                f"'{shown(word)}' would end runs by their looks at the test length\n"
+                "tune trains every run for its whole budget; leave protocol.stop out"
+            )
+    return [_whole(cell, grid) for cell in expand([*words, WHOLE_BUDGET, *grid])]
+
+
+def over_corpus(overrides: Sequence[str]) -> bool:
+    """Whether a cell is trained on a corpus: what is typed of its protocol or its task says so."""
+    typed = {key_of(word): word.partition("=")[2] for word in overrides}
+    protocol, task = typed.get("protocol"), typed.get("task", "")
+    if protocol not in PROTOCOLS:  # not typed, or a file of the user's: then its task decides
+        known = getattr(TASKS.get(task).cls, "protocols", ()) if task in TASKS else ()
+        protocol = next(iter(known), None)
+    return protocol in BY_SPLIT
+
+
+def key_of(word: str) -> str:
+    """Return the key of an override."""
+    return word.lstrip("+").partition("=")[0]
+
+
+def _whole(cell: Overrides, grid: Sequence[str]) -> Overrides:
+    """Let a cell over a corpus, whose protocol has no `stop`, wait for ever for a better score.
+
+    Raises UserError for a patience that was typed, and for a grid of budgets.
+    """
+    if not over_corpus(cell):
+        return cell
+    for word in cell:
+        if key_of(word) == "protocol.patience" and word != PATIENT:
+            raise UserError(
+                f"'{shown(word)}' would end runs before their budget is used up\n"
+                "tune trains every run for its whole budget: leave it out, and set protocol.epochs"
+            )
+    if any(key_of(word) == "protocol.max_steps" for word in grid):
+        raise UserError(
+            "--grid cannot vary protocol.max_steps over a corpus: every run has the same budget\n"
+            "write protocol.epochs=N or protocol.max_steps=N without --grid"
+        )
+    rest = [word for word in cell if word != PATIENT]
+    return tuple(PATIENT if word == WHOLE_BUDGET else word for word in rest)
+
+
+def _refuse_key(key: str) -> None:
+    if key in SEVERAL or key in ("trials", "model.name"):
+        raise UserError(
+            f"--grid cannot vary {shown(key)}: every one is tuned, or counts, by itself\n"
+            f"write {'seed=0,1,2 or trials=3' if key == 'trials' else f'{key}=V1,V2'}"
+            " without --grid"
+        )
+    if key.startswith("protocol.test_"):
+        tested = "a test split" if key == "protocol.test_splits" else "the test length"
+        raise UserError(
+            f"--grid cannot vary {shown(key)}: nothing is chosen by {tested}\n"
+            f"write {shown(key)}=VALUE without --grid"
+        )
+    # a key without a dot that is no group is left to the configuration, which knows all names
+    group = key.partition(".")[0]
+    if key not in TUNED and not key.startswith(TUNED_PARTS) and group in ("task", "protocol"):
+        raise UserError(
+            f"--grid cannot vary {shown(key)}: validation scores would not compare\n"
+            f"it may vary model.*, optim.* and {', '.join(TUNED[1:])}"
+        )

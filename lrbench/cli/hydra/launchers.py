@@ -1,0 +1,130 @@
+"""Where the jobs of a sweep run: the launcher that was typed, its defaults, devices, --detach."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lrbench.checks import shown
+from lrbench.errors import UserError
+from lrbench.sweeps.launch.devices import VISIBLE, named_devices
+
+if TYPE_CHECKING:
+    from lrbench.sweeps.plan.plan import Plan
+
+LAUNCHER, SETTING, DEVICES = "hydra/launcher", "hydra.launcher.", "devices"
+BASIC, SLURM, LOCAL = "basic", "submitit_slurm", "submitit_local"
+
+
+def is_launcher(word: str) -> bool:
+    """Whether a word is about where jobs run, and not about what they train."""
+    key = _key(word)
+    return key in (LAUNCHER, DEVICES) or key.startswith(SETTING)
+
+
+def devices_in(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Return the launcher's words and the devices; several devices choose joblib by themselves.
+
+    Raises UserError for devices that are none, and for a launcher that cannot use them.
+    """
+    others = [word for word in words if _key(word) != DEVICES]
+    named = [word.partition("=")[2] for word in words if _key(word) == DEVICES]
+    if not named:
+        return others, ()
+    devices = named_devices(named[-1], os.environ.get(VISIBLE))
+    if not any(_key(word) == LAUNCHER for word in others):
+        others = [f"{LAUNCHER}=joblib", *others]
+    name = launcher_of(others)
+    if name == SLURM:
+        raise UserError(
+            "devices goes with joblib and submitit_local: SLURM chooses the devices of its jobs\n"
+            "write hydra.launcher.gpus_per_node=1"
+        )
+    if name == BASIC and len(devices) > 1:
+        raise UserError(
+            "the basic launcher trains one run after the other, and needs one device\n"
+            f"write {LAUNCHER}=joblib"
+        )
+    _check_n_jobs(others, devices)
+    return others, devices
+
+
+def launcher_of(words: Sequence[str]) -> str:
+    """Return the name of the launcher that these words choose."""
+    chosen = [word.partition("=")[2] for word in words if _key(word) == LAUNCHER]
+    return chosen[-1] if chosen else BASIC
+
+
+def queue_of(words: Sequence[str], plan: Plan) -> Path | None:
+    """Return the folder that the jobs of a queue and this process share; None without a queue."""
+    return submitit_folder(plan) if launcher_of(words) == SLURM else None
+
+
+def submitit_folder(plan: Plan) -> Path:
+    """Return where submitit keeps the logs and pickles of jobs: never in a run's folder."""
+    return _output(plan) / ".submitit"
+
+
+def with_defaults(words: Sequence[str], devices: Sequence[str], plan: Plan) -> list[str]:
+    """Return the words for Hydra, with settings that fit this sweep unless they were typed."""
+    name = launcher_of(words)
+    given: dict[str, object] = {}
+    if name == "joblib" and devices:
+        given["n_jobs"] = len(devices)
+    if name in (LOCAL, SLURM):
+        folder = str(submitit_folder(plan).absolute() / "%j").replace("'", "\\'")
+        given["submitit_folder"] = f"'{folder}'"
+        given["cpus_per_task"] = max(run.cell.config.threads for run in plan.runs)
+        given["name"] = "lrbench"
+        given["timeout_min"] = 30 * 24 * 60  # a local job has no reason to end before its run does
+    if name == SLURM:
+        # short jobs find a place sooner, and at their end they keep a checkpoint and queue again
+        given |= {"timeout_min": 240, "max_num_timeout": 100, "mem_gb": 4}
+    typed = {_key(word) for word in words}
+    return [
+        *words,
+        *(f"{SETTING}{key}={each}" for key, each in given.items() if SETTING + key not in typed),
+    ]
+
+
+def start_in_background(plan: Plan) -> str:
+    """Start this very command, without --detach, as a process of its own; say where it is.
+
+    It has no terminal and belongs to no session, so it outlives both.
+    """
+    folder = _output(plan) / ".sweeps"
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    words = [word for word in sys.argv[1:] if word != "--detach"]
+    with log.open("ab") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "lrbench", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    return f"process {process.pid}; it writes {log}; kill {process.pid} stops it, resumably"
+
+
+def _output(plan: Plan) -> Path:
+    return Path(plan.runs[0].cell.config.output_dir)
+
+
+def _check_n_jobs(words: Sequence[str], devices: Sequence[str]) -> None:
+    for word in words:
+        key, _, value = word.partition("=")
+        if key == f"{SETTING}n_jobs" and value not in map(str, range(1, len(devices) + 1)):
+            raise UserError(
+                f"{key} must be 1 to {len(devices)}, one run for each of devices="
+                f"{','.join(devices)}, not '{shown(value)}'"
+            )
+
+
+def _key(word: str) -> str:
+    return word.lstrip("+").partition("=")[0]

@@ -1,0 +1,159 @@
+"""A sweep at the edge: what was typed becomes cells and a launcher, and Hydra runs the jobs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lrbench.checks import nearest, shown
+from lrbench.cli.hydra.compose import composed, hydra_main, run_hydra, told_in_our_words
+from lrbench.cli.hydra.launchers import (
+    BASIC,
+    LAUNCHER,
+    SLURM,
+    devices_in,
+    is_launcher,
+    launcher_of,
+    queue_of,
+    start_in_background,
+    with_defaults,
+)
+from lrbench.cli.hydra.overrides import check_folder
+from lrbench.config import Config
+from lrbench.errors import UserError
+from lrbench.locations import conf_dir
+from lrbench.schema import register_schema
+from lrbench.sweeps.plan.expansion import Overrides, expand, table_cells
+from lrbench.tables import load_table
+
+if TYPE_CHECKING:
+    from lrbench.sweeps.plan.plan import Plan
+
+LATER = "the same command without --detach waits for it and shows the end"
+EXTRAS = {"joblib": "parallel", "submitit_local": "slurm", "submitit_slurm": "slurm"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for: the cells, the rule they are told by, the launcher's settings."""
+
+    cells: list[Overrides]
+    labels: dict[Overrides, str] = field(default_factory=dict)
+    rule: str = "best"
+    launcher: list[str] = field(default_factory=list)
+    folder: Path | None = None
+    devices: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, words: Sequence[str], table: str | None, folder: Path | None) -> Request:
+        """Read the words. Raises UserError for what is no setting, and for an unknown table."""
+        launcher = [word for word in words if is_launcher(word)]
+        rest = [word for word in words if word not in launcher]
+        for word in rest:
+            if word.startswith("-"):
+                raise UserError(
+                    f"sweep does not take {shown(word)}\n"
+                    "flags: --table NAME, --dry-run, --detach, --config-dir FOLDER;"
+                    " all else is KEY=V1,V2",
+                    exit_code=2,
+                )
+        if folder is not None:
+            check_folder(folder)
+            folder = folder.absolute()
+        register_schema()
+        launcher, devices = devices_in(launcher)
+        _check_launcher(launcher)
+        if table is None:
+            return cls(expand(rest), launcher=launcher, folder=folder, devices=devices)
+        spec = load_table(table)
+        labels = table_cells(spec, rest)
+        return cls(list(labels), labels, spec.rule, launcher, folder, devices)
+
+    @property
+    def folders(self) -> list[Path]:
+        return [folder for folder in (self.folder, conf_dir()) if folder]
+
+    @property
+    def grouping(self) -> bool:
+        """Whether seeds of a cell go together: not where a launcher has other jobs beside them."""
+        return launcher_of(self.launcher) == BASIC
+
+    def compose(self, overrides: Sequence[str]) -> Config:
+        """Return the configuration of a cell, as `lrbench train` would be given it."""
+        if self.folder is None:
+            return composed(overrides)
+        found: list[Config] = []
+        run_hydra(["--config-dir", str(self.folder), *overrides], found.append)
+        return found[0]
+
+
+def run_plan(
+    plan: Plan,
+    request: Request,
+    score: Callable[[dict[str, Any]], str] | None = None,
+    detach: bool = False,
+) -> int:
+    """Do what is to be done; return the exit code, 1 if a run failed. Raises Interrupted.
+
+    `score` says what a result is worth in a line, by default its accuracy at the test length.
+    """
+    from lrbench.cli.hydra.compose import completed, to_config
+    from lrbench.console import results
+    from lrbench.sweeps.launch import sweeper
+    from lrbench.sweeps.launch.devices import VISIBLE, Placement
+    from lrbench.sweeps.launch.drive import Drive
+    from lrbench.sweeps.launch.worker import JobFunction, sweeping
+    from lrbench.sweeps.plan.ledger import Ledger
+    from lrbench.sweeps.plan.report import accuracy, end_table, line_of, told
+
+    scored = score or (lambda result: accuracy(result, request.rule))
+    ledger = Ledger(plan, lambda end, k, n: told(f"[{k}/{n}] {line_of(end, scored)}"))
+    if plan.finished:
+        told(f"skipped: {len(plan.finished)} of {len(plan.runs)} runs are finished")
+    if detach and plan.jobs and launcher_of(request.launcher) != SLURM:
+        told(f"goes on in the background as {start_in_background(plan)}\n{LATER}")
+        return 0
+    try:
+        if plan.jobs:
+            with sweeping(queue_of(request.launcher, plan)) as parent:
+                drive = Drive(
+                    plan, ledger, parent, lambda job: completed(job, request.folders), detach
+                )
+                launcher = with_defaults(request.launcher, request.devices, plan)
+                words = ["--multirun", sweeper.register(drive), *launcher]
+                placement = Placement(request.devices, os.environ.get(VISIBLE))
+                job = JobFunction(to_config, parent, placement, detach)
+                hydra_main(job, words, request.folder)
+            if detach:
+                told(LATER)
+    finally:
+        end_table(ledger.ends.values(), len(ledger.open), results())
+    return 1 if any(end.status == "failed" for end in ledger.ends.values()) else 0
+
+
+def _check_launcher(words: Sequence[str]) -> None:
+    """Refuse a launcher that is not there and settings it does not have."""
+    from hydra import compose, initialize_config_dir
+
+    from lrbench.sweeps.launch.sweeper import launchers
+
+    for word in words:
+        key, _, name = word.partition("=")
+        if key == LAUNCHER and name not in launchers():
+            raise _no_launcher(name, launchers())
+    with told_in_our_words(), initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        compose("config", overrides=list(words), return_hydra_config=True)
+
+
+def _no_launcher(name: str, there: list[str]) -> UserError:
+    extra = EXTRAS.get(name)
+    if extra:
+        return UserError(
+            f"launcher '{name}' is not installed\n"
+            f"pip install 'lrbench-extrapolation[{extra}]', from a checkout '.[{extra}]'"
+        )
+    near = nearest(name, [*there, *EXTRAS])
+    return UserError(f"launcher '{shown(name)}' unknown.{near}\nhere: {', '.join(there)}")

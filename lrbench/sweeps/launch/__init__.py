@@ -1,0 +1,1 @@
+"""How jobs are run: through Hydra's launchers, in workers, in a queue."""

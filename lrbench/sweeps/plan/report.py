@@ -1,0 +1,170 @@
+"""What a sweep says: what there is to do and how long it may take, each run's end, a table."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+
+from lrbench.checks import shown
+from lrbench.console import interactive, messages, results
+from lrbench.metrics import METRICS
+from lrbench.report.output.display import columns_table, duration, say
+from lrbench.report.runs.schema import result_complaint
+from lrbench.runs.folder import files
+from lrbench.runs.folder.files import UnreadableFile
+from lrbench.sweeps.plan.budget import updates
+from lrbench.sweeps.plan.ledger import End
+from lrbench.sweeps.plan.plan import Plan, PlannedRun
+
+COLUMNS = ("finished", "elsewhere", "skipped", "diverged", "failed")
+SIZES = ("train_length", "train_split", "batch_size", "micro_batch", "bucket", "supervision")
+
+
+class Estimate:
+    """What runs like those of a plan cost in the past, below the same output folders."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._rates: dict[str, list[float]] = {}
+        folders = {run.cell.folder.parents[2]: None for run in plan.runs}  # output_dir/task
+        for result in _results(folders):
+            seconds, steps = result.get("train_seconds"), result["steps"]
+            if seconds and steps:
+                self._rates.setdefault(_workload(result["config"]), []).append(seconds / steps)
+
+    def seconds(self, run: PlannedRun) -> float | None:
+        """Return the most that training this run should take; None if none like it was measured.
+
+        All updates are counted: one that stops early, or goes on from a checkpoint, takes less.
+        """
+        rates = self._rates.get(_workload(run.cell.settings))
+        return median(rates) * updates(run.cell.config) if rates else None
+
+
+def _results(folders: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    for folder in folders:
+        for path in folder.glob("*/*/*/s*/result.json"):
+            try:
+                result = files.read_json(path)
+            except UnreadableFile:
+                continue
+            if result_complaint(result) is None:
+                yield result
+
+
+def _workload(config: dict[str, Any]) -> str:
+    """What two configurations share whose updates cost the same."""
+    protocol = config.get("protocol") or {}
+    sizes = [protocol.get(key) for key in SIZES]
+    parts = [config.get("task"), config.get("model"), sizes, config.get("threads")]
+    return json.dumps(parts, sort_keys=True)
+
+
+def told(text: str) -> None:
+    """Print a line on stderr, above a live bar if there is one."""
+    if interactive():
+        messages().print(text, markup=False)
+    else:
+        print(text, file=sys.stderr, flush=True)
+
+
+def line_of(end: End, score: Callable[[dict[str, Any]], str]) -> str:
+    """Return what is said of a run that ended: task, model, seed, score or why not, seconds."""
+    parts = [end.run.name]
+    if end.status == "failed":
+        parts.append(f"failed: {shown(end.message.partition(chr(10))[0], 200)}")
+    elif end.result is not None:
+        parts += [text for text in (_status(end), score(end.result)) if text]
+    if end.seconds is not None:
+        parts.append(duration(end.seconds))
+    return " · ".join(parts)
+
+
+def accuracy(result: dict[str, Any], rule: str) -> str:
+    """Return '0.998 at 500' on fresh strings of the first test length, by this rule.
+
+    Of a task that is scored by an error, that error; over a corpus '0.591 on near_iid'.
+    """
+    protocol = result["config"].get("protocol") or {}
+    lengths, splits = protocol.get("test_lengths") or [], protocol.get("test_splits") or []
+    for row in result["evaluations"]:
+        fresh = row["kind"] == "test" and row["metric"] in METRICS and row["which"] == rule
+        if fresh and row["value"] is not None and row["length"] in lengths[:1]:
+            return f"{row['value']:.3f} at {row['length']}"
+        if fresh and row["value"] is not None and row["split"] in splits[:1]:
+            return f"{row['value']:.3f} on {row['split']}"
+    return ""
+
+
+def plan_table(plan: Plan) -> None:
+    """Print the cells with what is finished, to do, and how long that may take."""
+    console, estimate = results(), Estimate(plan)
+    to_do = {id(run) for run in plan.to_do}
+    cells: dict[str, list[PlannedRun]] = {}
+    for run in plan.runs:
+        cells.setdefault(run.label, []).append(run)
+    missing = {label: [run for run in runs if id(run) in to_do] for label, runs in cells.items()}
+    columns = {
+        "": list(cells),
+        "finished": [str(len(cells[label]) - len(runs)) for label, runs in missing.items()],
+        "to do": [str(len(runs)) for runs in missing.values()],
+        "at most": [_expected(runs, estimate) for runs in missing.values()],
+    }
+    columns_table(console, columns)
+    everything = [run for runs in missing.values() for run in runs]
+    say(
+        console,
+        f"{len(plan.runs)} runs: {len(plan.runs) - len(everything)} finished,"
+        f" {len(everything)} to do; one after the other at most {_expected(everything, estimate)}",
+    )
+
+
+def _expected(runs: Sequence[PlannedRun], estimate: Estimate) -> str:
+    seconds = [estimate.seconds(run) for run in runs]
+    known = [each for each in seconds if each is not None]
+    if not runs:
+        return "-"
+    if len(known) < len(runs):
+        return "unknown" if not known else f"more than {duration(sum(known))}"
+    return duration(sum(known))
+
+
+def end_table(ends: Iterable[End], open_runs: int, console: Console) -> None:
+    """Print how many runs of each cell ended how, and below why some failed."""
+    ends = list(ends)
+    cells: dict[str, Counter[str]] = {}
+    for end in ends:
+        cells.setdefault(end.run.label, Counter())[end.status] += 1
+    used = [name for name in COLUMNS if any(count[name] for count in cells.values())]
+    columns = {"": list(cells)}
+    for name in used:
+        columns[_heading(name)] = [str(count[name]) for count in cells.values()]
+    if ends:
+        columns_table(console, columns)
+    for line in failures(ends):
+        say(console, line)
+    if open_runs:
+        say(console, f"not done: {open_runs}")
+
+
+def failures(ends: Sequence[End]) -> Iterable[str]:
+    """Yield a line for each run that failed: which, why, where its log is."""
+    for end in ends:
+        if end.status == "failed":
+            where = end.log or end.run.run.folder
+            yield f"failed: {end.run.name}: {shown(end.message.partition(chr(10))[0], 300)}"
+            yield f"        {where}"
+
+
+def _status(end: End) -> str:
+    return end.status if end.status == "diverged" else ""
+
+
+def _heading(status: str) -> str:
+    return "by another" if status == "elsewhere" else status

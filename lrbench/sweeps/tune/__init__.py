@@ -1,0 +1,1 @@
+"""Choosing settings: the same small search for every model, by validation strings."""

@@ -1,0 +1,133 @@
+"""What a tuning run compares: for each protocol, task and model the points of one grid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lrbench.config import Config
+from lrbench.errors import UserError
+from lrbench.protocols.rir2023.declaration import Rir2023Config
+from lrbench.report.output.display import plural
+from lrbench.sweeps.plan.budget import epochs, updates
+from lrbench.sweeps.plan.plan import Plan, PlannedRun
+from lrbench.sweeps.tune.choice import Point, attempt
+
+
+@dataclass
+class Study:
+    """The planned runs of one protocol (as it was typed), task and model, by point of the grid."""
+
+    protocol: str
+    task: str
+    model: str
+    keys: tuple[str, ...]
+    groups: list[list[PlannedRun]] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """What a preset for it is called."""
+        return f"{self.protocol}_{self.task}_{self.model}"
+
+    @property
+    def over_corpus(self) -> bool:
+        """Whether it is chosen by the dev split of a corpus."""
+        return isinstance(self.config().protocol, Rir2023Config)
+
+    @property
+    def runs(self) -> list[PlannedRun]:
+        return [run for group in self.groups for run in group]
+
+    def config(self, index: int = 0) -> Config:
+        """Return the configuration of a point."""
+        return self.groups[index][0].cell.config
+
+    def points(self) -> list[Point]:
+        """Return the points with what their runs came to, as the folders say now."""
+        return [
+            Point(self._values(group), tuple(attempt(run.seed, run.run.result()) for run in group))
+            for group in self.groups
+        ]
+
+    def budget(self) -> str:
+        """Return '3 settings x 2 seeds x 2,000 updates = 6 runs, 12,000 updates'.
+
+        Of epochs over a corpus '.. x 20 epochs of 621 updates = ..'.
+        """
+        spent = [updates(run.cell.config) for run in self.runs]
+        seeds = {len(group) for group in self.groups}
+        parts = [plural(len(self.groups), "setting")]
+        if len(seeds) == 1 and len(set(spent)) == 1:
+            parts += [plural(seeds.pop(), "seed"), _length(self.config())]
+        total = f"{plural(len(spent), 'run')}, {plural(sum(spent), 'update')}"
+        return f"{' x '.join(parts)} = {total}"
+
+    def _values(self, group: Sequence[PlannedRun]) -> tuple[tuple[str, Any], ...]:
+        return tuple((key, setting(group[0].cell.settings, key)) for key in self.keys)
+
+
+def _length(config: Config) -> str:
+    """Say how long a run is trained: '2,000 updates', '20 epochs of 621 updates'."""
+    passes, every = epochs(config), updates(config)
+    if passes is None:
+        return plural(every, "update")
+    return f"{plural(passes, 'epoch')} of {plural(every // passes, 'update')}"
+
+
+def setting(settings: Mapping[str, Any], key: str) -> Any:
+    """Return the value of a dotted key; of a group, such as optim, its name."""
+    value: Any = settings
+    for part in key.split("."):
+        value = value[part]
+    return value["name"] if isinstance(value, dict) else value
+
+
+def studies(plan: Plan, keys: Sequence[str], protocols: Mapping[str, str]) -> list[Study]:
+    """Sort the runs of a plan; `keys` are the grid's, `protocols` what was typed, by cell folder.
+
+    Marks every job with the number of runs its study has, which the runs keep in their
+    configuration. Raises UserError where two models of a task would get different budgets.
+    """
+    found: dict[tuple[str, str, str], Study] = {}
+    groups: dict[str, list[PlannedRun]] = {}
+    owners: dict[PlannedRun, Study] = {}
+    for run in plan.runs:
+        config, folder = run.cell.config, str(run.cell.folder)
+        place = (protocols[folder], config.task.name, config.model.name)
+        study = found.setdefault(place, Study(*place, tuple(keys)))
+        if folder not in groups:
+            study.groups.append(groups.setdefault(folder, []))
+        groups[folder].append(run)
+        owners[run] = study
+    _refuse_unequal(list(found.values()))
+    for job in plan.jobs:
+        job.overrides = (*job.overrides, f"tuning_runs={len(owners[job.runs[0]].runs)}")
+    return list(found.values())
+
+
+def _refuse_unequal(every: Sequence[Study]) -> None:
+    """The same search for every model means the same updates of the same number of strings."""
+    for place, rivals in _by_task(every):
+        budgets = {study.model: _spent(study) for study in rivals}
+        if len({tuple(map(tuple, spent)) for spent in budgets.values()}) == 1:
+            continue
+        told = [
+            f"{model} {steps:,} updates of {size}" for model, ((steps, size), *_) in budgets.items()
+        ]
+        length = "epochs" if rivals[0].over_corpus else "max_steps"
+        raise UserError(
+            f"on {place[1]} the models would get different budgets\n{', '.join(told)[:300]}\n"
+            f"protocol.{length}=N protocol.batch_size=128 gives every model the same"
+        )
+
+
+def _by_task(every: Sequence[Study]) -> Iterator[tuple[tuple[str, str], list[Study]]]:
+    places = dict.fromkeys((study.protocol, study.task) for study in every)
+    for place in places:
+        yield place, [study for study in every if (study.protocol, study.task) == place]
+
+
+def _spent(study: Study) -> list[tuple[int, int]]:
+    configs = [run.cell.config for run in study.runs]
+    return sorted((updates(config), config.protocol.batch_size) for config in configs)

@@ -1,0 +1,117 @@
+"""`lrbench tune` over a corpus: what it refuses, equal budgets, and a search from end to end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lrbench.cli.hydra.compose import run_hydra
+from lrbench.cli.hydra.grid import PATIENT, cells, over_corpus
+from lrbench.config import Config
+from tests import made_up_corpora
+
+Run = Callable[..., Any]
+TINY = [
+    *("task=listops", "model=bbt_grc", "model.width=8", "device=cpu", "protocol.batch_size=12"),
+    *("protocol.epochs=2", "protocol.test_splits=[near_iid]"),
+]
+LR = "optim.lr=1e-4,1e-2"
+PRESET = Path("outputs/tuned/preset/model/rir2023_listops_bbt_grc.yaml")
+
+
+@pytest.fixture(autouse=True)
+def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in an empty folder, with made-up corpora somewhere else."""
+    monkeypatch.setenv("LRBENCH_DATA", str(made_up_corpora.write(tmp_path / "data")))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--grid", LR, "protocol.patience=4"], "'protocol.patience=4' would end runs before"),
+        (["--grid", "protocol.patience=1,2"], "would not compare"),
+        (["--grid", "protocol.select_by=loss,accuracy"], "would not compare"),
+        (["--grid", "protocol.dev_split=dev,lra_dev"], "would not compare"),
+        (["--grid", "protocol.test_splits=[near_iid],[args_10]"], "chosen by a test split"),
+        (["--grid", "protocol.max_steps=2,3"], "every run has the same budget"),
+        (["--grid", LR, "protocol.epochs=2,3"], "names several values"),
+        (["--grid", LR, "protocol.test_splits=[nope]"], "split 'nope' unknown"),
+        (["--grid", LR, "protocol=fan2024"], "write protocol=rir2023"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_tuned_is_told(lrbench: Run, words: list[str], said: str) -> None:
+    ended = lrbench("tune", "task=listops", "model=bbt_grc", *words)
+    assert ended.code == 1, ended.err
+    assert said in ended.err
+    assert len(ended.err.splitlines()) <= 6
+    assert list(Path().iterdir()) == []
+
+
+def test_patience_is_set_aside_only_over_a_corpus() -> None:
+    [fresh] = cells(["optim.lr=1"], ["task=sum", "seed=3"])
+    assert fresh == ("task=sum", "seed=3", "protocol.stop=never", "optim.lr=1")
+    [corpus] = cells(["optim.lr=1"], ["task=listops", "seed=3"])
+    assert corpus == ("task=listops", "seed=3", PATIENT, "optim.lr=1")
+    assert cells(["optim.lr=1"], ["task=listops", PATIENT]) == [
+        ("task=listops", PATIENT, "optim.lr=1")
+    ]
+
+
+def test_a_protocol_of_the_users_own_goes_by_the_task() -> None:
+    assert over_corpus(["task=logic", "protocol=mine"])
+    assert not over_corpus(["task=sum", "protocol=mine"])
+    assert over_corpus(["protocol=rir2023"])
+    assert not over_corpus([])
+
+
+def test_a_dry_run_tells_the_budget_and_does_nothing(lrbench: Run) -> None:
+    models = "model=bbt_grc,rnn_grc"
+    ended = lrbench("tune", *TINY, models, "seed=0,1", "--grid", LR, "--dry-run")
+    assert ended.code == 0, ended.err
+    said = "2 settings x 2 seeds x 2 epochs of 2 updates = 4 runs, 16 updates"
+    assert " ".join(ended.out.split()).count(said) == 2
+    assert f"over a corpus with {PATIENT}: no run ends" in ended.out
+    assert list(Path().iterdir()) == []
+
+
+def used(*words: str) -> Config:
+    """Return what `lrbench train` is given for these words, flags included."""
+    given: list[Config] = []
+    run_hydra(words, given.append)
+    return given[0]
+
+
+def test_from_a_search_to_a_preset_that_is_used(lrbench: Run) -> None:
+    ended = lrbench("tune", *TINY, "--grid", LR)
+    assert ended.code == 0, ended.err
+    results = [json.loads(path.read_text()) for path in Path().rglob("result.json")]
+    assert [result["stopped"] for result in results] == ["budget", "budget"]
+    losses = {
+        result["config"]["optim"]["lr"]: row["value"]
+        for result in results
+        for row in result["evaluations"]
+        if (row["split"], row["metric"], row["which"]) == ("dev", "loss", "best")
+    }
+    best = min(losses, key=lambda rate: losses[rate])
+    chosen = next(line for line in ended.out.splitlines() if line.rstrip().endswith("chosen"))
+    assert chosen.split()[0] == str(best)
+    assert "Nothing was chosen by a test split" in " ".join(ended.out.split())
+    tested = next(row for row in results[0]["evaluations"] if row["split"] == "near_iid")
+    assert "near_iid" not in ended.out and tested["kind"] == "test"
+    text = PRESET.read_text()
+    assert "on the dev split (dev) by loss; the test splits had no say" in text
+    assert "patience" not in text
+    assert "lrbench train task=listops model=bbt_grc --config-dir" in ended.err
+    config = used("task=listops", "model=bbt_grc", "--config-dir", "outputs/tuned")
+    assert (config.optim.lr, config.optim.name, config.tuning_runs) == (best, "ranger", 2)
+    assert (config.protocol.patience, config.protocol.epochs) == (4, 100)
+    again = lrbench("tune", *TINY, "--grid", LR)
+    assert (again.code, "unchanged" in again.err) == (0, True)
+    assert "skipped: 2 of 2 runs are finished" in again.err

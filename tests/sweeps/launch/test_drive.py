@@ -1,0 +1,165 @@
+"""What becomes of jobs whose worker dies, that others are at, or that fail: without processes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lrbench.errors import Interrupted, UserError
+from lrbench.runs.folder.run import Run
+from lrbench.runs.lease import Lease
+from lrbench.sweeps.launch.drive import Drive
+from lrbench.sweeps.launch.worker import JobEnd, Parent
+from lrbench.sweeps.plan.ledger import End, Ledger
+from lrbench.sweeps.plan.plan import Plan
+
+
+@dataclass
+class Returned:
+    """As Hydra's JobReturn."""
+
+    _return_value: Any
+
+
+@dataclass
+class Driven:
+    """A drive with what it told and launched."""
+
+    plan: Plan
+    parent: Parent
+    told: list[End] = field(default_factory=list)
+    launched: list[list[str]] = field(default_factory=list)
+
+    def __call__(self, act: Callable[[str], Any]) -> dict[str, str]:
+        """Drive with a launcher that calls `act` with the seed of each job; return the ends."""
+        ledger = Ledger(self.plan, lambda end, k, n: self.told.append(end))
+
+        def launch(jobs: Sequence[Sequence[str]], on_queued: object) -> list[Returned]:
+            seeds = [next(w for w in job if w.startswith("seed=")) for job in jobs]
+            self.launched.append(seeds)
+            return [Returned(act(seed)) for seed in seeds]
+
+        Drive(self.plan, ledger, self.parent, list)(launch)
+        return {f"seed={end.run.seed}": end.status for end in ledger.ends.values()}
+
+
+@pytest.fixture
+def driven(plan_of, tmp_path: Path) -> Callable[..., Driven]:
+    def make(*words: str) -> Driven:
+        return Driven(plan_of(*words), Parent.here(tmp_path / "stop"))
+
+    return make
+
+
+@pytest.fixture
+def run_here(train) -> Callable[[Driven, str], JobEnd]:
+    def run(drive: Driven, seed: str) -> JobEnd:
+        train(next(job.overrides for job in drive.plan.jobs if seed in job.overrides))
+        return JobEnd("done")
+
+    return run
+
+
+def test_all_ends_are_told_once(driven, run_here) -> None:
+    drive = driven("seed=0,1")
+    assert drive(lambda seed: run_here(drive, seed)) == {"seed=0": "finished", "seed=1": "finished"}
+    assert [end.run.seed for end in drive.told] == [0, 1]
+    assert drive.launched == [["seed=0", "seed=1"]]
+
+
+def test_a_failure_without_a_trace_is_told_and_stops_nothing(driven, run_here) -> None:
+    drive = driven("seed=0,1")
+    ends = drive(
+        lambda seed: JobEnd("failed", "no plugin") if seed == "seed=0" else run_here(drive, seed)
+    )
+    assert ends == {"seed=0": "failed", "seed=1": "finished"}
+    assert "no plugin" in [end.message for end in drive.told]
+
+
+def test_what_hydra_could_not_do_is_a_failure(driven) -> None:
+    drive = driven("seed=0")
+    assert drive(lambda seed: ValueError("composition")) == {"seed=0": "failed"}
+    assert "composition" in drive.told[0].message
+
+
+def test_after_a_dead_worker_the_rest_goes_on_and_the_culprit_alone_is_blamed(
+    driven, run_here
+) -> None:
+    drive = driven("seed=0,1,2,3")
+    begun: list[str] = []
+
+    def act(seed: str) -> JobEnd:
+        if seed in ("seed=1", "seed=2") and seed not in begun:
+            begun.append(seed)
+            _leave_a_lease(drive, seed)
+            if seed == "seed=2":
+                raise RuntimeError("a worker was killed")
+            return None  # type: ignore[return-value]
+        if seed == "seed=2":
+            raise RuntimeError("a worker was killed")
+        return run_here(drive, seed)
+
+    ends = drive(act)
+    assert ends == {
+        "seed=0": "finished",
+        "seed=1": "finished",
+        "seed=2": "failed",
+        "seed=3": "finished",
+    }
+    assert drive.launched[1] == ["seed=3"]
+    assert drive.launched[2:] in ([["seed=1"], ["seed=2"]], [["seed=2"], ["seed=1"]])
+
+
+def test_a_launcher_that_does_nothing_is_an_error(driven) -> None:
+    def act(seed: str) -> JobEnd:
+        raise ValueError("n_jobs == 0 has no meaning")
+
+    with pytest.raises(UserError, match="n_jobs == 0"):
+        driven("seed=0,1")(act)
+
+
+def test_a_run_held_by_another_is_left_to_the_end_and_counts_as_done_by_it(
+    driven, run_here, train, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drive = driven("seed=0,1")
+    held = drive.plan.jobs[0]
+
+    def holder(run: Run) -> str | None:
+        mine = run is held.runs[0].run
+        return "process 1" if mine and run.result() is None else None
+
+    monkeypatch.setattr("lrbench.sweeps.launch.drive.held_by", holder)
+    later = threading.Timer(0.8, lambda: train(held.overrides))
+    later.start()
+    ends = drive(lambda seed: run_here(drive, seed))
+    later.join()
+    assert drive.launched == [["seed=1"]]
+    assert ends == {"seed=0": "elsewhere", "seed=1": "finished"}
+
+
+def test_the_stop_file_ends_it(driven) -> None:
+    drive = driven("seed=0,1")
+
+    def act(seed: str) -> JobEnd:
+        drive.parent.ask_to_stop()
+        return JobEnd("stopped")
+
+    with pytest.raises(Interrupted, match="goes on"):
+        drive(act)
+    assert len(drive.launched) == 1
+
+
+def _leave_a_lease(drive: Driven, seed: str) -> None:
+    """As a process that died while it trained would."""
+    (run,) = [run.run for run in drive.plan.runs if f"seed={run.seed}" == seed]
+    run.lease_folder.mkdir(parents=True, exist_ok=True)
+    lease = Lease(run.lease_folder)
+    lease.acquire()
+    record = (run.lease_folder / "lease.json").read_text()
+    lease.release()
+    (run.lease_folder / "lease.json").write_text(record)

@@ -1,0 +1,96 @@
+"""Products of typed values, and the cells of a table with what was typed beside it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lrbench.errors import UserError
+from lrbench.sweeps.plan.expansion import expand, table_cells, told_apart, varying
+from lrbench.tables import TableCell, TableSpec
+
+TABLE = TableSpec(
+    "mine",
+    "Mine",
+    (
+        TableCell(("trials=5", "task=sum", "model=a", "optim.lr=1e-3")),
+        TableCell(("trials=5", "task=sum", "model=b")),
+        TableCell(("trials=5", "task=even_pair", "model=a", "trials=3")),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "cells"),
+    [
+        ([], [()]),
+        (["a=1"], [("a=1",)]),
+        (["a=1,2", "b=3"], [("a=1", "b=3"), ("a=2", "b=3")]),
+        (
+            ["a=1,2", "b=x,y"],
+            [("a=1", "b=x"), ("a=1", "b=y"), ("a=2", "b=x"), ("a=2", "b=y")],
+        ),
+        (["seed=range(3)"], [("seed=0",), ("seed=1",), ("seed=2",)]),
+        (["a=[1,2]"], [("a=[1,2]",)]),
+        (["a=[1,2],[3]"], [("a=[1,2]",), ("a=[3]",)]),
+        (["a='x,y'"], [("a='x,y'",)]),
+        (["a='x,y','z w'"], [("a='x,y'",), ("a='z w'",)]),
+        (["a=choice(1,2)"], [("a=1",), ("a=2",)]),
+        (["a=1,2", "a=3"], [("a=3",)]),
+        (["not an override"], [("not an override",)]),
+    ],
+)
+def test_product(words: list[str], cells: list[tuple[str, ...]]) -> None:
+    assert expand(words) == cells
+
+
+def test_glob_is_of_registered_names() -> None:
+    assert expand(["task=glob(*pair)"]) == [("task=even_pair",)]
+    with pytest.raises(UserError, match="no task matches"):
+        expand(["task=glob(zzz*)"])
+    with pytest.raises(UserError, match="not with seed"):
+        expand(["seed=glob(*)"])
+
+
+def test_an_interval_is_no_list() -> None:
+    with pytest.raises(UserError, match="interval"):
+        expand(["optim.lr=interval(0,1)"])
+
+
+def test_typed_words_win_over_every_cell_of_a_table() -> None:
+    cells = list(table_cells(TABLE, ["trials=2", "optim.lr=3e-4,1e-4"]))
+    assert len(cells) == 6
+    assert all("trials=2" in cell and "trials=5" not in cell for cell in cells)
+    assert [cell for cell in cells if "optim.lr=1e-3" in cell] == []
+
+
+def test_the_last_word_of_a_cell_counts() -> None:
+    assert list(table_cells(TABLE, []))[2] == ("trials=3", "task=even_pair", "model=a")
+
+
+def test_task_and_model_choose_among_the_cells() -> None:
+    assert [cell[1:3] for cell in table_cells(TABLE, ["task=sum", "model=a,b"])] == [
+        ("task=sum", "model=a"),
+        ("task=sum", "model=b"),
+    ]
+    with pytest.raises(UserError, match="no cell with task=mod_arith"):
+        table_cells(TABLE, ["task=mod_arith"])
+
+
+def test_what_tells_cells_apart() -> None:
+    cells = expand(["task=a,b", "seed=0,1", "optim.lr=1,2", "x=3"])
+    assert varying(cells) == ["optim.lr"]
+
+
+def test_cells_of_one_name_are_told_apart() -> None:
+    cells = [("task=a", "layers=3"), ("task=a",), ("task=b", "layers=3", "seed=1"), ("task=b",)]
+    assert told_apart(cells, ["a · ours", "a · plain", "b · s4", "b · s4"]) == [
+        *("a · ours", "a · plain", "b · s4 · layers=3", "b · s4"),
+    ]
+
+
+def test_labels_of_a_table() -> None:
+    labelled = TableCell(("task=sum", "model=a", "optim.lr=1"), label="a, plain")
+    labels = table_cells(replace(TABLE, cells=(*TABLE.cells, labelled)), ["model=a", "task=sum"])
+    assert list(labels.values()) == ["", "a, plain"]
