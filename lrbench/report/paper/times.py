@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lrbench.report.paper.reference import load, reference_dir
 
-PAPER, PLACE = "Fan2024-LRNN", "Section 4.5"
+SCAN_PAPER, SCAN_SECTION = "Fan2024-LRNN", "Section 4.5"
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def speeds(folder: Path | None = None) -> list[Printed]:
     rows = [
         row
         for row in load(folder or reference_dir())
-        if row["paper"].startswith(PAPER) and (row.get("table") or "").startswith(PLACE)
+        if row["paper"].startswith(SCAN_PAPER) and (row.get("table") or "").startswith(SCAN_SECTION)
     ]
     by_setting: dict[str, dict[str, str]] = {}
     for row in rows:
@@ -40,7 +40,7 @@ def speeds(folder: Path | None = None) -> list[Printed]:
     ]
 
 
-PAPER, PLACE = "rir2023", "1"
+TREE_PAPER, TREE_TABLE = "rir2023", "1"
 UNIT = "RNN-GRC"
 OUT_OF_MEMORY, NOT_THERE = "OOM", "-"
 
@@ -57,7 +57,7 @@ def tree_speeds(folder: Path | None = None) -> dict[tuple[str, str], PrintedCost
     """Return the costs by the paper's model and its range of lengths, such as "200-250"."""
     found: dict[tuple[str, str], dict[str, str]] = {}
     for row in load(folder or reference_dir()):
-        if (row["paper"], row.get("table")) == (PAPER, PLACE):
+        if (row["paper"], row.get("table")) == (TREE_PAPER, TREE_TABLE):
             lengths = row["split"].removeprefix("len").partition("(")[0]
             found.setdefault((row["model"], lengths), {})[row["metric"]] = row["value"] or ""
     return {place: PrintedCost(**values) for place, values in found.items()}
