@@ -42,6 +42,11 @@ def test_architecture_names_every_folder_of_the_package() -> None:
     assert [name for name in sorted(folders) if f"{name}/" not in text] == []
 
 
+def test_architecture_is_a_screen() -> None:
+    lines = (ROOT / "docs" / "architecture.md").read_text().splitlines()
+    assert len(lines) <= 100 and max(map(len, lines)) <= 100
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=relative)
 def test_document_points_at_what_exists(document: Path) -> None:
     text = document.read_text()
