@@ -22,9 +22,9 @@ import torch
 
 from lrbench.bench.timing import Rounds, alternate, keep
 from lrbench.cli.hydra.compose import composed
+from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.training.memory import keep_freed_memory
 from lrbench.training.scoring import score
-from lrbench.training.trial import Trial
 
 RESULTS = Path(__file__).resolve().parent / "results"
 UPDATES = {"sum": 3000, "even_pair": 3000, "mod_arith": 250}  # some twenty seconds each
@@ -54,7 +54,7 @@ def groups(task: str, model: str, trials: int, device: str) -> dict[str, Callabl
 def parts(task: str, model: str, device: str) -> dict[str, Callable[[], object]]:
     """Return an update of a trial, the drawing of its strings, and the scoring of a look."""
     config = composed([f"task={task}", f"model={model}"])
-    alone, drawn = Trial(config, 0, device), Trial(config, 0, device)
+    alone, drawn = LengthTrial(config, 0, device), LengthTrial(config, 0, device)
     protocol = config.protocol
     length = protocol.test_lengths[0]
 

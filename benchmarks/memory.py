@@ -18,9 +18,9 @@ import torch
 from lrbench.bench.timing import keep
 from lrbench.bench.updates import peak_of
 from lrbench.cli.hydra.compose import composed
-from lrbench.runs.evaluate.memory import PeakMemory
+from lrbench.protocols.fan2024.trial import LengthTrial
+from lrbench.training.memory import PeakMemory
 from lrbench.training.scoring import score
-from lrbench.training.trial import Trial
 
 RESULTS = Path(__file__).resolve().parent / "results"
 MIB = 2**20
@@ -60,7 +60,7 @@ def examination(task: str, model: str) -> dict[int, float]:
 def examined(task: str, model: str, length: int) -> float:
     """Return MiB that scoring STRINGS strings adds to this process."""
     torch.set_num_threads(1)
-    trial = Trial(composed([f"task={task}", f"model={model}"]), 0)
+    trial = LengthTrial(composed([f"task={task}", f"model={model}"]), 0)
     shortest = valid(task, EXAMINED[0])
     score(trial.model, trial.task, trial.stream("test", 0), shortest, STRINGS, trial.device)
     with PeakMemory(trial.device) as before:

@@ -18,9 +18,9 @@ import torch
 
 from lrbench.bench.timing import Call, Rounds, alternate, keep
 from lrbench.bench.updates import arithmetic_of
+from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.scan import products
 from lrbench.training.memory import keep_freed_memory
-from lrbench.training.trial import Trial
 
 SIZES = (  # M, K, N: below and above what `products` asks for, then those of blockdiag_release
     *((64, 64, 128), (64, 128, 128), (3, 1024, 1024), (4, 1024, 1024)),
@@ -51,7 +51,7 @@ def sides(words: list[str]) -> dict[str, Call]:
     """Return both sides by name: the same model, the same strings."""
     from lrbench.cli.hydra.compose import composed
 
-    arithmetic = arithmetic_of(Trial(composed(words), seed=0))
+    arithmetic = arithmetic_of(LengthTrial(composed(words), seed=0))
 
     def side(faster: bool) -> Call:
         def call() -> None:

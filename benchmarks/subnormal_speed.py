@@ -16,19 +16,19 @@ import torch
 
 from lrbench.bench.timing import Call, alternate, keep
 from lrbench.bench.updates import arithmetic_of
+from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.training.memory import keep_freed_memory
 from lrbench.training.subnormals import flushed
-from lrbench.training.trial import Trial
 
 RESULTS = Path(__file__).resolve().parent / "results"
 SUBNORMAL = 1e-40
 
 
-def trial_with(share: float, words: list[str]) -> Trial:
+def trial_with(share: float, words: list[str]) -> LengthTrial:
     """Return a trial a share of whose weights is subnormal."""
     from lrbench.cli.hydra.compose import composed
 
-    trial = Trial(composed(words), seed=0)
+    trial = LengthTrial(composed(words), seed=0)
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for weight in trial.model.parameters():

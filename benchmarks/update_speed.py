@@ -28,9 +28,9 @@ Update = Callable[[], object]
 def our_update(task: str, model: str, seed: int) -> Update:
     """Return the function that makes one of lrbench's own training updates."""
     from lrbench.cli.hydra.compose import composed
-    from lrbench.training.trial import Trial
+    from lrbench.protocols.fan2024.trial import LengthTrial
 
-    return Trial(composed([f"task={task}", f"model={model}"]), seed).update
+    return LengthTrial(composed([f"task={task}", f"model={model}"]), seed).update
 
 
 def compare(

@@ -4,9 +4,16 @@ from lrbench.registry import (
     register_backbone,
     register_encoder,
     register_mixer,
+    register_protocol,
     register_task,
 )
 
 __version__ = "0.1.0"
 
-__all__ = ["register_backbone", "register_encoder", "register_mixer", "register_task"]
+__all__ = [
+    "register_backbone",
+    "register_encoder",
+    "register_mixer",
+    "register_protocol",
+    "register_task",
+]

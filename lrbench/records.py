@@ -13,6 +13,8 @@ SCHEMA = 1  # of result.json, failure.json and evaluations/*.json
 Status = Literal["finished", "diverged"]
 EvaluationKind = Literal["look", "test"]
 
+FURTHER = "further"  # the split of lengths beside those of training and test
+
 
 class _EvaluationDetails(TypedDict, total=False):
     """What only some evaluations tell.
@@ -87,27 +89,11 @@ class LookStep(TypedDict):
     seconds: float
 
 
-class Look(TypedDict, total=False):
-    """A short examination during training; which parts it has is up to the protocol.
-
-    At lengths there are also test_METRIC, validation_METRIC and band_METRIC of the task's metric.
-    """
-
-    step: int
-    epoch: float
-    test_length: int
-    test_accuracy: float
-    test_nrmse: float
-    test_n: int
-    validation_accuracy: float
-    validation_nrmse: float
-    validation_loss: float
-    validation_n: int
-    band_accuracy: float
-    band_nrmse: float
-    band_loss: float
-    band_n: int
-    seconds: float
+# A short examination during training. It has `step` and `seconds`, and `validation_loss`, which
+# says whether training diverged; what else is up to the protocol. At lengths: test_length, test_n,
+# validation_n, band_n, band_loss, and test_, validation_ and band_ of the task's metric; names that
+# are made of another name have no TypedDict. Over a corpus: epoch, validation_n and accuracy.
+Look = dict[str, Any]
 
 
 class LookRecord(TypedDict):

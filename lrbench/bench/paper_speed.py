@@ -18,7 +18,8 @@ from lrbench.bench.timing import alternate
 from lrbench.config import Config
 from lrbench.report.paper.times import Printed, speeds
 from lrbench.training.memory import keep_freed_memory
-from lrbench.training.trial import Trial
+from lrbench.training.procedure import make_trial
+from lrbench.training.trial import BatchTrial
 
 Compose = Callable[[Sequence[str]], Config]
 MODEL, TASK = "blockdiag_release", "sum"
@@ -67,7 +68,8 @@ def paper_speeds(
     found = []
     for setting in SETTINGS:
         words = [f"task={TASK}", f"model={MODEL}", f"model.mixer.block_size={setting.block}"]
-        trial = Trial(compose(words), 0, device)
+        trial = make_trial(compose(words), 0, device)
+        assert isinstance(trial, BatchTrial)
         calls = {name: partial(_run, trial, setting, name) for name in ALGORITHMS}
         measured = alternate(calls, rounds, seconds)
         tell(setting.paper)
@@ -84,7 +86,7 @@ def paper_speeds(
     return found
 
 
-def _run(trial: Trial, setting: Setting, algorithm: str) -> None:
+def _run(trial: BatchTrial, setting: Setting, algorithm: str) -> None:
     """Draw a batch and train on it, or read it to its end."""
     batch = trial.task.sample(
         trial.stream("bench", setting.length),

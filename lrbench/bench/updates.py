@@ -15,10 +15,9 @@ from lrbench.bench.timing import Call, Rounds, alternate
 from lrbench.config import Config
 from lrbench.plugins import load_plugins
 from lrbench.schema import config_from
-from lrbench.training.epochs import EpochTrial
 from lrbench.training.memory import keep_freed_memory
-from lrbench.training.start import make_trial
-from lrbench.training.trial import Trial
+from lrbench.training.procedure import make_trial
+from lrbench.training.trial import BatchTrial
 
 Compose = Callable[[Sequence[str]], Config]
 STEPS_FOR_MEMORY = 3
@@ -59,7 +58,7 @@ def update_costs(
     calls: dict[str, Call] = {}
     for name, trial in trials.items():
         calls[name] = trial.update
-        if not isinstance(trial, EpochTrial):
+        if isinstance(trial, BatchTrial):
             calls[_arithmetic(name)] = arithmetic_of(trial)
     measured = alternate(calls, rounds, seconds, tell)
     first = next(iter(trials))
@@ -83,7 +82,7 @@ def update_costs(
     return costs
 
 
-def arithmetic_of(trial: Trial) -> Call:
+def arithmetic_of(trial: BatchTrial) -> Call:
     """Return what does the model's forward and backward alone, on strings drawn once."""
     batch = trial.batch(1)
 

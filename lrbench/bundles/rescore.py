@@ -91,7 +91,7 @@ def rescore(
             told_n=told[row["length"]]["n"],
             now=row["value"],
             now_n=row["n"],
-            interval=row["interval"] and tuple(row["interval"]),
+            interval=_pair(row["interval"]),
             metric=row["metric"],
         )
         for row in rows
@@ -133,6 +133,10 @@ def told_on_splits(result: dict[str, Any], rule: str) -> dict[str, dict[str, Any
         if (row["which"], row["kind"], row["metric"]) == (rule, "test", ACCURACY.name)
         and row["value"] is not None
     }
+
+
+def _pair(interval: list[float] | None) -> tuple[float, float] | None:
+    return None if interval is None else (interval[0], interval[1])
 
 
 def _told(result: dict[str, Any], rule: str) -> dict[int, dict[str, Any]]:

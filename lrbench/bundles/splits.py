@@ -9,13 +9,11 @@ import numpy as np
 
 from lrbench.config import Config
 from lrbench.errors import UserError
-from lrbench.protocols.rir2023.declaration import Rir2023Config
-from lrbench.report.runs.columns import BY_SPLIT
+from lrbench.protocols.base import declared
 from lrbench.schema import config_from
-from lrbench.tasks import make_task
 from lrbench.tasks.corpus.storage import ARRAYS, identity
 from lrbench.tasks.corpus.strings import Strings
-from lrbench.tasks.corpus.task import CorpusTask
+from lrbench.training.procedure import procedure_for
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class SplitState:
 
 def over_corpus(result: dict[str, Any]) -> bool:
     """Whether a result is of a run over a corpus."""
-    return result["protocol"] in BY_SPLIT
+    return declared(result["protocol"]).by_split
 
 
 def split_identities(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -43,7 +41,7 @@ def split_identities(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """
     config = _config(result)
     task, found = _corpus(config), {}
-    for split in _used(config.protocol):
+    for split in config.protocol.splits:
         strings = task.load(split)
         _refuse_other(result, split, strings)
         found[split] = identity(strings)
@@ -55,7 +53,7 @@ def split_states(result: dict[str, Any], told: Any) -> dict[str, SplitState]:
     config = _config(result)
     task = _corpus(config)
     states = {}
-    for split in _used(config.protocol):
+    for split in config.protocol.splits:
         try:
             here = identity(task.load(split))
         except UserError as error:
@@ -64,11 +62,6 @@ def split_states(result: dict[str, Any], told: Any) -> dict[str, SplitState]:
         entry = told.get(split) if isinstance(told, dict) else None
         states[split] = _compared(here, entry if isinstance(entry, dict) else {})
     return states
-
-
-def _used(protocol: Rir2023Config) -> list[str]:
-    named = (protocol.train_split, protocol.dev_split, *protocol.test_splits)
-    return list(dict.fromkeys(named))
 
 
 def _compared(here: dict[str, Any], told: dict[str, Any]) -> SplitState:
@@ -113,16 +106,16 @@ def _refuse_other(result: dict[str, Any], split: str, strings: Strings) -> None:
 
 def _config(result: dict[str, Any]) -> Config:
     config = config_from(result["config"])
-    if not isinstance(config.protocol, Rir2023Config):
+    if not declared(config.protocol.name).by_split:
         raise UserError(f"protocol {result['protocol']} is told, its configuration has another")
     return config
 
 
-def _corpus(config: Config) -> CorpusTask:
-    task = make_task(config.task)
-    if not isinstance(task, CorpusTask):
-        raise UserError(f"task {task.name} has no splits")
-    return task
+def _corpus(config: Config) -> Any:
+    procedure = procedure_for(config)
+    if not procedure.takes(procedure.task):
+        raise UserError(f"task {procedure.task.name} has no splits")
+    return procedure.task
 
 
 def _fix(error: UserError) -> str:

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 from lrbench.registry import TASKS
 
 if TYPE_CHECKING:  # base imports torch, which listing the tasks must not
-    from lrbench.tasks.base import Task
+    from lrbench.tasks.base import TaskBase
 
 
-def make_task(config: Any) -> Task:
-    """Return the task that `config.name` names, configured by `config`.
+def make_task(config: Any) -> Any:
+    """Return the task that `config.name` names, configured by `config`: a `TaskBase`.
+
+    Its shape is known to whoever asks: a protocol that trains on it, say.
 
     Raises UserError for a name that no task has.
     """
-    task: Task = TASKS.get(config.name).cls(config)
+    task: TaskBase = TASKS.get(config.name).cls(config)
     return task

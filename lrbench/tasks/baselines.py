@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import torch
 
 from lrbench.metrics import ACCURACY, Metric
-from lrbench.tasks.base import IGNORE, Device, Task
-from lrbench.tasks.series.signal import SignalTask
+from lrbench.records import Baseline
+from lrbench.tasks.base import IGNORE, Device, SampledTask
 from lrbench.tasks.stream import Stream, integers
 
 _ROWS, _SEGMENT = 1_000, 512  # strings and positions held at once: memory does not grow with either
@@ -19,18 +18,18 @@ Ends = list[tuple[int, int]]  # (last token, answer at the final position) of ea
 
 
 def measure_baselines(
-    task: Task, stream: Stream, length: int, n: int, device: Device
-) -> list[dict[str, Any]]:
+    task: SampledTask, stream: Stream, length: int, n: int, device: Device
+) -> list[Baseline]:
     """Measure predictors that ignore the rule, at the final position of strings of `length`.
 
     Each is fitted on `n` strings and scored on `n` others. Returns one {"baseline", "length",
     "value", "n"} each for `uniform` (a random class), `majority` (the commonest answer over all
     positions), `position` (the commonest at the final position) and `last_token` (the commonest
-    there given the token there). Signal tasks have their own, measured once on the test split.
+    there given the token there). Tasks of series have their own, measured once on the test split.
     Raises UserError for a length the task does not have.
     """
-    if isinstance(task, SignalTask):
-        values, n = task.baselines(length), task.count("test")
+    if (known := task.known_baselines(length)) is not None:
+        values, n = known
         return [
             {"baseline": name, "length": length, "value": value, "n": n}
             for name, value in values.items()
@@ -52,13 +51,18 @@ def measure_baselines(
     ]
 
 
-def best_baseline(baselines: list[dict[str, Any]], metric: Metric = ACCURACY) -> dict[str, Any]:
+def best_baseline(baselines: list[Baseline], metric: Metric = ACCURACY) -> Baseline:
     """Return the best of them, the first listed where several are."""
     return max(baselines, key=lambda baseline: metric.merit(baseline["value"]))
 
 
 def _ends(
-    task: Task, stream: Stream, length: int, n: int, device: Device, counts: torch.Tensor | None
+    task: SampledTask,
+    stream: Stream,
+    length: int,
+    n: int,
+    device: Device,
+    counts: torch.Tensor | None,
 ) -> Iterator[tuple[int, int]]:
     """Yield the last token and last answer of `n` strings; add all answers to `counts`."""
     for row in range(0, n, _ROWS):

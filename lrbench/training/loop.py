@@ -4,37 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any, Protocol
 
-from lrbench.training.apart import train_apart
-from lrbench.training.looks import take_look
-from lrbench.training.side_by_side import SideBySide
-from lrbench.training.trial import Trial
+from lrbench.training.group.members import SideBySide
+from lrbench.training.group.processes import train_apart
+from lrbench.training.trial import Trial, Watcher
 
 LOG_EVERY = 100
-
-
-class Watcher(Protocol):
-    """Whoever wants to know: keeps records and checkpoints, shows progress, may raise to stop."""
-
-    @property
-    def stopping(self) -> bool:
-        """Whether `updated` is going to raise Interrupted."""
-
-    def logged(self, trial: Trial, loss: float) -> None:
-        """Take note of the mean loss since the last time."""
-
-    def looked(self, trial: Trial, look: dict[str, Any], believed: list[str]) -> None:
-        """Take note of a look and of the rules that now believe it."""
-
-    def updated(self, trial: Trial) -> None:
-        """Take note of a finished update; raise Interrupted to stop here."""
-
-    def failed(self, trial: Trial, error: Exception) -> None:
-        """Take note that a trial failed and leaves the group; raise what concerns all of it."""
-
-    def check(self) -> None:
-        """Raise Interrupted if the program should stop; called during long examinations."""
 
 
 def train_group(trials: list[Trial], watch: Watcher, members: SideBySide | None = None) -> None:
@@ -60,7 +35,7 @@ def advance(trials: list[Trial], watch: Watcher, members: SideBySide) -> None:
     step = trials[0].step + 1
     trials = _updated(trials, watch, members, step % LOG_EVERY == 0)
     going_on = [trial for trial in trials if trial.stopped is None and trial.look_due]
-    looks = members.each(lambda trial: take_look(trial, watch.check), going_on)
+    looks = members.each(lambda trial: trial.look(watch.check), going_on)
     for trial, look in zip(going_on, looks, strict=True):
         if isinstance(look, Exception):
             _fail(trial, look, watch)

@@ -1,13 +1,23 @@
-"""Memory that is used again in every update should not go back to the system in between."""
+"""Memory: what an update keeps is not given back in between; the most that work needed."""
 
 from __future__ import annotations
 
 import ctypes
 import platform
+import resource
+from pathlib import Path
+from types import TracebackType
+
+import torch
+
+NUMBER = 4  # bytes of a float32
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # from glibc's malloc.h
 LARGEST_MMAP_THRESHOLD = 32 << 20  # bytes; glibc refuses more
 NEVER = 2**31 - 1  # bytes, the largest int
+
+CLEAR = Path("/proc/self/clear_refs")
+STATUS = Path("/proc/self/status")
 
 
 def keep_freed_memory() -> bool:
@@ -22,3 +32,40 @@ def keep_freed_memory() -> bool:
     malloc = ctypes.CDLL(None)
     settings = (M_MMAP_THRESHOLD, LARGEST_MMAP_THRESHOLD), (M_TRIM_THRESHOLD, NEVER)
     return all(malloc.mallopt(name, value) == 1 for name, value in settings)
+
+
+class PeakMemory:
+    """Context whose `mib` is the peak within it: of the process, or of a CUDA device's tensors.
+
+    Linux can reset the high-water mark; elsewhere the process's peak so far is given.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.mib = 0.0
+
+    def __enter__(self) -> PeakMemory:
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
+        elif CLEAR.exists():
+            CLEAR.write_text("5")  # resets VmHWM
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self.device.type == "cuda":
+            self.mib = torch.cuda.max_memory_allocated(self.device) / 2**20
+        else:
+            self.mib = _process_peak()
+
+
+def _process_peak() -> float:
+    if STATUS.exists():
+        for line in STATUS.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from lrbench.tasks.base import IGNORE, Task
+from lrbench.tasks.base import IGNORE, SampledTask
 from lrbench.tasks.stream import Stream
 
 ROWS = 256  # strings read side by side
@@ -80,7 +80,7 @@ def pooled(scores: Sequence[Score]) -> float:
 
 def score(
     model: nn.Module,
-    task: Task,
+    task: SampledTask,
     stream: Stream,
     length: int,
     n: int,
@@ -116,7 +116,7 @@ def score(
 @torch.no_grad()
 def _score_rows(
     model: nn.Module,
-    task: Task,
+    task: SampledTask,
     stream: Stream,
     length: int,
     batch: int,
@@ -149,7 +149,7 @@ def _score_rows(
 
 def _score_numbers(
     model: nn.Module,
-    task: Task,
+    task: SampledTask,
     stream: Stream,
     length: int,
     batch: int,

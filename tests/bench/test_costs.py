@@ -9,8 +9,8 @@ from lrbench.bench.modes import LOOP, by_steps, mode_costs
 from lrbench.bench.updates import arithmetic_of, peak_of, update_costs
 from lrbench.cli.hydra.compose import composed
 from lrbench.config import Config
+from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.registry import MIXERS
-from lrbench.training.trial import Trial
 
 
 def tiny(*words: str) -> Config:
@@ -27,7 +27,7 @@ def test_updates_are_compared_with_the_first_model() -> None:
 
 
 def test_the_model_alone_moves_no_weight() -> None:
-    trial = Trial(tiny(), 0)
+    trial = LengthTrial(tiny(), 0)
     before = [p.detach().clone() for p in trial.model.parameters()]
     arithmetic_of(trial)()
     assert all(torch.equal(a, b) for a, b in zip(before, trial.model.parameters(), strict=True))

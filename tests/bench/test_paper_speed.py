@@ -10,8 +10,8 @@ import torch
 from lrbench.bench.paper_speed import SETTINGS, _run, paper_speeds
 from lrbench.cli.hydra.compose import composed
 from lrbench.config import Config
+from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.report.paper.times import speeds
-from lrbench.training.trial import Trial
 
 
 def tiny(words: Sequence[str]) -> Config:
@@ -35,7 +35,7 @@ def test_each_setting_is_measured() -> None:
 
 def test_training_makes_gradients_and_testing_none() -> None:
     training, testing = SETTINGS[0], SETTINGS[1]
-    trial = Trial(tiny(["task=sum", "model=blockdiag_release"]), 0)
+    trial = LengthTrial(tiny(["task=sum", "model=blockdiag_release"]), 0)
     _run(trial, testing, "sequential")
     assert all(p.grad is None for p in trial.model.parameters())
     _run(trial, training, "pscan")

@@ -10,8 +10,8 @@ from __future__ import annotations
 import pytest
 
 from lrbench.cli.hydra.compose import composed
+from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.training.scoring import score
-from lrbench.training.trial import Trial
 
 UPDATES, STRINGS = 5000, 1000
 
@@ -20,7 +20,7 @@ UPDATES, STRINGS = 5000, 1000
 def test_parity_stays_at_chance_for_transitions_between_0_and_1() -> None:
     words = ["task=parity", "model=lrnn_diag", "model.mixer.range=sigmoid", "model.width=16"]
     config = composed([*words, "protocol.batch_size=32", "optim.lr=1e-3"])
-    trial = Trial(config, 0)
+    trial = LengthTrial(config, 0)
     first = trial.update()
     for _ in range(UPDATES - 1):
         last = trial.update()

@@ -12,24 +12,30 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from lrbench.protocols.fan2024 import examination, trial
+from lrbench.protocols.fan2024.procedure import Fan2024Procedure
+from lrbench.protocols.fan2024.trial import LengthTrial
+from lrbench.protocols.rir2023.procedure import Rir2023Procedure
+from lrbench.protocols.rir2023.trial import EpochTrial
 from lrbench.registry import TASKS
-from lrbench.runs.evaluate import evaluation
 from lrbench.runs.folder import files
 from lrbench.runs.folder.run import Run
 from lrbench.runs.lease import Lease
 from lrbench.runs.train import job
-from lrbench.training import final, looks, loop
-from lrbench.training.epochs import EpochTrial
 from lrbench.training.trial import Trial
 
 PHASES = {  # where a program is: the innermost of these functions that runs
     "start": [(job, "_claim"), (Run, "restore"), (job.Cell, "open")],
-    "look": [(loop, "take_look")],
+    "look": [(LengthTrial, "look"), (EpochTrial, "look")],
     "checkpoint": [(Run, "save")],
-    "examination": [(job, "final_tests"), (job, "chance_levels")],
+    "examination": [
+        (kind, name)
+        for kind in (Fan2024Procedure, Rir2023Procedure)
+        for name in ("examine", "levels")
+    ],
     "result": [(Run, "finish")],
     "swap": [(Run, "_swap")],
-    "evaluation": [(evaluation, "score")],
+    "evaluation": [(Fan2024Procedure, "evaluate")],
 }
 
 
@@ -66,7 +72,7 @@ def count_events(log: str = "", kill_at: int | None = None) -> None:
         for owner, name in functions:
             _enclose(owner, name, phase, event)
     _around(Trial, "update", event)
-    for module in (looks, final):
+    for module in (trial, examination):
         _around(module, "score", event)
     _around(os, "replace", event)
     for owner, name in ((os, "rename"), (os, "unlink"), (os, "fsync"), (os, "mkdir")):
@@ -97,8 +103,7 @@ def act_at(step: int, name: str, **arguments: Any) -> None:
 
         return update
 
-    for kind in (Trial, EpochTrial):
-        kind.update = earlier(kind.update)  # type: ignore[method-assign]
+    Trial.update = earlier(Trial.update)  # type: ignore[method-assign]
 
 
 def act_when(phase: str, name: str, **arguments: Any) -> None:

@@ -14,7 +14,7 @@ from .bits import content, differences
 from .conftest import SMALL, Laboratory, run_folder
 
 AT_ONCE = (  # members go to processes after a few updates, however short the run
-    "from lrbench.training import side_by_side as s; s.START_SECONDS = -1e9;"
+    "from lrbench.training.group import members as s; s.START_SECONDS = -1e9;"
     "s.available_cores = lambda: 2;"
     "from lrbench.cli import main; main()"
 )

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lrbench.cli.hydra.compose import composed
-from lrbench.training.trial import Trial
+from lrbench.protocols.fan2024.trial import LengthTrial
 
 MODELS = ["blockdiag", "blockdiag_release", "lru", "s5", "s4", "s4d", "liquid_s4", "rwkv4"]
 SMALL = ["model.width=16", "model.layers=2", "protocol.batch_size=16", "protocol.train_length=5"]
@@ -16,7 +16,7 @@ SMALL = ["model.width=16", "model.layers=2", "protocol.batch_size=16", "protocol
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_weight_that_is_no_number_is_seen(model: str) -> None:
-    trial = Trial(composed([f"model={model}", *SMALL]), 0)
+    trial = LengthTrial(composed([f"model={model}", *SMALL]), 0)
     batch = trial.batch(1)
     with torch.no_grad():  # zero-initialised products would hide a weight from the answer
         for parameter in trial.model.parameters():

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from lrbench.cli.hydra.compose import composed
+from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.scan import products
 from lrbench.scan.compiled.compiler import SWITCH, installed, wanted
-from lrbench.training.trial import Trial
 
 MODELS = ("blockdiag", "blockdiag_release", "rwkv4", "s4d")
 
@@ -17,7 +17,7 @@ MODELS = ("blockdiag", "blockdiag_release", "rwkv4", "s4d")
 def update(model: str) -> dict[str, Tensor]:
     """Return the loss and the gradients of a first update, in float64 for comparison."""
     sizes = ["protocol.batch_size=16", "protocol.train_length=11"]
-    trial = Trial(composed(["task=mod_arith", f"model={model}", *sizes]), seed=0)
+    trial = LengthTrial(composed(["task=mod_arith", f"model={model}", *sizes]), seed=0)
     loss = trial.update()
     gradients = {name: p.grad for name, p in trial.model.named_parameters() if p.grad is not None}
     return {name: value.double() for name, value in {"": loss, **gradients}.items()}

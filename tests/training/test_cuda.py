@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from lrbench.config import Config
-from lrbench.training.looks import take_look
-from lrbench.training.stacked import Stacked
-from lrbench.training.trial import Trial
+from lrbench.protocols.fan2024.trial import LengthTrial
+from lrbench.training.group.stacked import Stacked
 
 pytestmark = pytest.mark.cuda
 
@@ -23,7 +22,7 @@ def test_trains_as_on_cpu(task: str, model: str) -> None:
     from lrbench.cli.hydra.compose import composed
 
     config = composed([f"task={task}", f"model={model}", "protocol.batch_size=32", NO_NOISE])
-    cpu, cuda = Trial(config, 0, "cpu"), Trial(config, 0, "cuda")
+    cpu, cuda = LengthTrial(config, 0, "cpu"), LengthTrial(config, 0, "cuda")
     assert torch.equal(cpu.batch(1).tokens, cuda.batch(1).tokens.cpu())
     for _ in range(20):
         expected, found = cpu.update(), cuda.update()
@@ -32,11 +31,11 @@ def test_trains_as_on_cpu(task: str, model: str) -> None:
 
 
 def test_looks_and_checkpoints_work_there(tiny: Callable[..., Config]) -> None:
-    trial = Trial(tiny(), 0, "cuda")
+    trial = LengthTrial(tiny(), 0, "cuda")
     trial.update()
-    look = take_look(trial, lambda: None)
+    look = trial.look(lambda: None)
     assert 0 <= look["test_accuracy"] <= 1
-    again = Trial(tiny(), 0, "cuda")
+    again = LengthTrial(tiny(), 0, "cuda")
     again.load(trial.state())
     pairs = zip(again.model.parameters(), trial.model.parameters(), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
@@ -45,7 +44,7 @@ def test_looks_and_checkpoints_work_there(tiny: Callable[..., Config]) -> None:
 @pytest.mark.parametrize("noise", [0, 3])
 def test_a_captured_group_trains_as_single_runs_do(noise: int, tiny: Callable[..., Config]) -> None:
     config = tiny(f"model.backbone.noise={noise}", "protocol.max_steps=20", "optim.clip=1.0")
-    together, alone = ([Trial(config, seed, "cuda") for seed in range(3)] for _ in range(2))
+    together, alone = ([LengthTrial(config, seed, "cuda") for seed in range(3)] for _ in range(2))
     stack = Stacked(together)
     for _ in range(20):
         stack.update()

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from lrbench.config import Config
-from lrbench.training import loop
+from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.training.loop import train_group
-from lrbench.training.trial import Trial
 
 Make = Callable[..., Config]
 
@@ -28,17 +27,17 @@ class Diary:
     def stopping(self) -> bool:
         return False
 
-    def logged(self, trial: Trial, loss: float) -> None:
+    def logged(self, trial: LengthTrial, loss: float) -> None:
         self.losses.append((trial.seed, trial.step))
 
-    def looked(self, trial: Trial, look: dict[str, Any], believed: list[str]) -> None:
+    def looked(self, trial: LengthTrial, look: dict[str, Any], believed: list[str]) -> None:
         assert look["step"] == trial.step
         self.looks.append((trial.seed, trial.step))
 
-    def updated(self, trial: Trial) -> None:
+    def updated(self, trial: LengthTrial) -> None:
         self.updates.append((trial.seed, trial.step))
 
-    def failed(self, trial: Trial, error: Exception) -> None:
+    def failed(self, trial: LengthTrial, error: Exception) -> None:
         self.failures.append((trial.seed, str(error)))
 
     def check(self) -> None:
@@ -46,7 +45,7 @@ class Diary:
 
 
 def test_looks_come_when_due_and_at_the_end(tiny: Make) -> None:
-    trial, diary = Trial(tiny(), 0), Diary()
+    trial, diary = LengthTrial(tiny(), 0), Diary()
     train_group([trial], diary)
     assert diary.looks == [(0, 4), (0, 8), (0, 10)]
     assert trial.stopped == "budget"
@@ -54,7 +53,7 @@ def test_looks_come_when_due_and_at_the_end(tiny: Make) -> None:
 
 
 def test_a_group_keeps_in_step_and_waits_for_one_behind(tiny: Make) -> None:
-    ahead, behind, diary = Trial(tiny(), 0), Trial(tiny(), 1), Diary()
+    ahead, behind, diary = LengthTrial(tiny(), 0), LengthTrial(tiny(), 1), Diary()
     for _ in range(2):
         ahead.update()
     train_group([ahead, behind], diary)
@@ -63,17 +62,17 @@ def test_a_group_keeps_in_step_and_waits_for_one_behind(tiny: Make) -> None:
 
 
 def test_each_of_a_group_equals_a_single_run(tiny: Make) -> None:
-    group = [Trial(tiny(), seed) for seed in (0, 1)]
+    group = [LengthTrial(tiny(), seed) for seed in (0, 1)]
     train_group(group, Diary())
     for member in group:
-        alone = Trial(tiny(), member.seed)
+        alone = LengthTrial(tiny(), member.seed)
         train_group([alone], Diary())
         pairs = zip(member.model.parameters(), alone.model.parameters(), strict=True)
         assert all(bool((a == b).all()) for a, b in pairs)
         assert without_time(member) == without_time(alone)
 
 
-def without_time(trial: Trial) -> dict[str, dict[str, Any]]:
+def without_time(trial: LengthTrial) -> dict[str, dict[str, Any]]:
     return {
         rule: {key: value for key, value in look.items() if key != "seconds"}
         for rule, look in trial.rules.kept.items()
@@ -86,13 +85,13 @@ def without_time(trial: Trial) -> dict[str, dict[str, Any]]:
 def test_a_perfect_look_ends_a_run_unless_told_not_to(
     tiny: Make, monkeypatch: pytest.MonkeyPatch, stop: str, ended: str, step: int
 ) -> None:
-    real = loop.take_look
+    real = LengthTrial.look
 
-    def perfect(trial: Trial, check: Any) -> dict[str, Any]:
+    def perfect(trial: LengthTrial, check: Any) -> dict[str, Any]:
         return {**real(trial, check), "test_accuracy": 1.0}
 
-    monkeypatch.setattr(loop, "take_look", perfect)
-    trial = Trial(tiny(f"protocol.stop={stop}"), 0)
+    monkeypatch.setattr(LengthTrial, "look", perfect)
+    trial = LengthTrial(tiny(f"protocol.stop={stop}"), 0)
     train_group([trial], Diary())
     assert (trial.stopped, trial.step) == (ended, step)
     assert trial.perfect_look is not None
@@ -100,7 +99,7 @@ def test_a_perfect_look_ends_a_run_unless_told_not_to(
 
 
 def test_divergence_ends_a_run(tiny: Make) -> None:
-    trial = Trial(tiny("optim.lr=1e38"), 0)
+    trial = LengthTrial(tiny("optim.lr=1e38"), 0)
     train_group([trial], Diary())
     assert trial.stopped == "diverged"
     assert trial.step <= 10

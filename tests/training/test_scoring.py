@@ -10,17 +10,17 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from lrbench.config import Config
+from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.training import scoring
 from lrbench.training.scoring import score
-from lrbench.training.trial import Trial
 
 
 @pytest.fixture
-def trial(tiny: Callable[..., Config]) -> Trial:
-    return Trial(tiny(), seed=0)
+def trial(tiny: Callable[..., Config]) -> LengthTrial:
+    return LengthTrial(tiny(), seed=0)
 
 
-def test_equals_one_whole_forward_pass(trial: Trial) -> None:
+def test_equals_one_whole_forward_pass(trial: LengthTrial) -> None:
     stream = trial.stream("test")
     result = score(trial.model, trial.task, stream, 9, 50, "cpu", with_loss=True)
     batch = trial.task.sample(stream, 0, 50, 9, "cpu")
@@ -36,7 +36,7 @@ def test_equals_one_whole_forward_pass(trial: Trial) -> None:
 @pytest.mark.parametrize("rows", [1, 7, 50])
 @pytest.mark.parametrize("symbols", [1, 20, 10_000])
 def test_cutting_changes_nothing(
-    trial: Trial, rows: int, symbols: int, monkeypatch: pytest.MonkeyPatch
+    trial: LengthTrial, rows: int, symbols: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = score(trial.model, trial.task, trial.stream("test"), 9, 50, "cpu")
     monkeypatch.setattr(scoring, "SYMBOLS", symbols)
@@ -51,11 +51,11 @@ class Overflowing(nn.Module):
         return torch.full((len(tokens), 5), torch.nan), None
 
 
-def test_a_state_that_overflowed_is_wrong(trial: Trial) -> None:
+def test_a_state_that_overflowed_is_wrong(trial: LengthTrial) -> None:
     assert score(Overflowing(), trial.task, trial.stream("test"), 9, 50, "cpu").correct == 0
 
 
-def test_check_is_asked_between_pieces(trial: Trial) -> None:
+def test_check_is_asked_between_pieces(trial: LengthTrial) -> None:
     def stop() -> None:
         raise KeyboardInterrupt
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from lrbench.cli.hydra.compose import composed
+from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.training.telemetry import Telemetry
-from lrbench.training.trial import Trial
 
 WORDS = ["task=sum", "model.width=8", "protocol.batch_size=4", "protocol.train_length=6"]
 
 
-def trial(*words: str) -> Trial:
-    return Trial(composed([*WORDS, *words]), 0)
+def trial(*words: str) -> LengthTrial:
+    return LengthTrial(composed([*WORDS, *words]), 0)
 
 
 def test_means_since_the_last_log_and_over_the_run() -> None:

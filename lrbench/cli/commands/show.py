@@ -160,7 +160,7 @@ def show(
         return
     values = pairs(words or [])
     entry = TASKS.get(values.pop("task", "sum"))
-    if hasattr(entry.cls, "sides"):
+    if getattr(entry.cls, "one_answer", False):
         show_corpus(entry, values)
         return
     request = requested(entry, values, ShowRequest)

@@ -14,7 +14,6 @@ from lrbench.errors import UserError
 from lrbench.runs.evaluate.evaluation import take_weights
 from lrbench.runs.evaluate.trained import trained
 from lrbench.tasks import make_task
-from lrbench.tasks.corpus.task import CorpusTask
 from lrbench.training.trial import model_for
 
 
@@ -43,7 +42,7 @@ def parse(folder: Path, text: str, which: str) -> Parse:
     """
     run = trained(folder, which)
     task = make_task(run.config.task)
-    if not isinstance(task, CorpusTask):
+    if not task.one_answer:
         raise UserError(f"{folder}: {run.config.model.name} reads symbol by symbol, without a tree")
     tokens = task.tokens_of(text)
     model: Any = model_for(run.config, task, run.seed).eval()

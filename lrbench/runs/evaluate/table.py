@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from lrbench.errors import UserError, unknown
+from lrbench.protocols.base import declared, rule_names
+from lrbench.records import FURTHER, Evaluation
 from lrbench.report.runs.collect import collect
 from lrbench.report.runs.collection import Collection
-from lrbench.report.runs.columns import BY_SPLIT
 from lrbench.report.runs.record import further_rows
 from lrbench.report.tables.selection import matching_runs
-from lrbench.runs.evaluate.evaluation import FURTHER, STRINGS, evaluate_run, parse_lengths
+from lrbench.runs.evaluate.evaluation import evaluate_run
 from lrbench.runs.folder import files
 from lrbench.schema import config_from
 from lrbench.statistics import SOLVED
-from lrbench.tables import RULES, TableSpec
+from lrbench.tables import TableSpec
 from lrbench.tasks import make_task
+from lrbench.training.procedure import STRINGS, parse_lengths
 
 Tell = Callable[[str], None]
 
@@ -40,7 +41,7 @@ class Wish:
 
 def evaluate_table(
     table: TableSpec, runs_dir: Path, wish: Wish, device: str, tell: Tell
-) -> Iterator[tuple[Path, list[dict[str, Any]]]]:
+) -> Iterator[tuple[Path, list[Evaluation]]]:
     """Score each finished run of `table` below `runs_dir`; yield its folder and the new rows.
 
     A length that a task does not have becomes the nearest below. One that a checkpoint was scored
@@ -69,11 +70,11 @@ def evaluate_table(
 
 
 def _lengths(table: TableSpec, wish: Wish) -> list[int]:
-    if wish.which not in RULES:
-        raise unknown("rule", wish.which, RULES, exit_code=2)
+    if wish.which not in rule_names():
+        raise unknown("rule", wish.which, rule_names(), exit_code=2)
     if wish.strings is not None and wish.strings < 1:
         raise UserError(f"--strings must be at least 1, not {wish.strings}", exit_code=2)
-    if table.protocol in BY_SPLIT:
+    if declared(table.protocol).by_split:
         raise UserError(
             f"table '{table.name}' is over a corpus, which has splits instead of lengths\n"
             "score a run of it with: lrbench evaluate RUN --splits dev",

@@ -8,13 +8,11 @@ from typing import Any
 
 from lrbench.config import Config
 from lrbench.errors import UserError, unknown
-from lrbench.protocols.rir2023.declaration import Rir2023Config
+from lrbench.protocols.base import declared, rule_names
 from lrbench.report.runs.schema import result_complaint
 from lrbench.runs.folder import checkpoints, files
 from lrbench.runs.folder.files import UnreadableFile
 from lrbench.schema import config_from
-from lrbench.training.dev_rules import RULES as DEV_RULES
-from lrbench.training.rules import RULES
 
 
 @dataclass(frozen=True)
@@ -37,14 +35,16 @@ def trained(folder: Path, which: str) -> Trained:
 
     Raises UserError for an unknown rule, and for a folder that holds no such checkpoint.
     """
-    if which not in RULES:
-        raise unknown("rule", which, RULES, exit_code=2)
+    if which not in rule_names():
+        raise unknown("rule", which, rule_names(), exit_code=2)
     finished = (folder / "result.json").exists()
     try:
         result = _result(folder) if finished else None
         config = config_from(_settings(folder) if result is None else result["config"])
-        if isinstance(config.protocol, Rir2023Config) and which not in DEV_RULES:
-            raise unknown("rule (of a run over a corpus)", which, DEV_RULES, exit_code=2)
+        protocol = declared(config.protocol.name)
+        if which not in protocol.rules:
+            where = " (of a run over a corpus)" if protocol.by_split else f" of {protocol.name}"
+            raise unknown(f"rule{where}", which, protocol.rules, exit_code=2)
         state = checkpoints.load(folder / "checkpoints" / f"{which}.pt")
     except UnreadableFile as error:
         raise UserError(

@@ -14,12 +14,12 @@ from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.models.build import count_parameters
 from lrbench.tasks import make_task
-from lrbench.tasks.base import Task
-from lrbench.tasks.corpus.task import CorpusTask
+from lrbench.tasks.base import TaskBase
+from lrbench.training.memory import NUMBER
+from lrbench.training.procedure import procedure_for
 from lrbench.training.trial import model_for
 
 GIB = 2**30
-NUMBER = 4  # bytes of a float32
 KEPT_PER_PARAMETER = 4  # the weight, its gradient and Adam's two moments
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 SMALLER = (
@@ -34,7 +34,7 @@ def check_fits(config: Config, device: torch.device) -> None:
     """
     task = make_task(config.task)
     weights = config.trials * parameters(config, task) * NUMBER * KEPT_PER_PARAMETER
-    batch = batch_bytes(config, task)
+    batch = procedure_for(config).batch_bytes()
     needed, there = weights + batch, memory_of(device)
     if needed <= there:
         return
@@ -52,7 +52,7 @@ def _named(group: str, sizes: dict[str, int | None]) -> str:
     return ", ".join(f"{group}.{key}={size}" for key, size in sizes.items() if size is not None)
 
 
-def parameters(config: Config, task: Task) -> int:
+def parameters(config: Config, task: TaskBase) -> int:
     """Return how many numbers a model trains, from those of one and of two layers, unallocated."""
 
     def count(layers: int | None = None) -> int:
@@ -69,20 +69,6 @@ def parameters(config: Config, task: Task) -> int:
         return count()
     one = count(1)
     return one if layers == 1 else one + (layers - 1) * (count(2) - one)
-
-
-def batch_bytes(config: Config, task: Task) -> int:
-    """Return what one update keeps at least: symbols, each layer's output, logits, gradients.
-
-    How long the strings of a corpus are is not known here: of them, the vectors of its symbols.
-    """
-    if isinstance(task, CorpusTask):
-        strings = config.protocol.micro_batch or config.protocol.batch_size
-        return int(strings * NUMBER * config.model.width)
-    symbols = config.protocol.batch_size * config.protocol.train_length
-    model: Any = config.model
-    floats = 2 * model.layers * model.width + 2 * task.num_classes
-    return int(symbols * (2 * 8 + NUMBER * floats))  # tokens and targets are int64
 
 
 def memory_of(device: torch.device) -> int:

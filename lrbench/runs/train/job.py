@@ -22,12 +22,10 @@ from lrbench.runs.train.result import assemble
 from lrbench.runs.train.signals import StopRequest
 from lrbench.runs.train.validate import validated
 from lrbench.runs.train.watch import Display, GroupWatch, LeaseLost
-from lrbench.training.final import chance_levels, final_tests
+from lrbench.training.group.members import SideBySide, members_for
 from lrbench.training.loop import train_group
-from lrbench.training.members import members_for
 from lrbench.training.memory import keep_freed_memory
-from lrbench.training.side_by_side import SideBySide
-from lrbench.training.start import make_trial
+from lrbench.training.procedure import make_trial, procedure_for
 from lrbench.training.subnormals import flushed
 from lrbench.training.trial import Trial
 
@@ -155,9 +153,11 @@ def _examine(trial: Trial, run: Run, watch: GroupWatch) -> dict[str, Any]:
     if trial.stopped == "diverged":
         messages().print(f"seed {trial.seed}: diverged by update {trial.step:,}")
     messages().print(f"seed {trial.seed}: examining on fresh strings")
-    rows, horizons = final_tests(trial, run.kept, watch.check)
-    baselines, guessing = chance_levels(trial, watch.check)
-    return assemble(run.cell, trial, rows, horizons, baselines, guessing)
+    procedure = procedure_for(trial.config)
+    rows, horizons = procedure.examine(trial, run.kept, watch.check)
+    baselines, guessing = procedure.levels(trial, watch.check)
+    data = procedure.data()
+    return {**assemble(run.cell, trial, rows, horizons, baselines, guessing, data)}
 
 
 def _failed(trial: Trial, run: Run, error: Exception) -> Outcome:

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from lrbench.records import SCHEMA
+from lrbench.records import (
+    SCHEMA,
+    Baseline,
+    Evaluation,
+    Guessing,
+    Horizon,
+    Result,
+    SplitData,
+)
 from lrbench.runs.folder.cell import Cell
-from lrbench.tasks.corpus.storage import identity
-from lrbench.training.epochs import EpochTrial
 from lrbench.training.trial import Trial
 
 
 def assemble(
     cell: Cell,
     trial: Trial,
-    evaluations: list[dict[str, Any]],
-    horizons: dict[str, Any],
-    baselines: list[dict[str, Any]],
-    guessing: list[dict[str, Any]],
-) -> dict[str, Any]:
+    evaluations: list[Evaluation],
+    horizons: dict[str, Horizon],
+    baselines: list[Baseline],
+    guessing: list[Guessing],
+    data: dict[str, SplitData] | None = None,
+) -> Result:
     """Return the content of result.json for a trial that has ended."""
     config = cell.config
-    return {
+    result: Any = {
         "schema": SCHEMA,
         "task": config.task.name,
         "task_title": task_title(config.task),
@@ -34,11 +41,9 @@ def assemble(
         "versions": cell.versions,
         "status": "diverged" if trial.stopped == "diverged" else "finished",
         "steps": trial.step,
-        **({"epochs": round(trial.step / each, 3)} if (each := _updates_per_epoch(trial)) else {}),
+        **({} if trial.epoch is None else {"epochs": trial.epoch}),
         "stopped": trial.stopped,
         "train_seconds": round(trial.seconds, 3),
-        # {iterations: mean an update, converged: share of updates, failed_at: update of the first
-        # log with one that had not}, only of models that are solved by iteration
         **({"telemetry": told} if (told := trial.telemetry.summary()) else {}),
         "parameters": trial.parameters,
         "state_size": getattr(trial.model, "state_size", None),
@@ -46,7 +51,7 @@ def assemble(
         "dtype": trial.dtype,
         "mode": getattr(trial.model, "mode", None),
         "threads": config.threads,
-        **_data(trial),
+        **({} if data is None else {"data": data}),
         "checkpoints": trial.rules.steps(),
         "perfect_look": trial.perfect_look,
         "evaluations": evaluations,
@@ -54,22 +59,7 @@ def assemble(
         "guessing": guessing,
         "horizon": horizons,
     }
-
-
-def _updates_per_epoch(trial: Trial) -> int | None:
-    """A task that draws its strings has no epochs."""
-    return getattr(trial, "updates_per_epoch", None)
-
-
-def _data(trial: Trial) -> dict[str, Any]:
-    """Return what tells the data of a run over a corpus from other data, by split."""
-    if not isinstance(trial, EpochTrial):
-        return {}
-    protocol = trial.config.protocol
-    named = (protocol.train_split, protocol.dev_split, *protocol.test_splits)
-    whole = {split: identity(trial.task.load(split)) for split in named}
-    parts = ("n", "made", "sha256")
-    return {"data": {split: {key: told[key] for key in parts} for split, told in whole.items()}}
+    return result  # type: ignore[no-any-return]
 
 
 def task_title(task: Any) -> str:

@@ -9,13 +9,11 @@ import torch
 from lrbench.checks import nearest, shown
 from lrbench.config import Config
 from lrbench.errors import UserError
-from lrbench.protocols.fan2024.declaration import Fan2024Config
 from lrbench.registry import BACKBONES, ENCODERS, MIXERS, TASKS
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.train.capacity import SMALLER, check_fits, out_of_memory
-from lrbench.tasks import make_task
-from lrbench.tasks.base import Task
-from lrbench.tasks.corpus.task import CorpusTask
+from lrbench.tasks.base import TaskBase
+from lrbench.training.procedure import procedure_for
 
 
 def validated(config: Config) -> torch.device:
@@ -57,23 +55,20 @@ def _check_names(config: Config) -> None:
 
 def _check_protocol(config: Config) -> None:
     """Tasks, models and protocols go together, and there are strings to train on and to test on."""
-    task, protocol = make_task(config.task), config.protocol
-    if protocol.name not in task.protocols:
+    procedure, protocol = procedure_for(config), config.protocol.name
+    task = procedure.task
+    if not procedure.takes(task):
         raise UserError(
-            f"task {task.name} is not trained by protocol {protocol.name}\n"
+            f"task {task.name} is not trained by protocol {protocol}\n"
             f"write protocol={task.protocols[0]}"
         )
     name = config.model.name
-    if isinstance(task, CorpusTask) != (name in ENCODERS):
+    if task.one_answer != (name in ENCODERS):
         raise UserError(_wrong_model(task, name))
-    if isinstance(task, CorpusTask):
-        for split in (protocol.train_split, protocol.dev_split, *protocol.test_splits):
-            task.load(split)
-    else:
-        _check_lengths(task, protocol)
+    procedure.validate()
 
 
-def _wrong_model(task: Task, name: str) -> str:
+def _wrong_model(task: TaskBase, name: str) -> str:
     if name in ENCODERS:
         return (
             f"model {name} reads strings whole; task {task.name} asks at each position\n"
@@ -84,19 +79,6 @@ def _wrong_model(task: Task, name: str) -> str:
         f"write model=pooled model.encoder.mixer={name}, or take one of"
         f" {', '.join(ENCODERS.names())}"
     )
-
-
-def _check_lengths(task: Task, protocol: Fan2024Config) -> None:
-    asked = [("train_length", protocol.train_length)]
-    asked += [("test_lengths", length) for length in protocol.test_lengths]
-    for key, length in asked:
-        if not task.valid_length(length):
-            raise UserError(
-                f"protocol.{key} {length}: task {task.name} has only {task.length_rule}\n"
-                f"the nearest below is {task.nearest_length(length)}"
-            )
-    for length in [*protocol.further_lengths, protocol.band[1]]:
-        task.nearest_length(length)
 
 
 def _check_folder(config: Config) -> None:

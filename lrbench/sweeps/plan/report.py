@@ -19,9 +19,9 @@ from lrbench.report.output.display import columns_table, duration, say
 from lrbench.report.runs.schema import result_complaint
 from lrbench.runs.folder import files
 from lrbench.runs.folder.files import UnreadableFile
-from lrbench.sweeps.plan.budget import updates
 from lrbench.sweeps.plan.ledger import End
 from lrbench.sweeps.plan.plan import Plan, PlannedRun
+from lrbench.training.procedure import procedure_for
 
 COLUMNS = ("finished", "elsewhere", "skipped", "diverged", "failed")
 SIZES = ("train_length", "train_split", "batch_size", "micro_batch", "bucket", "supervision")
@@ -44,7 +44,7 @@ class Estimate:
         All updates are counted: one that stops early, or goes on from a checkpoint, takes less.
         """
         rates = self._rates.get(_workload(run.cell.settings))
-        return median(rates) * updates(run.cell.config) if rates else None
+        return median(rates) * procedure_for(run.cell.config).updates if rates else None
 
 
 def _results(folders: Iterable[Path]) -> Iterator[dict[str, Any]]:

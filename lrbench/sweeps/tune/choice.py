@@ -21,11 +21,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lrbench.metrics import ACCURACY, Metric, metric_of
-from lrbench.report.runs.columns import BY_SPLIT
+from lrbench.protocols.base import declared
 from lrbench.statistics import mean
-
-RULE, SPLIT = "id", "train_length"
-CORPUS_RULE = "best"  # the only one that a dev score decides
 
 
 @dataclass(frozen=True)
@@ -98,7 +95,8 @@ def score_of(result: dict[str, Any]) -> Score | None:
     """Return the score in the content of a result.json; None for a run that diverged."""
     if result["status"] != "finished":
         return None
-    rule, split, select_by = _believed(result)
+    protocol = (result.get("config") or {}).get("protocol") or {}
+    rule, split, select_by = declared(str(result.get("protocol"))).selection(protocol)
     values = {
         row["metric"]: row["value"]
         for row in result["evaluations"]
@@ -108,14 +106,6 @@ def score_of(result: dict[str, Any]) -> Score | None:
     if values.get(metric.name) is None or values.get("loss") is None or step is None:
         return None
     return Score(float(values[metric.name]), float(values["loss"]), step, metric, select_by)
-
-
-def _believed(result: dict[str, Any]) -> tuple[str, str, str]:
-    """Return the rule and the split of the look that is read, and what of it decides."""
-    if result.get("protocol") not in BY_SPLIT:
-        return RULE, SPLIT, "loss"
-    protocol = result["config"].get("protocol") or {}
-    return CORPUS_RULE, protocol.get("dev_split", "dev"), protocol.get("select_by", "loss")
 
 
 def winner(points: Sequence[Point]) -> int | None:

@@ -8,11 +8,11 @@ from typing import Any
 
 from lrbench.config import Config
 from lrbench.errors import UserError
-from lrbench.protocols.rir2023.declaration import Rir2023Config
+from lrbench.protocols.base import declared
 from lrbench.report.output.display import plural
-from lrbench.sweeps.plan.budget import epochs, updates
 from lrbench.sweeps.plan.plan import Plan, PlannedRun
 from lrbench.sweeps.tune.choice import Point, attempt
+from lrbench.training.procedure import procedure_for
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Study:
     @property
     def over_corpus(self) -> bool:
         """Whether it is chosen by the dev split of a corpus."""
-        return isinstance(self.config().protocol, Rir2023Config)
+        return declared(self.config().protocol.name).by_split
 
     @property
     def runs(self) -> list[PlannedRun]:
@@ -55,7 +55,7 @@ class Study:
 
         Of epochs over a corpus '.. x 20 epochs of 621 updates = ..'.
         """
-        spent = [updates(run.cell.config) for run in self.runs]
+        spent = [procedure_for(run.cell.config).updates for run in self.runs]
         seeds = {len(group) for group in self.groups}
         parts = [plural(len(self.groups), "setting")]
         if len(seeds) == 1 and len(set(spent)) == 1:
@@ -69,7 +69,8 @@ class Study:
 
 def _length(config: Config) -> str:
     """Say how long a run is trained: '2,000 updates', '20 epochs of 621 updates'."""
-    passes, every = epochs(config), updates(config)
+    procedure = procedure_for(config)
+    passes, every = procedure.epochs, procedure.updates
     if passes is None:
         return plural(every, "update")
     return f"{plural(passes, 'epoch')} of {plural(every // passes, 'update')}"
@@ -130,4 +131,4 @@ def _by_task(every: Sequence[Study]) -> Iterator[tuple[tuple[str, str], list[Stu
 
 def _spent(study: Study) -> list[tuple[int, int]]:
     configs = [run.cell.config for run in study.runs]
-    return sorted((updates(config), config.protocol.batch_size) for config in configs)
+    return sorted((procedure_for(one).updates, one.protocol.batch_size) for one in configs)

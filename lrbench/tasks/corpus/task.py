@@ -13,12 +13,12 @@ from torch import Tensor
 
 from lrbench.errors import UserError
 from lrbench.locations import data_dir
-from lrbench.tasks.base import Carry, Device, Task
+from lrbench.tasks.base import TaskBase
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.stream import Stream, integers
 
 
-class CorpusTask(Task):
+class CorpusTask(TaskBase):
     """Strings of many lengths with one answer each, for models that read them whole (encoders).
 
     A corpus states `vocabulary`, `class_names` and `sides` (2 for pairs), and its `read` and
@@ -26,9 +26,7 @@ class CorpusTask(Task):
     """
 
     protocols: ClassVar[tuple[str, ...]] = ("rir2023",)
-    corpus = True
-    sides: ClassVar[int] = 1
-    length_rule: ClassVar[str] = "strings of many lengths, in splits"
+    one_answer = True
 
     @abstractmethod
     def read(self, split: str) -> Strings:
@@ -63,26 +61,6 @@ class CorpusTask(Task):
         settings = tuple(sorted(vars(self.config).items()))
         make: Callable[..., Any] = type(self.config)
         return _loaded(type(self), make, settings, split, data_dir())
-
-    def oracle(self, tokens: Sequence[int]) -> list[int]:
-        """Raise TypeError: a string has one answer, see `answer`."""
-        raise TypeError(f"task {self.name} has an answer for each string, not for each position")
-
-    def valid_length(self, length: int) -> bool:
-        return False
-
-    def nearest_length(self, length: int) -> int:
-        raise UserError(
-            f"task {self.name}: its strings are in splits, and cannot be asked for by length"
-        )
-
-    def _tokens(
-        self, stream: Stream, step: int | range, rows: int, start: int, stop: int, device: Device
-    ) -> Tensor:
-        raise TypeError(f"task {self.name} draws no strings: it has splits")
-
-    def _answer(self, tokens: Tensor, start: int, carry: Carry | None) -> tuple[Tensor, Carry]:
-        raise TypeError(f"task {self.name} draws no strings: it has splits")
 
 
 @lru_cache(maxsize=32)

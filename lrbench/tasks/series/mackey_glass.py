@@ -14,7 +14,7 @@ from torch import Tensor
 from lrbench.checks import between
 from lrbench.metrics import NRMSE
 from lrbench.registry import register_task
-from lrbench.tasks.series.signal import SignalTask
+from lrbench.tasks.series.base import SeriesTask
 from lrbench.tasks.stream import Stream, integers
 
 Array = NDArray[np.float64]
@@ -47,7 +47,7 @@ class MackeyGlassConfig:
     MackeyGlassConfig,
     "a chaotic series, 15 steps ahead (Chilkuri & Eliasmith 2021)",
 )
-class MackeyGlass(SignalTask):
+class MackeyGlass(SeriesTask):
     """Mackey-Glass series x' = 0.2 x(t-17) / (1 + x(t-17)^10) - 0.1 x: from x(..t), x(t+15).
 
     128 series of 5,000 values, squashed by tanh(x - 1), their mean subtracted. The second half is

@@ -16,8 +16,8 @@ from lrbench.errors import UserError
 from lrbench.locations import data_dir
 from lrbench.registry import register_task
 from lrbench.tasks.base import IGNORE
+from lrbench.tasks.series.base import SeriesTask, permutation
 from lrbench.tasks.series.mnist import FOLDER, read_idx
-from lrbench.tasks.series.signal import SignalTask, permutation
 from lrbench.tasks.stream import Stream
 
 SIDE, DIGITS = 28, 10
@@ -39,7 +39,7 @@ class PsmnistConfig:
 
 
 @register_task("psmnist", PsmnistConfig, "permuted sequential MNIST (Chilkuri & Eliasmith 2021)")
-class Psmnist(SignalTask):
+class Psmnist(SeriesTask):
     """psMNIST: 784 pixels from 0 to 1, all in one scrambled order; the digit is asked at the end.
 
     50,000 images for training, 10,000 for validation (the last of the training file) and the 10,000

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from lrbench.config import Config
+from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.report.runs.schema import failure_complaint
 from lrbench.runs.folder import checkpoints, files
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.folder.run import Run
-from lrbench.training.trial import Trial
 
 Tiny = Callable[..., Config]
 
@@ -40,9 +40,9 @@ def a_result(cell: Cell, **changes: Any) -> dict[str, Any]:
     return {**head, **rest, "status": "finished", "steps": 6, **changes}
 
 
-def trained(run: Run, updates: int, looks: dict[int, list[str]]) -> Trial:
+def trained(run: Run, updates: int, looks: dict[int, list[str]]) -> LengthTrial:
     """Train and save after each update; `looks` says which rules believe a look after it."""
-    trial = Trial(run.cell.config, run.seed)
+    trial = LengthTrial(run.cell.config, run.seed)
     for step in range(1, updates + 1):
         trial.update()
         for rule in looks.get(step, []):
@@ -100,7 +100,7 @@ def test_a_trial_comes_back_as_it_was(run: Run) -> None:
     run.record({"step": 4, "loss": 1.0})
     run.record({"step": 5, "loss": 1.0})
 
-    again, second = Trial(run.cell.config, 0), Run(run.cell, 0)
+    again, second = LengthTrial(run.cell.config, 0), Run(run.cell, 0)
     assert second.restore(again)
 
     assert checkpoints.plain(again.state()).keys() == checkpoints.plain(trial.state()).keys()
@@ -114,7 +114,7 @@ def test_a_trial_comes_back_as_it_was(run: Run) -> None:
 
 def test_nothing_to_come_back_from_starts_the_record_anew(run: Run) -> None:
     run.record({"step": 5, "loss": 1.0})
-    trial = Trial(run.cell.config, 0)
+    trial = LengthTrial(run.cell.config, 0)
     assert not run.restore(trial)
     assert trial.step == 0
     assert files.read_lines(run.metrics) == []
@@ -124,7 +124,7 @@ def test_a_crash_before_the_rules_copies_is_mended(run: Run) -> None:
     trained(run, 4, {2: ["best"], 4: ["best", "last"]})
     (run.checkpoints / "last.pt").unlink()
     (run.checkpoints / "best.pt").write_bytes(b"half")
-    assert run.restore(Trial(run.cell.config, 0))
+    assert run.restore(LengthTrial(run.cell.config, 0))
     assert checkpoints.load(run.checkpoints / "best.pt")["step"] == 4
     assert checkpoints.load(run.checkpoints / "last.pt")["step"] == 4
 
@@ -133,7 +133,7 @@ def test_the_copy_of_the_last_look_stands_in_for_damaged_steps(run: Run) -> None
     trained(run, 4, {4: ["best", "last"]})
     for step in (3, 4):
         (run.checkpoints / checkpoints.step_name(step)).write_bytes(b"")
-    trial = Trial(run.cell.config, 0)
+    trial = LengthTrial(run.cell.config, 0)
     assert run.restore(trial)
     assert trial.step == 4
     assert "step-00000004.pt.unusable" in names(run)
@@ -146,7 +146,7 @@ def test_the_checkpoint_of_another_seed_is_not_taken(run: Run) -> None:
     trained(other, 2, {})
     source = other.checkpoints / checkpoints.step_name(2)
     (run.checkpoints / source.name).write_bytes(source.read_bytes())
-    assert not run.restore(Trial(run.cell.config, 0))
+    assert not run.restore(LengthTrial(run.cell.config, 0))
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,11 @@ import torch
 
 from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
+from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.registry import MIXERS
 from lrbench.runs.train import capacity
 from lrbench.tasks import make_task
-from lrbench.training.trial import Trial
+from lrbench.training.procedure import procedure_for
 
 CPU = torch.device("cpu")
 
@@ -21,20 +22,20 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize("layers", [1, 2, 4])
 def test_parameters_are_counted_without_building_the_model(model: str, layers: int) -> None:
     config = composed([f"model={model}", f"model.layers={layers}", "model.width=16"])
-    assert capacity.parameters(config, make_task(config.task)) == Trial(config, 0).parameters
+    assert capacity.parameters(config, make_task(config.task)) == LengthTrial(config, 0).parameters
 
 
 def test_the_estimate_stays_below_what_an_update_takes() -> None:
     """What autograd keeps of one update is more than what is counted."""
     config = composed(["protocol.batch_size=8", "protocol.train_length=20", "model.layers=2"])
-    trial, kept = Trial(config, 0), {}
+    trial, kept = LengthTrial(config, 0), {}
     with torch.autograd.graph.saved_tensors_hooks(lambda t: _note(kept, t), lambda t: t):
         batch = trial.batch(1)
         logits, _ = trial.model(batch.tokens)
         trial.loss(logits, batch.targets)
     weights = {p.untyped_storage().data_ptr() for p in trial.model.parameters()}
     bytes_kept = sum(size for at, size in kept.items() if at not in weights)
-    assert capacity.batch_bytes(config, trial.task) < 2 * bytes_kept
+    assert procedure_for(config).batch_bytes() < 2 * bytes_kept
 
 
 def _note(kept: dict[int, int], tensor: torch.Tensor) -> torch.Tensor:
@@ -46,7 +47,7 @@ def _note(kept: dict[int, int], tensor: torch.Tensor) -> torch.Tensor:
 def test_a_little_less_than_there_is_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     config = composed([])
     task = make_task(config.task)
-    needed = 16 * capacity.parameters(config, task) + capacity.batch_bytes(config, task)
+    needed = 16 * capacity.parameters(config, task) + procedure_for(config).batch_bytes()
     monkeypatch.setattr(capacity, "memory_of", lambda device: needed)
     capacity.check_fits(config, CPU)
     monkeypatch.setattr(capacity, "memory_of", lambda device: needed - 1)

@@ -11,9 +11,10 @@ import pytest
 
 from lrbench.config import Config
 from lrbench.errors import UserError
+from lrbench.protocols.fan2024.procedure import Fan2024Procedure
 from lrbench.runs.folder import checkpoints, files
 from lrbench.runs.folder.cell import Cell
-from lrbench.runs.train import job, watch
+from lrbench.runs.train import watch
 from lrbench.runs.train.job import run_cell
 from lrbench.runs.train.outcome import report_outcomes
 from lrbench.training.trial import Trial
@@ -102,16 +103,16 @@ def test_a_bug_keeps_its_traceback(
 def test_a_trial_that_cannot_be_examined_does_not_spoil_the_others(
     tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = job.chance_levels
+    real = Fan2024Procedure.levels
 
-    def fail_for_one(trial: Trial, check: Callable[[], None]) -> Any:
+    def fail_for_one(self: Fan2024Procedure, trial: Trial, check: Callable[[], None]) -> Any:
         if trial.seed == 0:
             raise ArithmeticError("boom")
-        return real(trial, check)
+        return real(self, trial, check)
 
-    monkeypatch.setattr(job, "chance_levels", fail_for_one)
+    monkeypatch.setattr(Fan2024Procedure, "levels", fail_for_one)
     assert [o.status for o in run_cell(tiny(trials=2))] == ["failed", "finished"]
-    monkeypatch.setattr(job, "chance_levels", real)
+    monkeypatch.setattr(Fan2024Procedure, "levels", real)
     assert [o.status for o in run_cell(tiny(trials=2))] == ["finished", "skipped"]
 
 

@@ -11,15 +11,15 @@ import pytest
 
 from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
+from lrbench.protocols.rir2023.trial import EpochTrial
 from lrbench.runs.folder.cell import Cell
-from lrbench.sweeps.plan.budget import epochs, updates
 from lrbench.sweeps.plan.expansion import expand
 from lrbench.sweeps.plan.plan import Plan, make_plan
 from lrbench.sweeps.plan.report import Estimate
 from lrbench.sweeps.tune.choice import Point, attempt, score_of, winner
 from lrbench.sweeps.tune.study import studies
 from lrbench.sweeps.tune.table import note, validation
-from lrbench.training.epochs import EpochTrial
+from lrbench.training.procedure import procedure_for
 from tests import made_up_corpora
 from tests.made_up_results import make_split_result
 
@@ -45,13 +45,14 @@ def test_updates_are_those_that_a_trial_is_trained_for(
     words: list[str], allowed: int, passes: int | None
 ) -> None:
     config = composed([*TINY, *words])
-    assert updates(config) == EpochTrial(config, 0).steps == allowed
-    assert epochs(config) == passes
+    procedure = procedure_for(config)
+    assert procedure.updates == EpochTrial(config, 0).steps == allowed
+    assert procedure.epochs == passes
 
 
 def test_a_task_that_draws_has_its_setting() -> None:
-    config = composed(["task=sum", "protocol.max_steps=123"])
-    assert (updates(config), epochs(config)) == (123, None)
+    procedure = procedure_for(composed(["task=sum", "protocol.max_steps=123"]))
+    assert (procedure.updates, procedure.epochs) == (123, None)
 
 
 def plan_of(*words: str) -> Plan:

@@ -1,0 +1,171 @@
+"""The examination at the end of a run of `fan2024`: every kept checkpoint on fresh strings.
+
+The horizon is the largest tested length up to which a model still knows the rule.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+
+from lrbench.protocols.fan2024.trial import LengthTrial
+from lrbench.records import (
+    FURTHER,
+    Baseline,
+    Evaluation,
+    Float64,
+    Guessing,
+    Horizon,
+    Look,
+    evaluation,
+)
+from lrbench.statistics import guessing_best_of, horizon, passes
+from lrbench.tasks.base import SampledTask
+from lrbench.tasks.baselines import best_baseline, measure_baselines
+from lrbench.training.procedure import Load
+from lrbench.training.scoring import Score, score
+from lrbench.training.trial import Check
+
+STRINGS_AGAIN = 1000  # strings of the re-run in float64
+
+
+def test_plan(task: SampledTask, protocol: Any) -> list[tuple[int, str, int]]:
+    """Return (length, split, strings) of the final tests, each length once, shortest first.
+
+    `test_size` strings at the training and the test lengths; a tenth at the further lengths, each
+    the nearest valid one below. A fixed set of series is tested at the length it is trained at:
+    that is a test.
+    """
+    fewer = max(1, protocol.test_size // 10)
+    plan: dict[int, tuple[str, int]] = {}
+    for length in protocol.further_lengths:
+        plan[task.nearest_length(length)] = (FURTHER, fewer)
+    for length in protocol.test_lengths:
+        plan[length] = ("test", protocol.test_size)
+    if not (task.fixed and protocol.train_length in protocol.test_lengths):
+        plan[protocol.train_length] = ("train_length", protocol.test_size)
+    return [(length, *plan[length]) for length in sorted(plan)]
+
+
+def final_tests(
+    trial: LengthTrial, load: Load, check: Check
+) -> tuple[list[Evaluation], dict[str, Horizon]]:
+    """Score the checkpoint that each rule kept; return (evaluation rows, horizon of each rule).
+
+    Rules that kept the same update share one examination.
+    """
+    rows: list[Evaluation] = []
+    horizons: dict[str, Horizon] = {}
+    examined: dict[int, tuple[list[Evaluation], Horizon | None]] = {}
+    for rule, step in trial.rules.steps().items():
+        if step not in examined:
+            trial.model.load_state_dict(load(rule))
+            examined[step] = _examine(trial, check)
+        tests, found = examined[step]
+        horizons |= {} if found is None else {rule: found}
+        rows += _looks_of(trial, trial.rules.kept[rule], rule)
+        rows += [{**row, "which": rule} for row in tests]
+    return rows, horizons
+
+
+def _examine(trial: LengthTrial, check: Check) -> tuple[list[Evaluation], Horizon | None]:
+    """Return the rows of the tests, and the horizon; None for series: there are no longer ones."""
+    rows: list[Evaluation] = []
+    scores: list[Score] = []
+    metric = trial.task.metric
+    for length, split, n in test_plan(trial.task, trial.config.protocol):
+        stream = trial.stream("test", length)
+        result = score(trial.model, trial.task, stream, length, n, trial.device, check=check)
+        scores.append(result)
+        seconds = round(result.seconds, 3)
+        rows.append(
+            evaluation(
+                length, split, metric.name, result.value, result.n, kind="test", seconds=seconds
+            )
+        )
+    if trial.task.fixed or not metric.counts:
+        return rows, None
+    found: Any = horizon((s.length, s.correct, s.n) for s in scores)
+    again = None
+    if found["upper"] is not None:
+        n = next(s.n for s in scores if s.length == found["upper"])
+        again = rule_or_rounding(trial, found["upper"], n, check)
+    found |= {"dtype": trial.dtype, "mode": trial.model.mode, "float64": again}
+    return rows, found
+
+
+def rule_or_rounding(trial: LengthTrial, length: int, n: int, check: Check) -> Float64:
+    """Score the first failing length once more in float64: is it the rule or rounding?"""
+    exact = copy.deepcopy(trial.model).to(torch.float64)
+    n = min(n, STRINGS_AGAIN)
+    stream = trial.stream("test", length)
+    again = score(exact, trial.task, stream, length, n, trial.device, check=check)
+    passed = passes(again.correct, again.n)
+    verdict: Any = "rounding" if passed else "rule"
+    return {"length": length, "value": again.accuracy, "n": n, "verdict": verdict}
+
+
+def _looks_of(trial: LengthTrial, look: Look, rule: str) -> list[Evaluation]:
+    """Return the look a rule believed as evaluation rows; a band goes by its longest length."""
+    protocol = trial.config.protocol
+    parts = [
+        ("test", "test", look["test_length"]),
+        ("validation", "train_length", protocol.train_length),
+        ("band", "band", protocol.band[1]),
+    ]
+    return [
+        evaluation(
+            length,
+            split,
+            metric,
+            look[f"{key}_{metric}"],
+            look[f"{key}_n"],
+            kind="look",
+            which=rule,
+        )
+        for key, split, length in parts
+        for metric in (trial.task.metric.name, "loss")
+        if f"{key}_{metric}" in look
+    ]
+
+
+def baseline_strings(length: int) -> int:
+    """Return how many strings chance is measured on: enough for two digits, fewer if very long."""
+    return 10_000 if length <= 1000 else 1000
+
+
+def chance_levels(trial: LengthTrial, check: Check) -> tuple[list[Baseline], list[Guessing]]:
+    """Measure the baselines at every tested length, and what guessing under `best` would give.
+
+    Nobody guesses numbers: a task that asks for them has baselines only.
+    """
+    protocol = trial.config.protocol
+    baselines: list[Baseline] = []
+    guessing: list[Guessing] = []
+    for length, split, _ in test_plan(trial.task, protocol):
+        check()
+        measured = baselines_at(trial, length)
+        baselines += measured
+        if split == "test" and trial.task.metric.counts and "best" in trial.rules.names:
+            looks = -(-protocol.max_steps // protocol.look_every)
+            chance = best_baseline(measured)["value"]
+            there = trial.task.available(trial.stream("look", length))
+            strings = min(protocol.look_size, there or protocol.look_size)
+            guessing.append(
+                {
+                    "rule": "best",
+                    "length": length,
+                    "value": guessing_best_of(chance, strings, looks),
+                    "looks": looks,
+                    "strings": strings,
+                }
+            )
+    return baselines, guessing
+
+
+def baselines_at(trial: LengthTrial, length: int) -> list[Baseline]:
+    """Measure what knows nothing of the rule at a length, on strings of their own."""
+    stream, n = trial.stream("baseline", length), baseline_strings(length)
+    return measure_baselines(trial.task, stream, length, n, trial.device)

@@ -1,0 +1,117 @@
+"""What `fan2024` does with a configuration: trains it at one length, scores it at any."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from lrbench.errors import UserError
+from lrbench.protocols.fan2024.examination import baselines_at, chance_levels, final_tests
+from lrbench.protocols.fan2024.trial import LengthTrial
+from lrbench.records import FURTHER, Baseline, Evaluation, Guessing, Horizon, evaluation
+from lrbench.statistics import wilson
+from lrbench.tasks.base import SampledTask
+from lrbench.tasks.baselines import best_baseline
+from lrbench.training.memory import NUMBER, PeakMemory
+from lrbench.training.procedure import (
+    STRINGS,
+    EvaluationRequest,
+    Load,
+    Procedure,
+    parse_lengths,
+)
+from lrbench.training.scoring import score
+from lrbench.training.trial import Check
+
+
+class Fan2024Procedure(Procedure):
+    """Training at one length; looks, tests and evaluations at others."""
+
+    tasks = SampledTask
+
+    def validate(self) -> None:
+        task, protocol = self.task, self.protocol
+        lengths = [("train_length", protocol.train_length)]
+        lengths += [("test_lengths", length) for length in protocol.test_lengths]
+        for key, length in lengths:
+            self._refuse_length(f"protocol.{key} {length}", length)
+        for length in [*protocol.further_lengths, protocol.band[1]]:
+            task.nearest_length(length)
+
+    @property
+    def updates(self) -> int:
+        most: int = self.protocol.max_steps
+        return most
+
+    def batch_bytes(self) -> int:
+        """Symbols, each layer's output, logits, gradients."""
+        symbols = self.protocol.batch_size * self.protocol.train_length
+        model: Any = self.config.model
+        floats = 2 * model.layers * model.width + 2 * self.task.num_classes
+        return int(symbols * (2 * 8 + NUMBER * floats))  # tokens and targets are int64
+
+    def trial(self, seed: int, device: torch.device | str = "cpu") -> LengthTrial:
+        return LengthTrial(self.config, seed, device)
+
+    def examine(
+        self, trial: LengthTrial, load: Load, check: Check
+    ) -> tuple[list[Evaluation], dict[str, Horizon]]:
+        return final_tests(trial, load, check)
+
+    def levels(self, trial: LengthTrial, check: Check) -> tuple[list[Baseline], list[Guessing]]:
+        return chance_levels(trial, check)
+
+    def refuse(self, request: EvaluationRequest) -> None:
+        if request.splits:
+            raise UserError(
+                f"--splits does not go with this run: {self.config.task.name} draws its strings,"
+                " at any length\nwrite --lengths 500,5003,100003",
+                exit_code=2,
+            )
+
+    def evaluate(
+        self,
+        trial: LengthTrial,
+        request: EvaluationRequest,
+        which: str,
+        check: Check,
+        purpose: str,
+    ) -> list[Evaluation]:
+        usual = [self.protocol.train_length, *self.protocol.test_lengths]
+        lengths = parse_lengths(request.lengths, usual)
+        for length in lengths:
+            self._refuse_length(f"--lengths {length}", length)
+        n = request.strings or STRINGS
+        return [_scored_at(trial, length, n, which, check, purpose) for length in lengths]
+
+    def _refuse_length(self, given: str, length: int) -> None:
+        task = self.task
+        if not task.valid_length(length):
+            raise UserError(
+                f"{given}: task {task.name} has only {task.length_rule}\n"
+                f"the nearest below is {task.nearest_length(length)}"
+            )
+
+
+def _scored_at(
+    trial: LengthTrial, length: int, strings: int, which: str, check: Check, purpose: str
+) -> Evaluation:
+    """Score a trial, as it is, on the strings of a purpose; `chance` is the best baseline there."""
+    stream, metric = trial.stream(purpose, length), trial.task.metric
+    with PeakMemory(trial.device) as peak:
+        result = score(trial.model, trial.task, stream, length, strings, trial.device, check=check)
+    chance = best_baseline(baselines_at(trial, length), metric)
+    return evaluation(
+        length,
+        FURTHER,
+        metric.name,
+        result.value,
+        result.n,
+        interval=list(wilson(result.correct, result.n)) if metric.counts else None,
+        which=which,
+        kind="test",
+        chance=chance["value"],
+        peak_mib=round(peak.mib, 1),
+        seconds=round(result.seconds, 3),
+    )

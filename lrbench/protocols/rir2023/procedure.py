@@ -1,0 +1,167 @@
+"""What `rir2023` does with a configuration: trains it on a split, scores it on whole splits."""
+
+from __future__ import annotations
+
+import torch
+
+from lrbench.errors import UserError
+from lrbench.protocols.rir2023.scores import score_split, sizes_of
+from lrbench.protocols.rir2023.trial import EpochTrial
+from lrbench.records import (
+    Baseline,
+    Evaluation,
+    Guessing,
+    Horizon,
+    Look,
+    SplitData,
+    evaluation,
+)
+from lrbench.statistics import wilson
+from lrbench.tasks.corpus.storage import identity
+from lrbench.tasks.corpus.task import CorpusTask
+from lrbench.training.memory import NUMBER, PeakMemory
+from lrbench.training.procedure import EvaluationRequest, Load, Procedure
+from lrbench.training.trial import Check
+
+
+class Rir2023Procedure(Procedure):
+    """Training in epochs over a corpus; looks, tests and evaluations on its splits."""
+
+    tasks = CorpusTask
+
+    def validate(self) -> None:
+        protocol = self.protocol
+        for split in (protocol.train_split, protocol.dev_split, *protocol.test_splits):
+            self.task.load(split)
+
+    @property
+    def updates(self) -> int:
+        most: int = self.protocol.updates(len(self.task.load(self.protocol.train_split)))
+        return most
+
+    @property
+    def epochs(self) -> int | None:
+        passes: int = self.protocol.epochs
+        return passes if self.protocol.max_steps is None else None
+
+    def batch_bytes(self) -> int:
+        """How long the strings are is not known here: the vectors of their symbols, one each."""
+        strings = self.protocol.micro_batch or self.protocol.batch_size
+        return int(strings * NUMBER * self.config.model.width)
+
+    def trial(self, seed: int, device: torch.device | str = "cpu") -> EpochTrial:
+        return EpochTrial(self.config, seed, device)
+
+    def examine(
+        self, trial: EpochTrial, load: Load, check: Check
+    ) -> tuple[list[Evaluation], dict[str, Horizon]]:
+        """Score on the test splits; there is no horizon."""
+        rows: list[Evaluation] = []
+        examined: dict[int, list[Evaluation]] = {}
+        for rule, step in trial.rules.steps().items():
+            if step not in examined:
+                trial.model.load_state_dict(load(rule))
+                splits = self.protocol.test_splits
+                examined[step] = [_test(trial, split, check) for split in splits]
+            rows += _looks_of(trial, trial.rules.kept[rule], rule)
+            rows += [{**row, "which": rule} for row in examined[step]]
+        return rows, {}
+
+    def levels(self, trial: EpochTrial, check: Check) -> tuple[list[Baseline], list[Guessing]]:
+        """Return the baselines on the test splits; nothing is chosen by looking at one."""
+        found: list[Baseline] = []
+        for split in self.protocol.test_splits:
+            check()
+            n = len(trial.task.load(split))
+            for name, value in trial.task.baselines(split, self.protocol.train_split).items():
+                found.append({"baseline": name, "split": split, "value": value, "n": n})
+        return found, []
+
+    def data(self) -> dict[str, SplitData]:
+        found: dict[str, SplitData] = {}
+        for split in self.protocol.splits:
+            whole = identity(self.task.load(split))
+            found[split] = {"n": whole["n"], "made": whole["made"], "sha256": whole["sha256"]}
+        return found
+
+    def refuse(self, request: EvaluationRequest) -> None:
+        if request.lengths or request.strings is not None:
+            raise UserError(
+                f"{'--lengths' if request.lengths else '--strings'} does not go with a run over a"
+                f" corpus: {self.config.task.name} is scored on whole splits\n"
+                "name them instead, such as --splits dev; without, those of protocol.test_splits",
+                exit_code=2,
+            )
+
+    def evaluate(
+        self,
+        trial: EpochTrial,
+        request: EvaluationRequest,
+        which: str,
+        check: Check,
+        purpose: str,
+    ) -> list[Evaluation]:
+        splits = named_splits(trial, request.splits)
+        return [split_row(trial, split, which, check) for split in splits]
+
+
+def named_splits(trial: EpochTrial, text: str) -> list[str]:
+    """Return the splits of a list that was typed, all of them readable; default: the tested ones.
+
+    Raises UserError for a split that the task does not have or that is not on disk.
+    """
+    words = [word for word in text.replace(",", " ").split() if word]
+    splits = list(dict.fromkeys(words or trial.config.protocol.test_splits))
+    if not splits:
+        raise UserError(
+            f"which splits of {trial.task.name}? its protocol.test_splits names none\n"
+            "name some: --splits dev",
+            exit_code=2,
+        )
+    for split in splits:
+        trial.task.load(split)
+    return splits
+
+
+def split_row(trial: EpochTrial, split: str, which: str, check: Check) -> Evaluation:
+    """Score a trial, as it is, on every string of a split; return an evaluation row.
+
+    `chance` is the best baseline there, and `baseline` its name.
+    """
+    with PeakMemory(trial.device) as peak:
+        score = score_split(trial.model, trial.task.load(split), trial.device, check)
+    check()
+    levels = trial.task.baselines(split, trial.config.protocol.train_split)
+    name = max(levels, key=lambda name: levels[name], default=None)
+    return evaluation(
+        score.longest,
+        split,
+        "accuracy",
+        score.accuracy,
+        score.n,
+        interval=list(wilson(score.correct, score.n)),
+        which=which,
+        kind="test",
+        chance=None if name is None else levels[name],
+        baseline=name,
+        peak_mib=round(peak.mib, 1),
+        seconds=round(score.seconds, 3),
+    )
+
+
+def _test(trial: EpochTrial, split: str, check: Check) -> Evaluation:
+    score = score_split(trial.model, trial.task.load(split), trial.device, check)
+    seconds = round(score.seconds, 3)
+    return evaluation(
+        score.longest, split, "accuracy", score.accuracy, score.n, kind="test", seconds=seconds
+    )
+
+
+def _looks_of(trial: EpochTrial, look: Look, rule: str) -> list[Evaluation]:
+    """Return the dev look that a rule believed as evaluation rows."""
+    split = trial.config.protocol.dev_split
+    longest, n = int(sizes_of(trial.task.load(split)).max()), look["validation_n"]
+    return [
+        evaluation(longest, split, metric, look[f"validation_{metric}"], n, kind="look", which=rule)
+        for metric in ("accuracy", "loss")
+    ]

@@ -1,0 +1,135 @@
+"""A member of a group trained turn by turn in a process of its own: what that process does.
+
+`python -m lrbench.training.group.worker FD` serves whoever holds the other end of socket FD: told a
+seed and the state that its trial is in, it trains until the next look or for some seconds, and says
+what a `Watcher` would be told on the way. It computes what the other process would: same code, same
+state, same number of threads. It ends when the other end is closed, so also if that end is killed.
+"""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import sys
+import time
+import traceback
+from contextlib import suppress
+from multiprocessing.connection import Connection
+
+import torch
+
+from lrbench.errors import Interrupted
+from lrbench.plugins import load_plugins
+from lrbench.records import Look
+from lrbench.schema import config_from
+from lrbench.training.group.members import SideBySide
+from lrbench.training.group.processes import Ended, Failed, Logged, Looked, receive, send
+from lrbench.training.loop import advance
+from lrbench.training.memory import keep_freed_memory
+from lrbench.training.procedure import make_trial
+from lrbench.training.subnormals import flushed
+from lrbench.training.trial import Trial
+
+TURN_SECONDS = 10.0  # at most; looks end a turn, too
+
+
+class Reporter:
+    """The `Watcher` of a turn: tells the other end, and stops when it asks for that."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.ends_at = time.monotonic() + TURN_SECONDS
+        self.ended = False
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the other end has something to say, or is no longer there."""
+        return self.connection.poll()
+
+    def logged(self, trial: Trial, loss: float) -> None:
+        """Tell a mean loss."""
+        send(self.connection, Logged(trial.step, trial.seconds, loss, trial.telemetry.latest))
+
+    def looked(self, trial: Trial, look: Look, believed: list[str]) -> None:
+        """Tell of a look; the turn ends with it."""
+        send(self.connection, Looked(trial.state(), look, believed))
+        self.ended = True
+
+    def updated(self, trial: Trial) -> None:
+        """End the turn when it is time, and when asked to."""
+        if trial.stopped is not None or self.stopping or time.monotonic() > self.ends_at:
+            self.ended = True
+
+    def failed(self, trial: Trial, error: Exception) -> None:
+        """Tell of a failure."""
+        send(self.connection, Failed(portable(error)))
+        self.ended = True
+
+    def check(self) -> None:
+        """Give up a look when asked to stop."""
+        if self.stopping:
+            raise Interrupted("asked to stop")
+
+
+def portable(error: Exception) -> Exception:
+    """Return an exception that another process can raise, with the traceback of this one."""
+    text = "".join(traceback.format_exception(error))
+    try:
+        same = pickle.loads(pickle.dumps(error))
+    except Exception:  # whatever its constructor or its parts object to
+        same = RuntimeError(f"{type(error).__name__}: {error}")
+    same.add_note(f"in the process of this member:\n{text}")
+    assert isinstance(same, Exception)
+    return same
+
+
+def take_turn(trial: Trial, connection: Connection) -> None:
+    """Train until a look, an end, or for TURN_SECONDS."""
+    reporter, members = Reporter(connection), SideBySide(1)
+    try:
+        while not reporter.ended:
+            advance([trial], reporter, members)
+    except Interrupted:
+        send(connection, Ended(None))
+        return
+    send(connection, Ended(trial.state()))
+
+
+def serve(connection: Connection) -> None:
+    """Answer until the other end is closed."""
+    path, settings, threads = receive(connection)
+    sys.path[:] = path
+    torch.set_num_threads(threads)
+    keep_freed_memory()
+    load_plugins()
+    config = config_from(settings)
+    trials: dict[int, Trial] = {}
+    send(connection, "ready")
+    while True:
+        message = receive(connection)
+        if message == "stop":
+            continue  # it came when the turn had ended already
+        seed, state = message
+        try:
+            if seed not in trials:
+                trials[seed] = make_trial(config, seed)
+            trials[seed].load(state)
+        except Exception as error:
+            send(connection, Failed(portable(error)))
+            send(connection, Ended(None))
+            continue
+        take_turn(trials[seed], connection)
+
+
+def main() -> None:
+    """Serve the socket that the command line names."""
+    # a Ctrl-C reaches all processes of a terminal: the one that was started by hand decides
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    # at its end the other end has what it wanted, or has died
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError), flushed():
+        serve(Connection(int(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""What a protocol does: trains a model, examines it, scores it later, and says what that costs.
+
+The declaration of a protocol (lrbench/protocols/base.py) names its procedure, which is imported
+here, when a run needs it.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import Any, ClassVar
+
+import torch
+
+from lrbench.config import Config
+from lrbench.errors import UserError
+from lrbench.protocols.base import declared
+from lrbench.records import Baseline, Evaluation, Guessing, Horizon, SplitData
+from lrbench.tasks import make_task
+from lrbench.tasks.base import TaskBase
+from lrbench.training.trial import Check, Trial
+
+STRINGS = 1000  # for each length, where the user of `lrbench evaluate` says nothing
+
+Load = Callable[[str], dict[str, Any]]  # rule -> the model weights that it kept
+
+
+@dataclass(frozen=True)
+class EvaluationRequest:
+    """What `lrbench evaluate` is to score: lengths on so many strings, or splits; as typed."""
+
+    lengths: str = ""
+    strings: int | None = None
+    splits: str = ""
+
+
+class Procedure(ABC):
+    """How one configuration is trained and scored under its protocol."""
+
+    tasks: ClassVar[type[TaskBase]] = TaskBase  # the shape of tasks that it can train on
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.protocol = config.protocol
+
+    @cached_property
+    def task(self) -> Any:
+        """The task; making it may need its data. One of `tasks`, once `validate` has passed."""
+        return make_task(self.config.task)
+
+    def takes(self, task: TaskBase) -> bool:
+        """Whether it can train on a task: it names the protocol, or has the shape for it."""
+        return self.protocol.name in task.protocols or isinstance(task, self.tasks)
+
+    @abstractmethod
+    def validate(self) -> None:
+        """Raise UserError where the task has no such strings to train on or to test on."""
+
+    @property
+    @abstractmethod
+    def updates(self) -> int:
+        """How many updates a run has at most; UserError where the data that decide are not there.
+
+        The same number as `steps` of the trial.
+        """
+
+    @property
+    def epochs(self) -> int | None:
+        """For how many epochs a run is trained, None where updates are what is counted."""
+        return None
+
+    @abstractmethod
+    def batch_bytes(self) -> int:
+        """Return what one update keeps in memory at least."""
+
+    @abstractmethod
+    def trial(self, seed: int, device: torch.device | str = "cpu") -> Trial:
+        """Return the run with this seed, at its beginning."""
+
+    @abstractmethod
+    def examine(
+        self, trial: Any, load: Load, check: Check
+    ) -> tuple[list[Evaluation], dict[str, Horizon]]:
+        """Score the checkpoint that each rule kept; return (rows, horizon of each rule)."""
+
+    @abstractmethod
+    def levels(self, trial: Any, check: Check) -> tuple[list[Baseline], list[Guessing]]:
+        """Measure what knows next to nothing, and what guessing would give under a rule."""
+
+    def data(self) -> dict[str, SplitData] | None:
+        """Return what tells the data of a run from other data, by split; None if it is drawn."""
+        return None
+
+    @abstractmethod
+    def refuse(self, request: EvaluationRequest) -> None:
+        """Raise UserError for a request that belongs to another kind of protocol."""
+
+    @abstractmethod
+    def evaluate(
+        self, trial: Any, request: EvaluationRequest, which: str, check: Check, purpose: str
+    ) -> list[Evaluation]:
+        """Score a trial as it is; `which` is the rule that kept its weights.
+
+        purpose: names the stream of fresh strings. Raises UserError for a length or split that the
+        task does not have.
+        """
+
+
+def procedure_for(config: Config) -> Procedure:
+    """Return how a configuration is trained and scored."""
+    module, _, name = declared(config.protocol.name).procedure.partition(":")
+    made: Procedure = getattr(import_module(module), name)(config)
+    return made
+
+
+def make_trial(config: Config, seed: int, device: torch.device | str = "cpu") -> Trial:
+    """Return the run of a cell with this seed, at its beginning."""
+    return procedure_for(config).trial(seed, device)
+
+
+def parse_lengths(text: str, default: Iterable[int]) -> list[int]:
+    """Return the lengths of a comma-separated text, `default` of none; UserError for no length."""
+    if not text:
+        return list(dict.fromkeys(default))
+    lengths = []
+    for word in text.replace("_", "").split(","):
+        if not re.fullmatch(r"[1-9][0-9]{0,9}", word.strip()):
+            raise UserError(
+                f"--lengths '{text}': '{word}' is not a length; write 500,5003,100003", exit_code=2
+            )
+        lengths.append(int(word))
+    return lengths

@@ -1,0 +1,156 @@
+"""Members in processes of their own: the same bits, a stop between updates, deaths of processes."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from lrbench.config import Config
+from lrbench.errors import Interrupted, UserError
+from lrbench.protocols.fan2024.trial import LengthTrial
+from lrbench.schema import config_from
+from lrbench.training.group import processes
+from lrbench.training.group.members import SideBySide
+from lrbench.training.group.processes import Crew, train_apart
+from lrbench.training.group.worker import portable
+from lrbench.training.loop import train_group
+from tests.training.test_loop import Diary, without_time
+
+Make = Callable[..., Config]
+
+
+def group(config: Config, size: int) -> list[LengthTrial]:
+    return [LengthTrial(config, seed) for seed in range(size)]
+
+
+def same_weights(one: LengthTrial, other: LengthTrial) -> bool:
+    pairs = zip(one.model.parameters(), other.model.parameters(), strict=True)
+    return all(bool((a == b).all()) for a, b in pairs)
+
+
+def test_a_configuration_survives_the_way(tiny: Make) -> None:
+    config = tiny("model.width=16")
+    settings = dataclasses.asdict(config)
+    assert dataclasses.asdict(config_from(settings)) == settings
+
+
+def test_each_ends_as_it_would_alone(tiny: Make) -> None:
+    trials, diary = group(tiny("protocol.max_steps=110", "protocol.look_every=60"), 3), Diary()
+    for _ in range(5):  # one that comes from a checkpoint further on than the others
+        trials[2].update()
+    trials[2].take_loss()
+
+    assert train_apart(trials, diary, 2)
+
+    assert sorted(diary.losses) == [(seed, step) for seed in range(3) for step in (60, 100, 110)]
+    assert sorted(diary.looks) == [(seed, step) for seed in range(3) for step in (60, 110)]
+    for member in trials:
+        alone = LengthTrial(member.config, member.seed)
+        train_group([alone], Diary())
+        assert member.stopped == alone.stopped == "budget"
+        assert same_weights(member, alone)
+        assert without_time(member) == without_time(alone)
+        assert member.seconds > 0
+
+
+class Stopping(Diary):
+    """Asks for a stop once both members have had a look, and stops when it may."""
+
+    @property
+    def stopping(self) -> bool:
+        return len({seed for seed, _ in self.looks}) == 2
+
+    def updated(self, trial: LengthTrial) -> None:
+        if self.stopping:
+            raise Interrupted("stopped")
+
+
+def test_a_stop_leaves_every_member_between_two_updates(tiny: Make) -> None:
+    config = tiny("protocol.max_steps=100000", "protocol.look_every=40")
+    trials = group(config, 2)
+
+    with pytest.raises(Interrupted, match="stopped"):
+        train_apart(trials, Stopping(), 2)
+
+    for member in trials:
+        assert member.stopped is None and member.step >= 40
+        alone = LengthTrial(config, member.seed)
+        while alone.step < member.step:
+            alone.update()
+        assert same_weights(member, alone)
+
+
+class Killing(Diary):
+    """Kills a process at its first look."""
+
+    def looked(self, trial: LengthTrial, look: dict[str, Any], believed: list[str]) -> None:
+        super().looked(trial, look, believed)
+        if len(self.looks) == 1:
+            os.kill(self.victim, signal.SIGKILL)
+
+    victim = 0
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_process_that_dies_takes_its_member_with_it_only(
+    tiny: Make, monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
+    diary, enter = Killing(), Crew.__enter__
+
+    def entered(self: Crew) -> Crew:
+        diary.victim = next(iter(self.processes.values())).pid
+        return enter(self)
+
+    monkeypatch.setattr(Crew, "__enter__", entered)
+    trials = group(tiny("protocol.max_steps=300", "protocol.look_every=100"), 3)
+
+    assert train_apart(trials, diary, processes) == (processes == 2)
+
+    failed = [trial.seed for trial in trials if trial.stopped == "failed"]
+    assert len(failed) <= 1  # none, if it died between two turns
+    for seed, told in diary.failures:
+        assert [seed] == failed and "signal 9" in told
+    ended = [trial for trial in trials if trial.stopped == "budget"]
+    assert len(ended) == (3 - len(failed) if processes == 2 else 0)
+
+
+def test_where_no_process_comes_up_it_goes_on_here(
+    tiny: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "PROGRAM", "lrbench.no_such_module")
+    monkeypatch.setattr(SideBySide, "processes_for", lambda self, trials: self.workers - 1)
+    trials, members = group(tiny(), 2), SideBySide(3)
+
+    train_group(trials, Diary(), members)
+
+    assert [trial.stopped for trial in trials] == ["budget", "budget"]
+    assert members.workers == 1
+
+
+def test_a_failure_is_told_with_its_traceback(tiny: Make) -> None:
+    trials, diary = group(tiny("protocol.max_steps=50"), 2), Diary()
+    trials[1].model.register_parameter("unknown", torch.nn.Parameter(torch.zeros(1)))
+
+    train_apart(trials, diary, 1)
+
+    assert [trial.stopped for trial in trials] == ["budget", "failed"]
+    assert "unknown" in diary.failures[0][1]
+
+
+class Odd(Exception):
+    def __init__(self, one: int, other: int) -> None:
+        super().__init__(f"{one} and {other}")
+
+
+def test_exceptions_travel() -> None:
+    same = portable(UserError("told"))
+    assert isinstance(same, UserError) and str(same) == "told"
+    odd = portable(Odd(1, 2))
+    assert str(odd) == "Odd: 1 and 2"
+    assert any("in the process of this member" in note for note in odd.__notes__)
