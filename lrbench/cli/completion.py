@@ -23,9 +23,9 @@ from typing import Any
 import typer
 
 from lrbench.locations import conf_dir
-from lrbench.registry import ENCODERS, MIXERS, TASKS
+from lrbench.registry import DEFAULT_PROTOCOL, ENCODERS, MIXERS, PROTOCOLS, TASKS
 
-REGISTRIES = {"task": TASKS, "model": MIXERS, "encoder": ENCODERS}
+REGISTRIES = {"task": TASKS, "model": MIXERS, "encoder": ENCODERS, "protocol": PROTOCOLS}
 
 Vocabulary = dict[str, list[str]]  # key -> the values worth offering; the default where any will do
 
@@ -45,24 +45,24 @@ def complete_show(args: list[str], incomplete: str, ctx: typer.Context | None = 
 def train_vocabulary(chosen: dict[str, str]) -> Vocabulary:
     """Return every setting of a run; `chosen` are those already typed."""
     from lrbench.config import SCHEDULES, Config, StackConfig
-    from lrbench.protocols.fan2024.declaration import STOPS
-    from lrbench.protocols.rir2023.declaration import SELECTIONS
-    from lrbench.registry import PROTOCOLS
+    from lrbench.protocols.base import declared
 
     run = Config()
     plugins = _plugins()
-    name = chosen.get("protocol", "")
-    protocol = PROTOCOLS.get(name if name in PROTOCOLS else run.protocol.name).config
+    protocol = chosen.get("protocol") or DEFAULT_PROTOCOL
+    limited = {
+        f"protocol.{key}": list(values)
+        for name in PROTOCOLS
+        for key, values in declared(name).choices.items()
+    }
     choices = {
         "task": _names("task", plugins),
         "model": sorted([*_names("model", plugins), *_names("encoder", plugins)]),
-        "protocol": _files("protocol"),
+        "protocol": sorted({*_names("protocol", plugins), *_files("protocol")}),
         "optim": _files("optim"),
         "device": ["auto", "cpu", "cuda"],
         "force": ["true", "false"],
-        "protocol.stop": list(STOPS),
-        "protocol.supervision": ["all", "last"],
-        "protocol.select_by": list(SELECTIONS),
+        **limited,
         "optim.schedule": list(SCHEDULES),
     }
     return {
@@ -71,10 +71,17 @@ def train_vocabulary(chosen: dict[str, str]) -> Vocabulary:
         **_fields("model.", vars(StackConfig())),
         **_fields("model.mixer.", _settings("model", chosen.get("model", "blockdiag"), plugins)),
         **_encoder_fields(chosen.get("model", ""), plugins),
-        **_fields("protocol.", vars(protocol())),
+        **_fields("protocol.", _protocol_settings(protocol, plugins)),
         **_fields("optim.", vars(run.optim)),
         **choices,
     }
+
+
+def _protocol_settings(name: str, plugins: list[Declaration]) -> Mapping[str, object]:
+    """Return the settings of a protocol; of a file of the user's, those of the default one."""
+    own = _settings("protocol", name, plugins)
+    known = name if name in PROTOCOLS else DEFAULT_PROTOCOL
+    return own or vars(PROTOCOLS.get(known).config())
 
 
 def _encoder_fields(name: str, plugins: list[Declaration]) -> Vocabulary:
@@ -183,6 +190,7 @@ DECORATORS = {
     "register_mixer": "model",
     "register_encoder": "encoder",
     "register_backbone": "backbone",
+    "register_protocol": "protocol",
 }
 DEEPEST = 8  # bases of bases, and files they are in: a file may import itself
 

@@ -63,6 +63,9 @@ class Protocol(ABC):
     rules: which checkpoint a number is of, {rule: legend}; the usual rule first.
     paper: column `paper` of data/reference/*.csv, where there are numbers to compare with.
     procedure: the class that trains and scores, as `module:Class`.
+    choices: the values that some of its settings may have, {field: values}.
+    whole_budget: the override with which no run ends early; `ends_early` says what another does.
+    fixed_budget: why `lrbench tune` may not vary max_steps under it; nothing where it may.
 
     Settings and looks that methods get are data from anywhere: nothing in them is checked.
     """
@@ -72,6 +75,10 @@ class Protocol(ABC):
     rules: ClassVar[Mapping[str, str]]
     paper: ClassVar[str] = ""
     procedure: ClassVar[str]
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    whole_budget: ClassVar[str] = ""
+    ends_early: ClassVar[str] = ""
+    fixed_budget: ClassVar[str] = ""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -6,18 +6,14 @@ from collections.abc import Sequence
 
 from lrbench.checks import shown
 from lrbench.errors import UserError
-from lrbench.protocols.base import MOST_LOOKS
-from lrbench.registry import PROTOCOLS, TASKS
-from lrbench.report.runs.columns import BY_SPLIT
+from lrbench.protocols.base import Protocol, declared
+from lrbench.registry import DEFAULT_PROTOCOL, PROTOCOLS, TASKS
 from lrbench.sweeps.plan.expansion import Overrides, expand
 
 EXAMPLE = "--grid optim.lr=1e-4,3e-4,1e-3"
 SEVERAL = ("task", "model", "protocol", "seed")  # may have several values outside the grid
 TUNED_PARTS = ("model.", "optim.")
 TUNED = ("optim", "protocol.batch_size", "protocol.max_steps", "protocol.supervision")
-WHOLE_BUDGET = "protocol.stop=never"  # a perfect look at the test length must not end a run
-# Over a corpus: not to become better for as many epochs as there can be must not end one either
-PATIENT = f"protocol.patience={MOST_LOOKS}"
 
 
 def grid_keys(grid: Sequence[str], words: Sequence[str]) -> list[str]:
@@ -65,22 +61,17 @@ def cells(grid: Sequence[str], words: Sequence[str]) -> list[tuple[str, ...]]:
                 f"to choose between them write --grid {shown(word)}; only"
                 f" {', '.join(SEVERAL)} may have several outside the grid"
             )
-        if key_of(word) == "protocol.stop" and word.partition("=")[2] != "never":
-            raise UserError(
-                f"'{shown(word)}' would end runs by their looks at the test length\n"
-                "tune trains every run for its whole budget; leave protocol.stop out"
-            )
-    return [_whole(cell, grid) for cell in expand([*words, WHOLE_BUDGET, *grid])]
+    return [_whole(cell, len(words), grid) for cell in expand([*words, *grid])]
 
 
-def over_corpus(overrides: Sequence[str]) -> bool:
-    """Whether a cell is trained on a corpus: what is typed of its protocol or its task says so."""
+def protocol_of(overrides: Sequence[str]) -> Protocol:
+    """Return how a cell is trained: what is typed of its protocol or its task says so."""
     typed = {key_of(word): word.partition("=")[2] for word in overrides}
     protocol, task = typed.get("protocol"), typed.get("task", "")
     if protocol not in PROTOCOLS:  # not typed, or a file of the user's: then its task decides
         known = getattr(TASKS.get(task).cls, "protocols", ()) if task in TASKS else ()
-        protocol = next(iter(known), None)
-    return protocol in BY_SPLIT
+        protocol = next(iter(known), DEFAULT_PROTOCOL)
+    return declared(protocol)
 
 
 def key_of(word: str) -> str:
@@ -88,26 +79,22 @@ def key_of(word: str) -> str:
     return word.lstrip("+").partition("=")[0]
 
 
-def _whole(cell: Overrides, grid: Sequence[str]) -> Overrides:
-    """Let a cell over a corpus, whose protocol has no `stop`, wait for ever for a better score.
+def _whole(cell: Overrides, typed: int, grid: Sequence[str]) -> Overrides:
+    """Let no run of a cell end early: what its protocol needs for that, after what was typed.
 
-    Raises UserError for a patience that was typed, and for a grid of budgets.
+    Raises UserError for another value that was typed, and for a grid of budgets where the protocol
+    has none.
     """
-    if not over_corpus(cell):
-        return cell
+    protocol = protocol_of(cell)
+    whole = protocol.whole_budget
     for word in cell:
-        if key_of(word) == "protocol.patience" and word != PATIENT:
-            raise UserError(
-                f"'{shown(word)}' would end runs before their budget is used up\n"
-                "tune trains every run for its whole budget: leave it out, and set protocol.epochs"
-            )
-    if any(key_of(word) == "protocol.max_steps" for word in grid):
-        raise UserError(
-            "--grid cannot vary protocol.max_steps over a corpus: every run has the same budget\n"
-            "write protocol.epochs=N or protocol.max_steps=N without --grid"
-        )
-    rest = [word for word in cell if word != PATIENT]
-    return tuple(PATIENT if word == WHOLE_BUDGET else word for word in rest)
+        if word != whole and key_of(word) == key_of(whole):
+            raise UserError(f"'{shown(word)}' {protocol.ends_early}")
+    if protocol.fixed_budget and any(key_of(word) == "protocol.max_steps" for word in grid):
+        raise UserError(f"--grid cannot vary protocol.max_steps {protocol.fixed_budget}")
+    every = {declared(name).whole_budget for name in PROTOCOLS}  # another cell may have needed it
+    words = [word for word in cell[:typed] if word not in every]
+    return (*words, *([whole] if whole else []), *cell[typed:])
 
 
 def _refuse_key(key: str) -> None:

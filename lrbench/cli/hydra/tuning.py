@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lrbench.checks import shown
-from lrbench.cli.hydra.grid import PATIENT, cells, grid_keys, key_of
+from lrbench.cli.hydra.grid import cells, grid_keys, key_of
 from lrbench.cli.hydra.launchers import is_launcher
 from lrbench.cli.hydra.sweeping import Request, run_plan
 from lrbench.config import Config
@@ -118,8 +118,8 @@ class Search:
     def _say_budgets(self) -> None:
         for study in self.studies:
             say(results(), f"{study.task} · {study.model}: {study.budget()}")
-        if any(study.over_corpus for study in self.studies):
-            say(results(), f"over a corpus with {PATIENT}: no run ends before its budget is used")
+        for word in dict.fromkeys(one.whole_budget for one in self.studies if one.over_corpus):
+            say(results(), f"over a corpus with {word}: no run ends before its budget is used")
 
 
 def _noted(request: Request, overrides: Sequence[str], protocols: dict[str, str]) -> Config:

@@ -5,13 +5,16 @@ Source: arXiv:2309.07412, Table 1, and the released code.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from lrbench.checks import between, one_of, shown
 from lrbench.protocols.base import MOST, MOST_LOOKS, ByLength, ProtocolConfig
 from lrbench.registry import register_protocol
 
 STOPS = ("perfect", "never")
+SUPERVISIONS = ("all", "last")
 
 WIDEST_BAND = 10**6  # its lengths are listed at each look
 
@@ -45,7 +48,7 @@ class Fan2024Config(ProtocolConfig):
             between(f"protocol.{key}", getattr(self, key), 1, MOST)
         super().__post_init__()
         one_of("protocol.stop", self.stop, STOPS)
-        one_of("protocol.supervision", self.supervision, ("all", "last"))
+        one_of("protocol.supervision", self.supervision, SUPERVISIONS)
         _check_lengths(self)
         _check_looks(self)
 
@@ -56,6 +59,12 @@ class Fan2024(ByLength):
 
     paper = "Fan2024-LRNN"
     procedure = "lrbench.protocols.fan2024.procedure:Fan2024Procedure"
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"stop": STOPS, "supervision": SUPERVISIONS}
+    whole_budget = "protocol.stop=never"  # a perfect look at the test length must not end a run
+    ends_early = (
+        "would end runs by their looks at the test length\n"
+        "tune trains every run for its whole budget; leave protocol.stop out"
+    )
 
 
 def _check_lengths(protocol: Fan2024Config) -> None:

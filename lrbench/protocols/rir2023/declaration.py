@@ -86,6 +86,17 @@ class Rir2023(Protocol):
     }
     paper = "rir2023"
     procedure = "lrbench.protocols.rir2023.procedure:Rir2023Procedure"
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"select_by": SELECTIONS}
+    # not to become better for as many epochs as there can be must not end a run either
+    whole_budget = f"protocol.patience={MOST_LOOKS}"
+    ends_early = (
+        "would end runs before their budget is used up\n"
+        "tune trains every run for its whole budget: leave it out, and set protocol.epochs"
+    )
+    fixed_budget = (
+        "over a corpus: every run has the same budget\n"
+        "write protocol.epochs=N or protocol.max_steps=N without --grid"
+    )
 
     def look_values(self, look: Mapping[str, Any], settings: Settings) -> list[LookValue]:
         split, n = str(settings.get("dev_split", "dev")), look.get("validation_n")

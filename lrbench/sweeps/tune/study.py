@@ -31,6 +31,11 @@ class Study:
         return f"{self.protocol}_{self.task}_{self.model}"
 
     @property
+    def whole_budget(self) -> str:
+        """The override with which none of its runs ended early."""
+        return declared(self.config().protocol.name).whole_budget
+
+    @property
     def over_corpus(self) -> bool:
         """Whether it is chosen by the dev split of a corpus."""
         return declared(self.config().protocol.name).by_split

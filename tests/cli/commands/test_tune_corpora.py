@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from lrbench.cli.hydra.compose import run_hydra
-from lrbench.cli.hydra.grid import PATIENT, cells, over_corpus
+from lrbench.cli.hydra.grid import cells, protocol_of
 from lrbench.config import Config
+from lrbench.protocols.base import declared
 from tests import made_up_corpora
 
 Run = Callable[..., Any]
@@ -20,6 +21,7 @@ TINY = [
     *("protocol.epochs=2", "protocol.test_splits=[near_iid]"),
 ]
 LR = "optim.lr=1e-4,1e-2"
+PATIENT = declared("rir2023").whole_budget
 PRESET = Path("outputs/tuned/preset/model/rir2023_listops_bbt_grc.yaml")
 
 
@@ -65,10 +67,10 @@ def test_patience_is_set_aside_only_over_a_corpus() -> None:
 
 
 def test_a_protocol_of_the_users_own_goes_by_the_task() -> None:
-    assert over_corpus(["task=logic", "protocol=mine"])
-    assert not over_corpus(["task=sum", "protocol=mine"])
-    assert over_corpus(["protocol=rir2023"])
-    assert not over_corpus([])
+    assert protocol_of(["task=logic", "protocol=mine"]).by_split
+    assert not protocol_of(["task=sum", "protocol=mine"]).by_split
+    assert protocol_of(["protocol=rir2023"]).by_split
+    assert not protocol_of([]).by_split
 
 
 def test_a_dry_run_tells_the_budget_and_does_nothing(lrbench: Run) -> None:
