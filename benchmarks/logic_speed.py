@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.logic_statistics import side_by_side
 from benchmarks.repeats import timed
 from lrbench.tasks.corpus.storage import read, write
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.logic.generator import ACCEPTED, draw
 from lrbench.tasks.logic.released import FILES, read_files
 from lrbench.tasks.logic.splits import SPLITS, by_size, split, written
-from lrbench.tasks.logic.statistics import side_by_side
 
 KEPT = Path(__file__).parent / "results" / "logic_speed.json"
 BOUNDS = {"corpus_seconds": 60.0, "read_seconds": 1.0}

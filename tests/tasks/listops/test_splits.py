@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.listops_statistics import statistics
 from lrbench.errors import UserError
 from lrbench.tasks import listops
 from lrbench.tasks.corpus.recipe import make
@@ -20,7 +21,6 @@ from lrbench.tasks.listops.splits import (
     cut,
     family_of,
 )
-from lrbench.tasks.listops.statistics import statistics
 
 from .oracle import value
 

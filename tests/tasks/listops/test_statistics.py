@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import chi2_contingency
 
+from benchmarks.listops_statistics import side_by_side, statistics
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.listops.draw import NANGIA, bits, labelled, trees
 from lrbench.tasks.listops.expressions import depths
-from lrbench.tasks.listops.statistics import side_by_side, statistics
 
 from .oracle import nesting
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import chi2_contingency
 
+from benchmarks.logic_statistics import count_variables, describe, side_by_side
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.logic.formulas import RELATIONS, count_operators
 from lrbench.tasks.logic.generator import FormulaPairs
 from lrbench.tasks.logic.splits import by_size, split, written
-from lrbench.tasks.logic.statistics import count_variables, describe, side_by_side
 from lrbench.tasks.logic.task import baselines
 
 # of the released corpus: unique pairs of each size; name: (n, shares of # < > = ^ | v)
