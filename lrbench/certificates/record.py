@@ -14,6 +14,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 import torch
 from torch import Tensor
 
+from lrbench.certificates.foretold import Foretold
 from lrbench.certificates.proof import ProofSearch
 from lrbench.certificates.witness import Witness, WitnessSearch
 from lrbench.tasks.base import Task
@@ -74,6 +75,19 @@ class ProofRecord(TypedDict):
     seconds: float
 
 
+class ForetoldRecord(TypedDict):
+    """Accuracy on random strings that is foretold of a linear recurrence, by length.
+
+    refusal: why nothing is foretold. horizon: the largest length up to which it is at least 0.99;
+    first_below: the first at which it is not, None where there was none.
+    """
+
+    refusal: str
+    accuracies: dict[str, float]
+    horizon: int | None
+    first_below: int | None
+
+
 class SubjectRecord(TypedDict):
     """Which weights are spoken of: those that rule `which` kept of a run, at update `step`."""
 
@@ -95,6 +109,7 @@ class CertificateRecord(SubjectRecord):
     searched: SearchRecord
     witness: WitnessRecord | None
     proof: NotRequired[ProofRecord]
+    foretold: NotRequired[ForetoldRecord]
     arithmetic: NotRequired[dict[str, Any]]
     arrays: NotRequired[dict[str, str]]
     lrbench: str
@@ -169,6 +184,19 @@ def proof_record(task: Task, found: ProofSearch, margin: float | None) -> ProofR
             after = joined(task, last.word)
             record["obstacle"] = f"unit {last.unit} is not saturated after {after}"
     return record
+
+
+def foretold_record(found: Foretold | str) -> ForetoldRecord:
+    """Return what a file says of a foretold horizon, or why there is none."""
+    if isinstance(found, str):
+        return {"refusal": found, "accuracies": {}, "horizon": None, "first_below": None}
+    accuracies = {str(length): round(value, 6) for length, value in found.accuracies.items()}
+    return {
+        "refusal": "",
+        "accuracies": accuracies,
+        "horizon": found.horizon,
+        "first_below": found.first_below,
+    }
 
 
 def now() -> str:

@@ -46,6 +46,9 @@ def certify(
     ] = 100,
     longest: Annotated[int, typer.Option(help="Symbols of the longest string.")] = 1000,
     nodes: Annotated[int, typer.Option(help="Boxes of a proof, at most; 0: seek none.")] = 20_000,
+    foretell: Annotated[
+        int, typer.Option(help="Symbols to which a linear recurrence's accuracy is foretold.")
+    ] = 2000,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write here, not into the run's folder.")
     ] = None,
@@ -68,13 +71,15 @@ def certify(
         raise UserError(f"--longest must be between 1 and 100,000, not {longest}", exit_code=2)
     if not 0 <= nodes <= 1_000_000:
         raise UserError(f"--nodes must be between 0 and 1,000,000, not {nodes}", exit_code=2)
+    if not 0 <= foretell <= 100_000:
+        raise UserError(f"--foretell must be between 0 and 100,000, not {foretell}", exit_code=2)
     from lrbench.certificates.witness import SearchBudget
     from lrbench.plugins import load_plugins
     from lrbench.runs.evaluate.certify import certify_run
 
     budget = SearchBudget(complete=int(complete), beam=beam, longest=longest)
     load_plugins()
-    found = certify_run(run, which, budget, device, output, nodes)
+    found = certify_run(run, which, budget, device, output, nodes, foretell)
     _show(found, run)
     raise typer.Exit(EXIT[found.verdict])
 
@@ -155,6 +160,8 @@ def _show(found: Certified, run: Path) -> None:
         ]
     else:
         lines = _open(found)
+    if foretold := _foretold(found):
+        lines.append(f"  foretold on random strings: {foretold}")
     if random := _on_random_strings(run, record["which"]):
         lines.append(f"  on random strings: {random}")
     lines.append(f"written: {found.file}")
@@ -197,6 +204,20 @@ def _open(found: Certified) -> list[str]:
         lines.append(f"  no proof: {proof['nodes']:,} boxes do not close{why}")
     lines.append("  that nothing was found proves nothing for strings that were not tried")
     return lines
+
+
+def _foretold(found: Certified) -> str:
+    """What is foretold of a linear recurrence, empty where nothing is."""
+    told = found.record.get("foretold")
+    if told is None or told["refusal"]:
+        return ""
+    longest = max(map(int, told["accuracies"]))
+    if told["first_below"] is None:
+        return f"at least 0.99 to {longest:,}"
+    below = told["first_below"]
+    value = told["accuracies"][str(below)]
+    until = "" if told["horizon"] is None else f"at least 0.99 to {told['horizon']:,}, "
+    return f"{until}{value:.2f} at {below:,}"
 
 
 def _on_random_strings(run: Path, which: str) -> str:

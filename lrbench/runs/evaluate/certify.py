@@ -15,6 +15,7 @@ import torch
 import lrbench
 from lrbench.certificates import check
 from lrbench.certificates.boxes import Boxes
+from lrbench.certificates.foretold import foretell
 from lrbench.certificates.proof import MOST_NODES, arrays_bytes, arrays_record, find_proof
 from lrbench.certificates.reader import SymbolReader
 from lrbench.certificates.record import (
@@ -24,6 +25,7 @@ from lrbench.certificates.record import (
     CertificateRecord,
     SubjectRecord,
     Verdict,
+    foretold_record,
     now,
     proof_record,
     search_record,
@@ -43,6 +45,7 @@ from lrbench.tasks.base import IGNORE, Task
 from lrbench.training.subnormals import flushed
 from lrbench.training.trial import model_for
 
+FORETOLD_TO = 2000  # symbols
 FOLDER, WITNESS = "certificates", "counterexample.json"
 MOST_TOKENS = 1_000_000  # of a string in a file from anywhere
 
@@ -70,8 +73,11 @@ def certify_run(
     device_name: str = "cpu",
     output: Path | None = None,
     most_nodes: int = MOST_NODES,
+    foretell_to: int = FORETOLD_TO,
 ) -> Certified:
     """Search for the shortest string that a run's checkpoint gets wrong; else for a proof.
+
+    Of linear recurrences accuracy on random strings of up to `foretell_to` symbols is foretold.
 
     That is certificates/<which>.json of the run's folder, or `output`, and with a witness
     counterexample.json beside it. Raises UserError for a folder that holds no such run, for a task
@@ -100,6 +106,8 @@ def certify_run(
         record["proof"] = proof_record(task, proof, None)
         if proof.boxes is not None:
             _certified(file, record, proof.boxes, model)
+    if foretell_to and record["verdict"] != "certified":
+        record["foretold"] = foretold_record(foretell(model, machine, foretell_to))
     _write(file, record)
     if record["witness"] is not None:
         _write(
