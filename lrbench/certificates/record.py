@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Any, Literal, NotRequired, TypedDict
 
 import torch
@@ -20,7 +21,8 @@ from lrbench.certificates.witness import Witness, WitnessSearch
 from lrbench.tasks.base import Task
 
 FORMAT, COUNTEREXAMPLE, VERSION = "lrbench-certificate", "lrbench-counterexample", 1
-WRITTEN_OUT = 60  # symbols; longer strings are told by their repeats
+WRITTEN_OUT = 60  # symbols; of longer strings, runs of a symbol are counted
+COUNTED = 6  # symbols of a run that is
 
 Verdict = Literal["certified", "open", "wrong"]
 
@@ -211,17 +213,17 @@ def joined(task: Task, tokens: tuple[int, ...]) -> str:
 
 
 def shortened(task: Task, tokens: tuple[int, ...]) -> str:
-    """Return a string as a line can hold it: `1 and then 0 130 times`, or its ends."""
+    """Return a string as a line can hold it: long runs of a symbol counted, else its two ends."""
     if len(tokens) <= WRITTEN_OUT:
         return joined(task, tokens)
-    for size in (1, 2, 3, 4):
-        repeats, end = 1, len(tokens)
-        pattern = tokens[end - size :]
-        while tokens[max(0, end - (repeats + 1) * size) : end - repeats * size] == pattern:
-            repeats += 1
-        rest = tokens[: end - repeats * size]
-        if len(rest) <= WRITTEN_OUT // 2 and repeats > 1:
-            before = f"{joined(task, rest)} and then " if rest else ""
-            return f"{before}{joined(task, pattern)} {repeats:,} times"
+    pieces, written = [], 0
+    for token, run in groupby(tokens):
+        count = len(list(run))
+        symbol = task.vocabulary[token]
+        piece = symbol * count if count < COUNTED else f" {symbol}\N{MULTIPLICATION SIGN}{count:,} "
+        pieces.append(piece)
+        written += len(piece)
+    if written <= 2 * WRITTEN_OUT:
+        return "".join(pieces).strip()
     half = WRITTEN_OUT // 2
     return f"{joined(task, tokens[:half])} ... {joined(task, tokens[-half:])}"

@@ -217,7 +217,7 @@ def _foretold(found: Certified) -> str:
     below = told["first_below"]
     value = told["accuracies"][str(below)]
     until = "" if told["horizon"] is None else f"at least 0.99 to {told['horizon']:,}, "
-    return f"{until}{value:.2f} at {below:,}"
+    return f"{until}{value:.3f} at {below:,}"
 
 
 def _on_random_strings(run: Path, which: str) -> str:

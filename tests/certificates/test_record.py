@@ -1,0 +1,35 @@
+"""What files and lines say of strings and weights."""
+
+from __future__ import annotations
+
+import torch
+
+from lrbench.certificates import check
+from lrbench.certificates.record import joined, shortened, weights_digest
+from lrbench.registry import TASKS
+from lrbench.tasks import make_task
+
+
+def test_strings_are_written_as_a_line_can_hold_them() -> None:
+    task = make_task(TASKS.get("sum").config(modulus=5))
+    assert joined(task, (3, 0, 2)) == "302"
+    assert shortened(task, (1,) * 60) == "1" * 60
+    assert shortened(task, (1, *[0] * 130)) == "1 0×130"
+    assert shortened(task, (2, 3, *[0] * 8, 3, 3, *[0] * 300, 4)) == "23 0×8 33 0×300 4"
+    mixed = (0, 1, 2, 3, 4) * 40
+    assert shortened(task, mixed) == f"{'01234' * 6} ... {'01234' * 6}"
+    wide = make_task(TASKS.get("sum").config(modulus=11))
+    assert joined(wide, (3, 10, 2)) == "3 10 2"
+
+
+def test_a_digest_is_of_names_shapes_and_numbers() -> None:
+    weights = {"b": torch.arange(6.0).reshape(2, 3), "a": torch.ones(2)}
+    digest = weights_digest(weights)
+    assert digest == weights_digest(dict(reversed(weights.items())))
+    assert digest == check.digest({name: value.numpy() for name, value in weights.items()})
+    turned = torch.arange(6.0).reshape(3, 2).T.contiguous().T
+    assert weights_digest({**weights, "b": turned}) != digest  # another shape
+    assert weights_digest({**weights, "b": weights["b"] + 1e-6}) != digest
+    assert weights_digest({"c": weights["b"], "a": weights["a"]}) != digest
+    assert weights_digest({**weights, "b": weights["b"].double()}) != digest
+    assert weights_digest({"z": torch.ones(2, dtype=torch.complex64)}) != digest
