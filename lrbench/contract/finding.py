@@ -1,11 +1,23 @@
-"""What a check found: passed, failed or not applicable, with the numbers that say so."""
+"""What a check found: passed, failed or not applicable, with the numbers that say so.
+
+Most checks compare two ways to compute the same: how far apart they are, and where furthest.
+"""
 
 from __future__ import annotations
 
+import math
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
 
 LONGEST_TEXT = 160
+# A tensor that ought to be zero holds rounding errors of the size of its neighbours: it is
+# compared on this fraction of their scale.
+SHARE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -40,3 +52,77 @@ def raised(name: str, error: Exception) -> Finding:
     if len(text) > LONGEST_TEXT:
         text = text[: LONGEST_TEXT - 3] + "..."
     return Finding(name, False, f"raised {text}", "".join(traceback.format_exception(error)))
+
+
+def tensors_of(state: Any) -> list[Tensor]:
+    """Return the tensors of a state or result: a tensor, or a tuple, list or dict of them."""
+    if isinstance(state, Tensor):
+        return [state]
+    if isinstance(state, dict):
+        return [tensor for key in sorted(state) for tensor in tensors_of(state[key])]
+    if isinstance(state, tuple | list):
+        return [tensor for part in state for tensor in tensors_of(part)]
+    raise TypeError(f"a state is a tensor or a tuple of tensors, not {type(state).__name__}")
+
+
+def largest(tensor: Tensor) -> float:
+    """Return the largest magnitude in a tensor, inf if one is not finite."""
+    if tensor.numel() == 0:
+        return 0.0
+    size = float(tensor.detach().abs().max())
+    return size if math.isfinite(size) else math.inf
+
+
+class Comparison:
+    """The largest relative difference met so far, over the reference's largest magnitude.
+
+    `floor` is the least magnitude that differences are divided by: 1.0 makes the tolerance an
+    absolute one for numbers of order one.
+    """
+
+    def __init__(self, tolerance: float, floor: float = 1e-30) -> None:
+        self.tolerance = tolerance
+        self.floor = floor
+        self.worst = 0.0
+        self.where = ""
+
+    def add(self, where: str, ours: Any, theirs: Any) -> None:
+        """Compare tensors (or tuples of them) with reference ones; `where` is told if worst."""
+        found, expected = tensors_of(ours), tensors_of(theirs)
+        if [t.shape for t in found] != [t.shape for t in expected]:
+            self._note(math.inf, f"{where}: shapes {_shapes(found)} instead of {_shapes(expected)}")
+            return
+        for difference in _relative(found, expected, self.floor):
+            self._note(difference, where)
+
+    def finding(self, name: str, subject: str) -> Finding:
+        """Return whether all that was compared agrees, with the largest difference."""
+        passed = self.worst <= self.tolerance
+        size = "not finite" if math.isinf(self.worst) else f"{self.worst:.1e}"
+        place = f" at {self.where}" if self.where else ""
+        return Finding(
+            name, passed, f"{subject}: largest difference {size}{place}; allowed {self.tolerance:g}"
+        )
+
+    def _note(self, difference: float, where: str) -> None:
+        if difference > self.worst:
+            self.worst, self.where = difference, where
+
+
+def _relative(found: Sequence[Tensor], expected: Sequence[Tensor], floor: float) -> list[float]:
+    scales = [largest(tensor) for tensor in expected]
+    finite = [scale for scale in scales if math.isfinite(scale)]
+    least = max(floor, SHARE * max(finite, default=0.0))
+    return [
+        _difference(a, b) / max(scale, least) if math.isfinite(scale) else math.inf
+        for a, b, scale in zip(found, expected, scales, strict=True)
+    ]
+
+
+def _difference(a: Tensor, b: Tensor) -> float:
+    exact = torch.complex128 if a.is_complex() or b.is_complex() else torch.float64
+    return largest(a.detach().to("cpu", exact) - b.detach().to("cpu", exact))
+
+
+def _shapes(tensors: Sequence[Tensor]) -> str:
+    return ", ".join(str(tuple(tensor.shape)) for tensor in tensors)

@@ -1,15 +1,18 @@
-"""Ways to run a mixer: position by position, and with the gradients of a fixed loss."""
+"""Ways to run a model: position by position, with the gradients of a fixed loss, their errors."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from lrbench.contract.comparison import tensors_of
+from lrbench.contract.finding import tensors_of
 from lrbench.mixers.base import Mixer
+
+# Two sizes of step: a kink (of a ReLU, of a clipped norm) may lie within one of them.
+STEPS = (1e-6, 1e-7)
 
 
 def step_loop(mixer: Mixer, u: Tensor) -> tuple[Tensor, Any]:
@@ -61,3 +64,25 @@ def gradients(result: Any, leaves: Sequence[Tensor]) -> list[Tensor]:
 def trainable(mixer: Mixer) -> dict[str, Tensor]:
     """Return the parameters that training changes, by name."""
     return {name: p for name, p in mixer.named_parameters() if p.requires_grad}
+
+
+@torch.no_grad()
+def slope_error(
+    value: Callable[[], Tensor], leaf: Tensor, slope: Tensor, direction: Tensor
+) -> float:
+    """Return |slope along a direction - (f(x + e d) - f(x - e d)) / 2 e| for the better step."""
+    expected = float((slope.conj() * direction).real.sum())
+    return min(abs(_quotient(value, leaf, direction, step) - expected) for step in STEPS)
+
+
+def _quotient(value: Callable[[], Tensor], leaf: Tensor, direction: Tensor, step: float) -> float:
+    kept = leaf.clone()
+    ahead = float(_moved(leaf, kept + step * direction, value))
+    behind = float(_moved(leaf, kept - step * direction, value))
+    leaf.copy_(kept)
+    return (ahead - behind) / (2 * step)
+
+
+def _moved(leaf: Tensor, to: Tensor, value: Callable[[], Tensor]) -> Tensor:
+    leaf.copy_(to)
+    return value()

@@ -1,49 +1,83 @@
-"""Run every check on one registered mixer; what its code raises is a failure, not a crash."""
+"""Run every check on one registered model; what its code raises is a failure, not a crash."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
+from torch import nn
 
-from lrbench.contract.causality import is_causal, keeps_strings_apart
-from lrbench.contract.determinism import seed_determines, state_dict_is_whole
-from lrbench.contract.devices import cuda_equals_cpu
+from lrbench.contract.encoders import gradients as encoder_gradients
+from lrbench.contract.encoders import learning, numbers, padding
+from lrbench.contract.encoders import seeds as encoder_seeds
 from lrbench.contract.finding import Finding, raised
-from lrbench.contract.gradients import gradients_agree, gradients_are_derivatives
-from lrbench.contract.groups import runs_as_a_group
-from lrbench.contract.modes import modes_agree, modes_agree_in_single
-from lrbench.contract.settings import model_settings
-from lrbench.contract.shapes import keeps_shape_and_dtype
-from lrbench.contract.split import splits_anywhere
-from lrbench.contract.stability import is_finite, state_growth
-from lrbench.contract.state_size import state_size_is_constant
-from lrbench.contract.subject import Context, Factory, factory_of
-from lrbench.contract.symbols import symbols_equal_inputs
+from lrbench.contract.mixers import causality, devices, gradients, groups, modes, seeds, state
+from lrbench.contract.subject import (
+    Context,
+    PaddedStrings,
+    encoder_factory,
+    mixer_factory,
+    model_settings,
+)
+from lrbench.encoders.base import Encoder
 from lrbench.errors import UserError
 from lrbench.mixers.base import Mixer
-from lrbench.registry import MIXERS
+from lrbench.registry import ENCODERS, MIXERS, Registry
 
-Check = Callable[[Factory, Context], Finding]
+Check = Callable[[Any, Any], Finding]  # of a factory of models, and what makes their inputs
 
 CHECKS: dict[str, Check] = {
-    "shape, dtype": keeps_shape_and_dtype,
-    "modes": modes_agree,
-    "modes, single": modes_agree_in_single,
-    "split": splits_anywhere,
-    "gradients": gradients_agree,
-    "derivative": gradients_are_derivatives,
-    "causality": is_causal,
-    "strings apart": keeps_strings_apart,
-    "finite": is_finite,
-    "growth": state_growth,
-    "state size": state_size_is_constant,
-    "symbols": symbols_equal_inputs,
-    "determinism": seed_determines,
-    "checkpoint": state_dict_is_whole,
-    "vmap": runs_as_a_group,
-    "cuda": cuda_equals_cpu,
+    "shape, dtype": modes.keeps_shape_and_dtype,
+    "modes": modes.modes_agree,
+    "modes, single": modes.modes_agree_in_single,
+    "split": modes.splits_anywhere,
+    "gradients": gradients.gradients_agree,
+    "derivative": gradients.gradients_are_derivatives,
+    "causality": causality.is_causal,
+    "strings apart": causality.keeps_strings_apart,
+    "finite": state.is_finite,
+    "growth": state.state_growth,
+    "state size": state.state_size_is_constant,
+    "symbols": modes.symbols_equal_inputs,
+    "determinism": seeds.seed_determines,
+    "checkpoint": seeds.state_dict_is_whole,
+    "vmap": groups.runs_as_a_group,
+    "cuda": devices.cuda_equals_cpu,
 }
+ENCODER_CHECKS: dict[str, Check] = {
+    "shape, dtype": numbers.keeps_shape_and_dtype,
+    "mask": padding.ignores_masked_numbers,
+    "padding": padding.ignores_padding,
+    "alone": padding.reads_strings_alone,
+    "strings apart": padding.keeps_strings_apart,
+    "gradients": encoder_gradients.gradients_reach_everything,
+    "derivative": encoder_gradients.gradients_are_derivatives,
+    "determinism": encoder_seeds.seed_determines,
+    "randomness": encoder_seeds.draws_from_the_generator,
+    "checkpoint": encoder_seeds.state_dict_is_whole,
+    "single": numbers.single_agrees,
+    "by heart": learning.learns_by_heart,
+    "cuda": numbers.cuda_equals_cpu,
+}
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What models of one registry have to be, and what they are examined with and for."""
+
+    registry: Registry
+    base: type[nn.Module]
+    factory: Callable[[Any], Callable[..., nn.Module]]  # of a `model` node
+    inputs: Callable[[int], Any]  # of a width
+    checks: dict[str, Check]
+
+
+CONTRACTS = (
+    Contract(MIXERS, Mixer, mixer_factory, Context, CHECKS),
+    Contract(ENCODERS, Encoder, encoder_factory, PaddedStrings, ENCODER_CHECKS),
+)
 
 
 def run_contract(
@@ -51,41 +85,42 @@ def run_contract(
     overrides: Iterable[str] = (),
     tell: Callable[[Finding], None] = lambda finding: None,
 ) -> list[Finding]:
-    """Examine the mixer registered as `name`; `tell` is called with each finding as it is made.
+    """Examine the model registered as `name`; `tell` is called with each finding as it is made.
 
-    `overrides` are words such as model.width=32 or model.mixer.p=2. Raises UserError for an
-    unknown name or setting, or settings that a built-in mixer refuses.
+    `overrides` are words such as model.width=32, model.mixer.p=2 or model.encoder.dropout=0.2.
+    Raises UserError for an unknown name or setting, or settings that a built-in model refuses.
     """
     model = model_settings(name, overrides)
-    make, context = factory_of(model), Context(model.width)
-    findings = [_build(name, make, model.width)]
+    contract = next(one for one in CONTRACTS if name in one.registry)
+    make, inputs = contract.factory(model), contract.inputs(model.width)
+    findings = [_build(contract, name, make, model.width)]
     tell(findings[0])
     if findings[0].passed:
-        for title, check in CHECKS.items():
-            findings.append(_guarded(title, check, make, context))
+        for title, check in contract.checks.items():
+            findings.append(_guarded(title, check, make, inputs))
             tell(findings[-1])
     return findings
 
 
-def _build(name: str, make: Factory, width: int) -> Finding:
-    """Construct the mixer once: the other checks need one."""
+def _build(contract: Contract, name: str, make: Callable[..., nn.Module], width: int) -> Finding:
+    """Construct the model once: the other checks need one."""
     try:
-        mixer: object = make(dtype=torch.float32)
+        model = make(dtype=torch.float32)
     except UserError:
         raise
     except Exception as error:
-        if isinstance(error, ValueError) and MIXERS.get(name).builtin:
+        if isinstance(error, ValueError) and contract.registry.get(name).builtin:
             raise UserError(str(error)) from error  # settings that do not go together
         return raised("build", error)
-    if not isinstance(mixer, Mixer):
-        kind = type(mixer).__name__
-        return Finding("build", False, f"{kind} is not a subclass of lrbench.mixers.base.Mixer")
-    parameters = sum(p.numel() for p in mixer.parameters() if p.requires_grad)
+    if not isinstance(model, contract.base):
+        base = f"{contract.base.__module__}.{contract.base.__name__}"
+        return Finding("build", False, f"{type(model).__name__} is not a subclass of {base}")
+    parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
     return Finding("build", True, f"width {width}, {parameters:,} parameters")
 
 
-def _guarded(name: str, check: Check, make: Factory, context: Context) -> Finding:
+def _guarded(name: str, check: Check, make: Callable[..., nn.Module], inputs: Any) -> Finding:
     try:
-        return check(make, context)
+        return check(make, inputs)
     except Exception as error:
         return raised(name, error)

@@ -1,25 +1,88 @@
-"""What a contract examines: mixers of one configuration, and the inputs they are given."""
+"""What a contract examines: models of one configuration, and the inputs they are given."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_origin, get_type_hints
 
 import torch
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
+from yaml import YAMLError  # type: ignore[import-untyped]
 
-from lrbench.errors import UserError
+from lrbench.encoders.base import Encoder
+from lrbench.errors import UserError, unknown
 from lrbench.mixers.base import Mixer
-from lrbench.registry import MIXERS
+from lrbench.registry import ENCODERS, MIXERS
+from lrbench.schema import model_node
 
-# For dtypes other than float64, for which a mixer declares its own.
+WIDTH = 16  # small, so that every check of every mode takes seconds
+TYPES = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+# For dtypes other than float64, for which a model declares its own.
 TOLERANCES = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
+# Of one computation beside itself with other numbers around it. Not zero, because products of
+# other sizes, and a transform over the whole length, round differently.
+SAME = {torch.float64: 1e-12, torch.float32: 1e-5}
 
-Factory = Callable[..., Mixer]
+MixerFactory = Callable[..., Mixer]
+EncoderFactory = Callable[..., Encoder]
 
 
-def factory_of(model: Any) -> Factory:
+def model_settings(name: str, words: Iterable[str]) -> Any:
+    """Return the `model` node of `name` with `model.width=..` and `model.mixer.KEY=..` set.
+
+    Of an encoder `model.encoder.KEY=..`.
+
+    Raises UserError for an unknown name or setting, a value of a wrong type or out of range.
+    """
+    schema = model_node(name)
+    try:
+        node = OmegaConf.create({"model": OmegaConf.structured(schema(width=WIDTH))})
+    except (OmegaConfBaseException, TypeError) as error:  # a type it does not know; no default
+        first = str(error).partition("\n")[0]
+        raise UserError(
+            f"the configuration of model '{name}' cannot be used: {first}\n"
+            "each field needs a default, and a type such as int, float, bool, str or list[int]"
+        ) from error
+    for word in words:
+        _override(node, schema, word)
+    try:
+        return OmegaConf.to_object(node)["model"]  # type: ignore[call-overload, index]
+    except OmegaConfBaseException as error:
+        raise UserError(f"model '{name}': {str(error).partition(chr(10))[0]}") from error
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+
+def _override(node: Any, schema: type, word: str) -> None:
+    """Set one KEY=VALUE in a composed node, with our words for what OmegaConf refuses."""
+    key, _, value = word.partition("=")
+    wanted = _type_of(schema, key)
+    try:
+        node.merge_with(OmegaConf.from_dotlist([word]))
+    except (OmegaConfBaseException, YAMLError) as error:
+        name = TYPES.get(wanted, f"of type {getattr(wanted, '__name__', wanted)}")
+        raise UserError(f"{key} must be {name}, not '{value}'") from error
+
+
+def _type_of(schema: type, key: str) -> Any:
+    """Return the type of the setting `key` (model.width, model.mixer.p); UserError if unknown."""
+    parts = key.split(".")[1:]
+    for depth, part in enumerate(parts):
+        if get_origin(schema) is dict:
+            return Any  # settings of something else, which knows them
+        hints = get_type_hints(schema) if dataclasses.is_dataclass(schema) else {}
+        if part not in hints:
+            prefix = ".".join(["model", *parts[:depth]])
+            raise unknown("setting", key, [f"{prefix}.{name}" for name in hints])
+        schema = hints[part]
+    return schema
+
+
+def mixer_factory(model: Any) -> MixerFactory:
     """Return make(seed=0, dtype=float64): the mixer a `model` node describes, in eval mode."""
     cls = MIXERS.get(model.name).cls
     settings = _checked(cls, model.mixer)
@@ -50,6 +113,19 @@ def _refuse_complex(name: str, mixer: Mixer) -> None:
             )
 
 
+def encoder_factory(model: Any) -> EncoderFactory:
+    """Return make(seed=0, dtype=float64): the encoder a `model` node describes."""
+    cls = ENCODERS.get(model.name).cls
+
+    def make(seed: int = 0, dtype: torch.dtype = torch.float64) -> Encoder:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            encoder: Encoder = cls(model.encoder, model.width)
+        return encoder.to(dtype)
+
+    return make
+
+
 @dataclass(frozen=True)
 class Context:
     """Sizes of what the checks feed a mixer: `width` D, `batch` B strings, S `symbols`."""
@@ -76,15 +152,36 @@ class Context:
         return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
 
 
-def finest(make: Factory) -> torch.dtype:
-    """Return float64 if the mixer declares it, else the first dtype it does."""
+@dataclass(frozen=True)
+class PaddedStrings:
+    """What the checks feed an encoder: strings of `lengths` and d = `width` features."""
+
+    width: int
+    lengths: tuple[int, ...] = (7, 1, 12, 2, 5)
+    more: int = 0  # padding beyond the longest
+
+    def mask(self) -> Tensor:
+        """Return the mask (N, S)."""
+        return torch.arange(max(self.lengths) + self.more) < torch.tensor(self.lengths)[:, None]
+
+    def inputs(self, dtype: torch.dtype, seed: int = 0) -> Tensor:
+        """Return x (N, S, d), standard normal, zero at padded positions."""
+        generator = torch.Generator().manual_seed(seed)
+        shape = len(self.lengths), max(self.lengths), self.width
+        x = torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+        x = torch.cat([x, x.new_zeros(len(x), self.more, self.width)], 1)
+        return x * self.mask()[..., None]
+
+
+def finest(make: MixerFactory | EncoderFactory) -> torch.dtype:
+    """Return float64 if the model declares it, else the first dtype it does."""
     dtypes = make(dtype=torch.float32).dtypes
     return torch.float64 if torch.float64 in dtypes else dtypes[0]
 
 
-def tolerance(mixer: Mixer, dtype: torch.dtype) -> float:
+def tolerance(model: Mixer | Encoder, dtype: torch.dtype) -> float:
     """Return how far two ways to compute the same may differ in `dtype`."""
-    return mixer.tolerance if dtype == torch.float64 else TOLERANCES.get(dtype, 1e-2)
+    return model.tolerance if dtype == torch.float64 else TOLERANCES.get(dtype, 1e-2)
 
 
 def whole(length: int, mixer: Mixer) -> int:
@@ -101,3 +198,8 @@ def ways(mixer: Mixer) -> tuple[str | None, ...]:
 def shown(dtype: torch.dtype) -> str:
     """Return 'float64' for torch.float64."""
     return str(dtype).removeprefix("torch.")
+
+
+def seeded(seed: int = 7, device: torch.device | str = "cpu") -> torch.Generator:
+    """Return a generator, as a run has one for its noise."""
+    return torch.Generator(device).manual_seed(seed)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lrbench.contract.devices import compare_devices
-from lrbench.contract.subject import Context, Factory
+from lrbench.contract.mixers.devices import compare_devices
+from lrbench.contract.subject import Context, MixerFactory
 from lrbench.mixers.base import Mixer
 
 from . import broken
 from .conftest import Examine
 
 
-def factory(cls: type) -> Factory:
+def factory(cls: type) -> MixerFactory:
     def make(seed: int = 0, dtype: torch.dtype = torch.float64) -> Mixer:
         torch.manual_seed(seed)
         return cls(broken.LeakyConfig(), 4).to(dtype).eval()

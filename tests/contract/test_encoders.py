@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lrbench.contract import ENCODER_CHECKS, Finding, run_encoder_contract
+from lrbench.contract import ENCODER_CHECKS, Finding, run_contract
 from lrbench.errors import UserError
 from lrbench.registry import ENCODERS, Entry
 
@@ -23,7 +23,7 @@ def examine(monkeypatch: pytest.MonkeyPatch) -> Examine:
     def run(cls: type, words: tuple[str, ...] = ()) -> dict[str, Finding]:
         entry = Entry("subject", cls, broken.SmoothConfig, "a test")
         monkeypatch.setitem(ENCODERS._entries, "subject", entry)
-        return {one.name: one for one in run_encoder_contract("subject", words)}
+        return {one.name: one for one in run_contract("subject", words)}
 
     return run
 
@@ -34,7 +34,7 @@ def failed(findings: dict[str, Finding]) -> set[str]:
 
 @pytest.mark.parametrize("name", [n for n in ENCODERS.names() if ENCODERS.get(n).builtin])
 def test_every_built_in_encoder_passes(name: str) -> None:
-    findings = run_encoder_contract(name)
+    findings = run_contract(name)
     assert [str(finding) for finding in findings if finding.passed is False] == []
     assert [finding.name for finding in findings] == ["build", *ENCODER_CHECKS]
 
@@ -94,12 +94,12 @@ def test_what_an_encoder_declares_is_respected(examine: Examine) -> None:
 )
 def test_mistakes_are_told(words: tuple[str, ...], text: str) -> None:
     with pytest.raises(UserError, match=text):
-        run_encoder_contract("bbt_grc", words)
+        run_contract("bbt_grc", words)
 
 
 def test_settings_reach_the_encoder() -> None:
     told: list[Any] = []
     words = ("model.width=8", "model.encoder.layers=2", "model.encoder.state_size=4")
-    run_encoder_contract("s4d_stack", words, told.append)
+    run_contract("s4d_stack", words, told.append)
     assert told[0].detail == "width 8, 608 parameters"
     assert len(told) == 1 + len(ENCODER_CHECKS)

@@ -8,12 +8,11 @@ import pytest
 import torch
 
 from lrbench.contract import ENCODER_CHECKS
-from lrbench.contract.encoder_gradients import gradients_reach_everything
-from lrbench.contract.encoder_subject import Strings, factory_of, seeded
-from lrbench.contract.settings import model_settings
+from lrbench.contract.encoders.gradients import gradients_reach_everything
+from lrbench.contract.subject import PaddedStrings, encoder_factory, model_settings, seeded
 from lrbench.encoders.base import Encoder
 
-Case = tuple[Callable[..., Encoder], Strings]
+Case = tuple[Callable[..., Encoder], PaddedStrings]
 CHUNKS = ("chunk=4", "inference=rir", "s4d_detach_backward=false")  # of up to 12 symbols
 BEAMS = [
     (name, beam) for name in ("bt_grc", "bt_grc_os", "ebt_grc", "rir_ebt_grc") for beam in (1, 3, 7)
@@ -22,7 +21,7 @@ BEAMS = [
 
 def case_of(name: str, *settings: str) -> Case:
     model = model_settings(name, [f"model.encoder.{one}" for one in settings])
-    return factory_of(model), Strings(model.width)
+    return encoder_factory(model), PaddedStrings(model.width)
 
 
 @pytest.mark.parametrize("name", ["rir_grc", "rir_ebt_grc", "rir_crvnn", "rir_om"])

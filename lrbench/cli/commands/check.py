@@ -6,7 +6,7 @@ Mixers and encoders have contracts of their own.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -67,7 +67,9 @@ def check(words: Words = None, everything: All = False) -> None:
 
 def _check_one(name: str, overrides: list[str]) -> bool:
     """Print a line for each check of one model, then the count; return whether none failed."""
-    findings = _contract_of(name)(name, overrides, _print_line)
+    from lrbench.contract import run_contract
+
+    findings = run_contract(name, overrides, _print_line)
     _print_traces(findings)
     print(_counted(name, findings))
     return all(finding.verdict != "FAILED" for finding in findings)
@@ -75,6 +77,7 @@ def _check_one(name: str, overrides: list[str]) -> bool:
 
 def _check_all(names: Iterable[str]) -> bool:
     """Print a matrix, models down and checks across; what failed is told on stderr at once."""
+    from lrbench.contract import run_contract
 
     def tell(finding: Finding) -> None:
         if finding.verdict == "FAILED":
@@ -82,21 +85,13 @@ def _check_all(names: Iterable[str]) -> bool:
 
     found = {}
     for name in names:
-        findings = _contract_of(name)(name, (), tell)
+        findings = run_contract(name, (), tell)
         print(_counted(name, findings), file=sys.stderr, flush=True)
         _print_traces(findings)
         found[name] = {finding.name: finding.verdict for finding in findings}
     for line in matrix(found):
         print(line)
     return all(verdict != "FAILED" for row in found.values() for verdict in row.values())
-
-
-def _contract_of(name: str) -> Callable[..., list[Finding]]:
-    """Return what examines the model of this name."""
-    from lrbench.contract import run_contract, run_encoder_contract
-    from lrbench.registry import MIXERS
-
-    return run_contract if name in MIXERS else run_encoder_contract
 
 
 def matrix(found: Mapping[str, Mapping[str, str]]) -> list[str]:

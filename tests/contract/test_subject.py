@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lrbench.contract import run_contract
-from lrbench.contract.settings import model_settings
+from lrbench.contract.subject import model_settings
 from lrbench.errors import UserError
 from lrbench.registry import MIXERS, Entry
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from lrbench.contract.comparison import Comparison
-from lrbench.contract.encoder_subject import Factory, Strings, finest, seeded
-from lrbench.contract.finding import Finding
+from lrbench.contract.finding import Comparison, Finding
+from lrbench.contract.subject import EncoderFactory, PaddedStrings, finest, seeded
 
 
 @torch.no_grad()
-def seed_determines(make: Factory, strings: Strings) -> Finding:
+def seed_determines(make: EncoderFactory, strings: PaddedStrings) -> Finding:
     """Build an encoder twice from one seed, and run one twice: every bit is the same."""
     name, dtype = "determinism", finest(make)
     first, second = make(seed=3, dtype=dtype), make(seed=3, dtype=dtype)
@@ -26,7 +25,7 @@ def seed_determines(make: Factory, strings: Strings) -> Finding:
 
 
 @torch.no_grad()
-def draws_from_the_generator(make: Factory, strings: Strings) -> Finding:
+def draws_from_the_generator(make: EncoderFactory, strings: PaddedStrings) -> Finding:
     """Train twice from one state of the generator: every bit the same, and no other source used."""
     name, dtype = "randomness", finest(make)
     encoder = make(dtype=dtype)
@@ -53,7 +52,7 @@ def draws_from_the_generator(make: Factory, strings: Strings) -> Finding:
 
 
 @torch.no_grad()
-def state_dict_is_whole(make: Factory, strings: Strings) -> Finding:
+def state_dict_is_whole(make: EncoderFactory, strings: PaddedStrings) -> Finding:
     """Load one encoder's state_dict into another, trained before: results are the first one's."""
     dtype = finest(make)
     saved, restored = make(seed=3, dtype=dtype), make(seed=5, dtype=dtype)

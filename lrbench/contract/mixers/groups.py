@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 
-from lrbench.contract.comparison import Comparison, tensors_of
-from lrbench.contract.finding import Finding, not_applicable
+from lrbench.contract.finding import Comparison, Finding, not_applicable, tensors_of
 from lrbench.contract.passes import gradients
-from lrbench.contract.subject import Context, Factory, finest, tolerance, whole
+from lrbench.contract.subject import Context, MixerFactory, finest, tolerance, whole
 from lrbench.mixers.base import Mixer
 
 GROUP = 3
@@ -21,7 +20,7 @@ PERFORMANCE_DROP = ".*not yet implemented the batching rule"
 LENGTH = 7
 
 
-def runs_as_a_group(make: Factory, context: Context) -> Finding:
+def runs_as_a_group(make: MixerFactory, context: Context) -> Finding:
     """Compare outputs, states and gradients; by symbols too if the mixer takes them.
 
     A mixer that cannot be batched this way declares `vmap = False`.

@@ -6,16 +6,15 @@ from dataclasses import replace
 
 import torch
 
-from lrbench.contract.comparison import Comparison
-from lrbench.contract.encoder_subject import SAME, Factory, Strings, finest
-from lrbench.contract.finding import Finding, not_applicable
+from lrbench.contract.finding import Comparison, Finding, not_applicable
+from lrbench.contract.subject import SAME, EncoderFactory, PaddedStrings, finest
 
 MORE = (1, 9, 150)
 GARBAGE = 100.0
 
 
 @torch.no_grad()
-def ignores_masked_numbers(make: Factory, strings: Strings) -> Finding:
+def ignores_masked_numbers(make: EncoderFactory, strings: PaddedStrings) -> Finding:
     """Put large numbers where the mask is false: every bit of the result stays as it is."""
     dtype = finest(make)
     encoder, strings = make(dtype=dtype), replace(strings, more=3)
@@ -28,7 +27,7 @@ def ignores_masked_numbers(make: Factory, strings: Strings) -> Finding:
 
 
 @torch.no_grad()
-def ignores_padding(make: Factory, strings: Strings) -> Finding:
+def ignores_padding(make: EncoderFactory, strings: PaddedStrings) -> Finding:
     """Pad by more positions: the result changes by no more than the encoder declares."""
     dtype = finest(make)
     encoder = make(dtype=dtype)
@@ -45,7 +44,7 @@ def ignores_padding(make: Factory, strings: Strings) -> Finding:
 
 
 @torch.no_grad()
-def keeps_strings_apart(make: Factory, strings: Strings) -> Finding:
+def keeps_strings_apart(make: EncoderFactory, strings: PaddedStrings) -> Finding:
     """Change one string, then the order of all: the vectors of the others, and all, are equal."""
     dtype = finest(make)
     encoder = make(dtype=dtype)
@@ -60,7 +59,7 @@ def keeps_strings_apart(make: Factory, strings: Strings) -> Finding:
 
 
 @torch.no_grad()
-def reads_strings_alone(make: Factory, strings: Strings) -> Finding:
+def reads_strings_alone(make: EncoderFactory, strings: PaddedStrings) -> Finding:
     """Read each string alone and unpadded: what a batch gives, if padding does not matter."""
     dtype = finest(make)
     encoder = make(dtype=dtype)

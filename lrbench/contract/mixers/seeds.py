@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import torch
 
-from lrbench.contract.comparison import Comparison, tensors_of
-from lrbench.contract.finding import Finding
-from lrbench.contract.subject import Context, Factory, finest, whole
+from lrbench.contract.finding import Comparison, Finding, tensors_of
+from lrbench.contract.subject import Context, MixerFactory, finest, whole
 
 LENGTH = 7
 
 
 @torch.no_grad()
-def seed_determines(make: Factory, context: Context) -> Finding:
+def seed_determines(make: MixerFactory, context: Context) -> Finding:
     """Build and run (in training mode) a mixer twice from one seed: every bit is the same."""
     name, dtype = "determinism", finest(make)
     first, second = make(seed=3, dtype=dtype), make(seed=3, dtype=dtype)
@@ -32,7 +31,7 @@ def seed_determines(make: Factory, context: Context) -> Finding:
 
 
 @torch.no_grad()
-def state_dict_is_whole(make: Factory, context: Context) -> Finding:
+def state_dict_is_whole(make: MixerFactory, context: Context) -> Finding:
     """Load one mixer's state_dict into another, used before: outputs are the first one's.
 
     What is neither a parameter nor a buffer is lost by checkpoints and does not move to a device.

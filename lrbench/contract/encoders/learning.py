@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from lrbench.contract.encoder_subject import Factory, Strings, seeded
 from lrbench.contract.finding import Finding
+from lrbench.contract.subject import EncoderFactory, PaddedStrings, seeded
 from lrbench.models.classifier import Classifier, ClassifierConfig
 from lrbench.training.optim import by_rule
 
@@ -17,7 +17,7 @@ MIN, MAX, END = DIGITS, DIGITS + 1, DIGITS + 2
 UPDATES, EVERY, RATE = 400, 10, 5e-3
 
 
-def learns_by_heart(make: Factory, strings: Strings) -> Finding:
+def learns_by_heart(make: EncoderFactory, strings: PaddedStrings) -> Finding:
     """Train a classifier on 64 strings such as [MAX 3 0 4 ]: it has to know all of them."""
     tokens, lengths, answers = short_strings()
     with torch.random.fork_rng(devices=[]):

@@ -8,18 +8,22 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from lrbench.contract.comparison import Comparison
-from lrbench.contract.finding import Finding, not_applicable
-from lrbench.contract.passes import by_reference, gradients, loss, reference_name, trainable
-from lrbench.contract.subject import Context, Factory, finest, tolerance, ways, whole
+from lrbench.contract.finding import Comparison, Finding, not_applicable
+from lrbench.contract.passes import (
+    by_reference,
+    gradients,
+    loss,
+    reference_name,
+    slope_error,
+    trainable,
+)
+from lrbench.contract.subject import Context, MixerFactory, finest, tolerance, ways, whole
 
 LENGTHS = (2, 7, 40)
-# Two sizes of step: a kink (of a ReLU, of a clipped norm) may lie within one of them.
-STEPS = (1e-6, 1e-7)
 ALLOWED = 1e-4
 
 
-def gradients_agree(make: Factory, context: Context) -> Finding:
+def gradients_agree(make: MixerFactory, context: Context) -> Finding:
     """Compare d(loss)/d(inputs, parameters) of each mode with those through the step loop."""
     dtype = finest(make)
     mixer = make(dtype=dtype)
@@ -34,7 +38,7 @@ def gradients_agree(make: Factory, context: Context) -> Finding:
     return comparison.finding("gradients", f"every mode against {reference_name(mixer)}")
 
 
-def gradients_are_derivatives(make: Factory, context: Context) -> Finding:
+def gradients_are_derivatives(make: MixerFactory, context: Context) -> Finding:
     """Compare the slope along a random direction of each leaf with a finite difference.
 
     A mixer whose backward is meant to differ (a straight-through estimator, say) declares
@@ -64,22 +68,6 @@ def gradients_are_derivatives(make: Factory, context: Context) -> Finding:
     )
 
 
-@torch.no_grad()
 def _error(value: Callable[[], Tensor], leaf: Tensor, slope: Tensor) -> float:
-    """Return |slope along a direction - (f(x + e d) - f(x - e d)) / 2 e| for the better step."""
     direction = torch.randn(leaf.shape, generator=torch.Generator().manual_seed(1)).to(leaf)
-    expected = float((slope.conj() * direction).real.sum())
-    return min(abs(_quotient(value, leaf, direction, step) - expected) for step in STEPS)
-
-
-def _quotient(value: Callable[[], Tensor], leaf: Tensor, direction: Tensor, step: float) -> float:
-    kept = leaf.clone()
-    ahead = float(_moved(leaf, kept + step * direction, value))
-    behind = float(_moved(leaf, kept - step * direction, value))
-    leaf.copy_(kept)
-    return (ahead - behind) / (2 * step)
-
-
-def _moved(leaf: Tensor, to: Tensor, value: Callable[[], Tensor]) -> Tensor:
-    leaf.copy_(to)
-    return value()
+    return slope_error(value, leaf, slope, direction)

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from lrbench.contract.comparison import Comparison, tensors_of
+from lrbench.contract.finding import Comparison, tensors_of
 
 
 def compare(

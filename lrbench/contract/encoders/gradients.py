@@ -8,17 +8,15 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from lrbench.contract.encoder_subject import Factory, Strings, finest, seeded
 from lrbench.contract.finding import Finding, not_applicable
-from lrbench.contract.passes import loss
-from lrbench.contract.subject import shown
+from lrbench.contract.passes import loss, slope_error
+from lrbench.contract.subject import EncoderFactory, PaddedStrings, finest, seeded, shown
 from lrbench.encoders.base import Encoder
 
-STEPS = (1e-6, 1e-7)  # a kink may lie within one of them
 ALLOWED = 1e-4
 
 
-def gradients_reach_everything(make: Factory, strings: Strings) -> Finding:
+def gradients_reach_everything(make: EncoderFactory, strings: PaddedStrings) -> Finding:
     """Check that each parameter and each valid position gets a gradient, finite, in training."""
     name = "gradients"
     for dtype in make(dtype=torch.float32).dtypes:
@@ -41,7 +39,7 @@ def gradients_reach_everything(make: Factory, strings: Strings) -> Finding:
     return Finding(name, True, f"reach {len(slopes) - 1} parameters and every valid position")
 
 
-def gradients_are_derivatives(make: Factory, strings: Strings) -> Finding:
+def gradients_are_derivatives(make: EncoderFactory, strings: PaddedStrings) -> Finding:
     """Compare slopes along random directions with finite differences, with dropout and without."""
     name, dtype = "derivative", finest(make)
     encoder = make(dtype=dtype)
@@ -62,7 +60,7 @@ def gradients_are_derivatives(make: Factory, strings: Strings) -> Finding:
     )
 
 
-def _errors(encoder: Encoder, strings: Strings, training: bool) -> dict[str, float]:
+def _errors(encoder: Encoder, strings: PaddedStrings, training: bool) -> dict[str, float]:
     """Return the relative error of each leaf's slope."""
     x, mask = strings.inputs(torch.float64).requires_grad_(), strings.mask()
 
@@ -80,22 +78,9 @@ def _errors(encoder: Encoder, strings: Strings, training: bool) -> dict[str, flo
     }
 
 
-@torch.no_grad()
 def _error(value: Callable[[], Tensor], leaf: Tensor, slope: Tensor) -> float:
-    """Return |slope along a direction - a central difference| for the better step."""
     direction = torch.randn(leaf.shape, generator=seeded(1), dtype=leaf.dtype)
-    expected, errors = float((slope * direction).sum()), []
-    for step in STEPS:
-        kept = leaf.clone()
-        ends = [float(_moved(leaf, kept + sign * step * direction, value)) for sign in (1, -1)]
-        leaf.copy_(kept)
-        errors.append(abs((ends[0] - ends[1]) / (2 * step) - expected))
-    return min(errors)
-
-
-def _moved(leaf: Tensor, to: Tensor, value: Callable[[], Tensor]) -> Tensor:
-    leaf.copy_(to)
-    return value()
+    return slope_error(value, leaf, slope, direction)
 
 
 def _leaves(encoder: Encoder, x: Tensor) -> dict[str, Tensor]:

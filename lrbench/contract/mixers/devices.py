@@ -8,16 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lrbench.contract.comparison import Comparison
-from lrbench.contract.finding import Finding, not_applicable
+from lrbench.contract.finding import Comparison, Finding, not_applicable
 from lrbench.contract.passes import gradients, trainable
-from lrbench.contract.subject import Context, Factory, finest, tolerance, ways, whole
+from lrbench.contract.subject import Context, MixerFactory, finest, tolerance, ways, whole
 from lrbench.mixers.base import Mixer
 
 LENGTH = 40
 
 
-def cuda_equals_cpu(make: Factory, context: Context) -> Finding:
+def cuda_equals_cpu(make: MixerFactory, context: Context) -> Finding:
     """Compare outputs, states and gradients in every mode, and by symbols if it takes them."""
     if not torch.cuda.is_available():
         return not_applicable("cuda", "no CUDA device here")
@@ -25,7 +24,7 @@ def cuda_equals_cpu(make: Factory, context: Context) -> Finding:
     return comparison.finding("cuda", f"{torch.cuda.get_device_name()} against the CPU")
 
 
-def compare_devices(make: Factory, context: Context, device: torch.device) -> Comparison:
+def compare_devices(make: MixerFactory, context: Context, device: torch.device) -> Comparison:
     """Run one mixer on the CPU and its copy on `device`, on the same inputs."""
     dtype = finest(make)
     mixer = make(dtype=dtype)

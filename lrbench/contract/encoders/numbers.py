@@ -8,24 +8,29 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lrbench.contract.comparison import Comparison
-from lrbench.contract.encoder_subject import Factory, Strings, finest, tolerance
-from lrbench.contract.finding import Finding, not_applicable
+from lrbench.contract.finding import Comparison, Finding, not_applicable
 from lrbench.contract.passes import loss
-from lrbench.contract.subject import TOLERANCES, shown
+from lrbench.contract.subject import (
+    TOLERANCES,
+    EncoderFactory,
+    PaddedStrings,
+    finest,
+    shown,
+    tolerance,
+)
 from lrbench.encoders.base import Encoder
 
 SHAPES = ((1,), (4,), (1, 1), (3, 3, 3), (9, 2))  # lengths of batches
 
 
 @torch.no_grad()
-def keeps_shape_and_dtype(make: Factory, strings: Strings) -> Finding:
+def keeps_shape_and_dtype(make: EncoderFactory, strings: PaddedStrings) -> Finding:
     """Check that (N, S, d) goes to (N, out_width), for every dtype an encoder declares."""
     dtypes = make(dtype=torch.float32).dtypes
     for dtype in dtypes:
         encoder = make(dtype=dtype)
         for lengths in SHAPES:
-            given = Strings(strings.width, lengths)
+            given = PaddedStrings(strings.width, lengths)
             y = encoder(given.inputs(dtype), given.mask())
             if (y.shape, y.dtype) != ((len(lengths), encoder.out_width), dtype):
                 told = f"lengths {lengths} become {tuple(y.shape)} {shown(y.dtype)}"
@@ -34,7 +39,7 @@ def keeps_shape_and_dtype(make: Factory, strings: Strings) -> Finding:
     return Finding("shape, dtype", True, f"{told} in {', '.join(map(shown, dtypes))}")
 
 
-def single_agrees(make: Factory, strings: Strings) -> Finding:
+def single_agrees(make: EncoderFactory, strings: PaddedStrings) -> Finding:
     """Compare results and gradients in every other dtype with those in float64."""
     name = "single"
     if finest(make) != torch.float64:
@@ -49,7 +54,7 @@ def single_agrees(make: Factory, strings: Strings) -> Finding:
     return comparison.finding(name, "results and gradients against float64")
 
 
-def cuda_equals_cpu(make: Factory, strings: Strings) -> Finding:
+def cuda_equals_cpu(make: EncoderFactory, strings: PaddedStrings) -> Finding:
     """Compare results and gradients on a GPU with those on the CPU."""
     if not torch.cuda.is_available():
         return not_applicable("cuda", "no CUDA device here")
@@ -63,7 +68,7 @@ def cuda_equals_cpu(make: Factory, strings: Strings) -> Finding:
 
 
 def _run(
-    encoder: Encoder, strings: Strings, dtype: torch.dtype, device: str = "cpu"
+    encoder: Encoder, strings: PaddedStrings, dtype: torch.dtype, device: str = "cpu"
 ) -> tuple[Any, list[Tensor]]:
     """Return the result and the gradients of inputs and parameters, in evaluation."""
     x = strings.inputs(dtype).to(device).requires_grad_()

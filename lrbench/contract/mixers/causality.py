@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import torch
 
-from lrbench.contract.comparison import Comparison
-from lrbench.contract.finding import Finding
-from lrbench.contract.subject import Context, Factory, finest, ways, whole
+from lrbench.contract.finding import Comparison, Finding
+from lrbench.contract.subject import SAME, Context, MixerFactory, finest, ways, whole
 
 LENGTH = 13
 PUSH = 10.0  # in standard deviations of the inputs
-# Tighter than between modes: what is compared is the same computation. Not zero, because a
-# transform over the whole length rounds the past together with the future.
-ALLOWED = {torch.float64: 1e-12, torch.float32: 1e-5}
 
 
 @torch.no_grad()
-def is_causal(make: Factory, context: Context) -> Finding:
+def is_causal(make: MixerFactory, context: Context) -> Finding:
     """Perturb each position in turn: outputs before it stay as they are, in every mode."""
     dtype = finest(make)
     mixer = make(dtype=dtype)
-    comparison = Comparison(ALLOWED.get(dtype, 1e-2))
+    comparison = Comparison(SAME.get(dtype, 1e-2))
     u = context.inputs(whole(LENGTH, mixer), dtype)
     for mode in ways(mixer):
         expected = mixer(u, None, mode)[0]
@@ -34,11 +30,11 @@ def is_causal(make: Factory, context: Context) -> Finding:
 
 
 @torch.no_grad()
-def keeps_strings_apart(make: Factory, context: Context) -> Finding:
+def keeps_strings_apart(make: MixerFactory, context: Context) -> Finding:
     """Perturb one string of a batch: the outputs and states of the others stay as they are."""
     dtype = finest(make)
     mixer = make(dtype=dtype)
-    comparison = Comparison(ALLOWED.get(dtype, 1e-2))
+    comparison = Comparison(SAME.get(dtype, 1e-2))
     u = context.inputs(whole(LENGTH, mixer), dtype)
     pushed = u.clone()
     pushed[0] += PUSH

@@ -1,0 +1,1 @@
+"""Checks of mixers: each compares ways to compute the same, or what may not matter."""
