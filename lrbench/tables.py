@@ -14,8 +14,9 @@ from typing import Any
 
 from lrbench.errors import UserError, unknown
 from lrbench.locations import conf_dir
+from lrbench.protocols.base import rule_names
 
-RULES = ("best", "id", "band", "last")
+RULES = rule_names()  # of built-in protocols; of a table they are asked for when it is read
 KINDS = ("paper", "lengths")
 KEYS = ("title", "source", "kind", "protocol", "rule", "columns", "common", "cells")
 
@@ -119,7 +120,7 @@ def _read(path: Path) -> TableSpec:
         if key not in KEYS:
             raise unknown(f"key of table '{path}'", str(key), list(KEYS))
     rule, kind = content.get("rule", "best"), content.get("kind", "paper")
-    for key, value, known in (("rule", rule, RULES), ("kind", kind, KINDS)):
+    for key, value, known in (("rule", rule, rule_names()), ("kind", kind, KINDS)):
         if value not in known:
             raise unknown(f"{key} of table '{path}'", str(value), list(known))
     common = _words(path, content.get("common", []))

@@ -9,11 +9,12 @@ from typing import Any
 import pandas as pd
 
 from lrbench.errors import UserError
+from lrbench.protocols.base import rule_names
 from lrbench.report.output.cells import to_markdown
 from lrbench.report.runs.collection import Collection
 from lrbench.report.tables.matrix import chosen_tables, paper_tables
 from lrbench.report.tables.selection import select
-from lrbench.tables import KINDS, RULES, TableCell, TableSpec
+from lrbench.tables import KINDS, TableCell, TableSpec
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ class Choice:
             choice = cls(table, rows, columns, _text(content["rule"]))
         except (KeyError, TypeError, AttributeError) as error:
             raise UserError(f"the manifest's 'choice' of a table is damaged: {error}") from error
-        if choice.rule not in RULES:
-            raise UserError(f"the manifest's rule '{choice.rule[:40]}' is none of {RULES}")
+        if choice.rule not in rule_names():
+            raise UserError(f"the manifest's rule '{choice.rule[:40]}' is none of {rule_names()}")
         return choice
 
     def folders(self, collection: Collection, choose: tuple[str, ...] = ()) -> list[str]:

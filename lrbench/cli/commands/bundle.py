@@ -46,10 +46,11 @@ def bundle(
     """Write a bundle."""
     if table and (rows or columns):
         raise UserError("--table, or --rows and --columns: not both", exit_code=2)
-    from lrbench.tables import RULES, load_table
+    from lrbench.protocols.base import rule_names
+    from lrbench.tables import load_table
 
-    if rule and rule not in RULES:
-        raise unknown("rule", rule, RULES, exit_code=2)
+    if rule and rule not in rule_names():
+        raise unknown("rule", rule, rule_names(), exit_code=2)
     from lrbench.bundles.archive import packed
     from lrbench.bundles.choice import Choice
     from lrbench.bundles.pack import pack

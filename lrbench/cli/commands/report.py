@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lrbench.errors import UserError, unknown
-from lrbench.tables import RULES, table_names
+from lrbench.protocols.base import rule_names
+from lrbench.tables import table_names
 
 if TYPE_CHECKING:
     from lrbench.report.runs.collection import Collection
@@ -59,9 +60,9 @@ def report(
     rule: Annotated[
         str,
         typer.Option(
-            metavar="|".join(RULES),
+            metavar="|".join(rule_names()),
             help="Whose checkpoint counts, in such tables and in figures.",
-            autocompletion=lambda: list(RULES),
+            autocompletion=lambda: list(rule_names()),
         ),
     ] = "",
     fingerprint: Annotated[
@@ -117,8 +118,8 @@ def _check(format: str, rule: str, digits: int, table: str, names: Sequence[str]
     """Raise UserError for what cannot be meant, before anything is read."""
     if format not in FORMATS:
         raise unknown("format", format, FORMATS, exit_code=2)
-    if rule and rule not in RULES:
-        raise unknown("rule", rule, RULES, exit_code=2)
+    if rule and rule not in rule_names():
+        raise unknown("rule", rule, rule_names(), exit_code=2)
     if not 1 <= digits <= MOST_DIGITS:
         raise UserError(f"--digits must be 1 to {MOST_DIGITS}, not {digits}", exit_code=2)
     if table and names:
