@@ -20,6 +20,7 @@ from lrbench.runs.folder.environment import environment
 
 Call = Callable[[], object]
 LEAST_ROUNDS = 3
+STATUS, CLEAR, RESET_PEAK = Path("/proc/self/status"), Path("/proc/self/clear_refs"), "5"
 
 
 @dataclass
@@ -85,3 +86,16 @@ def keep(path: Path, what: str, options: Mapping[str, Any], content: Mapping[str
         path.write_text(json.dumps(record, indent=1) + "\n")
     except OSError as error:
         raise UserError(f"--output '{path}': {(error.strerror or str(error)).lower()}") from error
+
+
+def forget_peak() -> int:
+    """Let the peak begin anew; return the bytes that are resident now."""
+    CLEAR.write_text(RESET_PEAK)
+    return status("VmRSS")
+
+
+def status(key: str) -> int:
+    """Return a size such as VmHWM, the peak of what was resident, in bytes."""
+    lines = STATUS.read_text().splitlines()
+    found = next(line for line in lines if line.startswith(f"{key}:"))
+    return int(found.split()[1]) * 1024

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from lrbench.bench.resident import forget_peak, status
+from lrbench.bench.timing import forget_peak, status
 from lrbench.config import Config
 from lrbench.errors import UserError, unknown
 from lrbench.models.build import build_model
@@ -84,7 +84,7 @@ LENGTHS = ("200-250", "500-600", "900-1000", "1500-2000")
 
 
 @dataclass(frozen=True)
-class Limits:
+class CellLimits:
     """How many strings a cell is measured on, for how many seconds, with how much memory."""
 
     strings: int
@@ -127,7 +127,7 @@ def chosen_lengths(ranges: Sequence[str]) -> list[str]:
 
 
 def measured(
-    compose: Compose, row: Row, lengths: str, limits: Limits, device: torch.device
+    compose: Compose, row: Row, lengths: str, limits: CellLimits, device: torch.device
 ) -> CellCost:
     """Measure a cell in a process of its own; what needs more memory than `limits` is told so."""
     config = compose(["task=listops", f"model={row.model}", *row.words])
@@ -151,7 +151,7 @@ def _measure(
     unit: dict[str, Any],
     plain: bool,
     lengths: str,
-    limits: Limits,
+    limits: CellLimits,
     device: str,
 ) -> tuple[list[float], list[float], int]:
     """Return seconds of each string by the model and by the unit, and the bytes of the longest."""

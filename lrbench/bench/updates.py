@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from lrbench.bench.resident import forget_peak, status
-from lrbench.bench.timing import Call, Rounds, alternate
+from lrbench.bench.timing import Call, Rounds, alternate, forget_peak, status
 from lrbench.config import Config
 from lrbench.plugins import load_plugins
 from lrbench.schema import config_from

@@ -18,7 +18,7 @@ from lrbench.tables import KINDS, TableCell, TableSpec
 
 
 @dataclass(frozen=True)
-class Choice:
+class TableChoice:
     """A table of cells, or models (rows) and tasks (columns), empty for all; and its rule."""
 
     table: TableSpec | None = None
@@ -35,7 +35,7 @@ class Choice:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, content: dict[str, Any]) -> Choice:
+    def from_json(cls, content: dict[str, Any]) -> TableChoice:
         """Return the choice of a manifest; UserError where it is none."""
         try:
             table = content["table"]

@@ -1,4 +1,4 @@
-"""What a bundle takes of a run: its json files and later scores, the weights of one checkpoint."""
+"""What a bundle takes: of a run its json files and one checkpoint, of plugins their source."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import io
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
 
 from lrbench.errors import UserError
+from lrbench.plugins import VARIABLE, load_plugins
 from lrbench.report.runs.record import evaluation_files
 from lrbench.runs.folder import checkpoints
 from lrbench.runs.folder.files import UnreadableFile
+from lrbench.runs.folder.fingerprint import source_hash
 
 OF_CELL = ("config.json", "environment.json")
 OF_RUN = ("result.json", "failure.json", "metrics.jsonl")
@@ -86,3 +89,38 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def plugin_sources(used: dict[str, set[str]]) -> dict[str, bytes]:
+    """Return the files of the plugins in `used`, {module: hashes that runs recorded}.
+
+    Raises UserError for one that is not loaded, or whose source is no longer what runs recorded.
+    """
+    loaded = {module.__name__: module for module in load_plugins().values()} if used else {}
+    files: dict[str, bytes] = {}
+    for name, hashes in sorted(used.items()):
+        if name not in loaded:
+            raise UserError(
+                f"runs were made with the plugin '{name}', which is not there\n"
+                f"fix: {VARIABLE}={name} lrbench bundle ..., from the folder that holds it"
+            )
+        if hashes != {source_hash(loaded[name])}:
+            raise UserError(
+                f"the source of plugin '{name}' was changed after runs were made with it\n"
+                "a bundle holds the source its numbers come from: restore it,"
+                " or choose the runs of the present one with --fingerprint"
+            )
+        files |= _files(name, loaded[name])
+    return files
+
+
+def _files(name: str, module: ModuleType) -> dict[str, bytes]:
+    source = Path(str(module.__file__))
+    inside = "/".join(name.split("."))
+    if not hasattr(module, "__path__"):
+        return {f"{inside}.py": source.read_bytes()}
+    root = source.parent
+    return {
+        f"{inside}/{path.relative_to(root).as_posix()}": path.read_bytes()
+        for path in sorted(root.rglob("*.py"))
+    }

@@ -12,10 +12,9 @@ from typing import Any
 from lrbench.bundles import layout
 from lrbench.bundles.anonymous import anonymised, identities, refuse_leaks
 from lrbench.bundles.archive import packed, sha256
-from lrbench.bundles.choice import Choice
-from lrbench.bundles.contents import Contents, contents, plugins_of
-from lrbench.bundles.sources import plugin_sources
-from lrbench.bundles.strings import data_of
+from lrbench.bundles.choice import TableChoice
+from lrbench.bundles.contents import Contents, contents, plugin_sources, plugins_of
+from lrbench.bundles.data import data_of
 from lrbench.errors import UserError
 from lrbench.report.output.render import render
 from lrbench.report.runs.collect import collect
@@ -37,7 +36,11 @@ class Bundle:
 
 
 def pack(
-    root: Path, choice: Choice, name: str, choose: tuple[str, ...] = (), anonymous: bool = False
+    root: Path,
+    choice: TableChoice,
+    name: str,
+    choose: tuple[str, ...] = (),
+    anonymous: bool = False,
 ) -> Bundle:
     """Return the bundle of the runs below `root` that stand in the table.
 
@@ -64,7 +67,7 @@ def pack(
     return Bundle(data, sha256(data), len(files), len(folders), found.without_checkpoint)
 
 
-def tables(files: dict[str, bytes], choice: Choice) -> dict[str, bytes]:
+def tables(files: dict[str, bytes], choice: TableChoice) -> dict[str, bytes]:
     """Return the table and runs.csv, made from the run folders among `files` and nothing else."""
     with tempfile.TemporaryDirectory(prefix="lrbench-") as folder:
         root = Path(folder) / layout.RUNS
@@ -108,7 +111,7 @@ def _damaged(path: Path, reason: str) -> dict[str, bytes]:
 
 def _manifest(
     files: dict[str, bytes],
-    choice: Choice,
+    choice: TableChoice,
     found: Contents,
     choose: tuple[str, ...],
     anonymous: bool,
@@ -130,7 +133,7 @@ def _manifest(
     }
 
 
-def _commands(choice: Choice, choose: tuple[str, ...], anonymous: bool) -> dict[str, str]:
+def _commands(choice: TableChoice, choose: tuple[str, ...], anonymous: bool) -> dict[str, str]:
     """The commands that make the runs, and from them this bundle."""
     words = ["--table", choice.name] if choice.table else []
     for flag, values in (("--rows", choice.rows), ("--columns", choice.columns)):

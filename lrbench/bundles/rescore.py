@@ -26,7 +26,7 @@ LONGEST = 100_000  # a length that a stranger's file may make us read
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ScoreComparison:
     """An accuracy as told, and the same checkpoint's on fresh strings; or an error, on the same.
 
     An error has no `interval`: a fixed set of series is read again, so it must come out again. So
@@ -65,14 +65,14 @@ class Comparison:
         return float(fisher_exact([right, wrong]).pvalue)
 
 
-def differing(comparisons: list[Comparison]) -> list[Comparison]:
+def differing(comparisons: list[ScoreComparison]) -> list[ScoreComparison]:
     """Return those beyond sampling error, at `LEVEL` for all together (Bonferroni)."""
     return [one for one in comparisons if one.p < LEVEL / len(comparisons)]
 
 
 def rescore(
     folder: Path, run: str, result: dict[str, Any], rule: str, strings: int, seed: int, device: str
-) -> list[Comparison]:
+) -> list[ScoreComparison]:
     """Score the checkpoint of one run at those training and test lengths it tells accuracies of.
 
     Nothing in the checkpoint is executed. Raises UserError where it cannot be scored.
@@ -84,7 +84,7 @@ def rescore(
     lengths = ",".join(str(length) for length in sorted(told))
     rows, _ = score_run(folder, lengths, rule, strings, device, purpose=f"verify {seed}")
     return [
-        Comparison(
+        ScoreComparison(
             run=run,
             length=row["length"],
             told=told[row["length"]]["value"],
@@ -100,7 +100,7 @@ def rescore(
 
 def rescore_splits(
     folder: Path, run: str, result: dict[str, Any], rule: str, splits: Sequence[str], device: str
-) -> list[Comparison]:
+) -> list[ScoreComparison]:
     """Score the checkpoint of one run on those of `splits` that it tells accuracies of.
 
     Nothing in the checkpoint is executed. Raises UserError where it cannot be scored.
@@ -111,7 +111,7 @@ def rescore_splits(
     check_fits(_config(result), resolve_device(device))
     rows, _ = score_run(folder, "", rule, None, device, splits=",".join(told))
     return [
-        Comparison(
+        ScoreComparison(
             run=run,
             length=row["length"],
             told=told[row["split"]]["value"],

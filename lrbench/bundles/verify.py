@@ -1,11 +1,15 @@
-"""Whether a bundle is what it says: hashes, fingerprints, data, the table, and fresh scores."""
+"""Whether a bundle is what it says: hashes, fingerprints, data, the table, and fresh scores.
+
+What is not scored again is told, too: splits, and why; what was added later.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -13,17 +17,43 @@ from typing import Any
 
 from lrbench.bundles import layout
 from lrbench.bundles.archive import sha256, unpacked
-from lrbench.bundles.choice import Choice
+from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.contents import plugins_of
-from lrbench.bundles.findings import BAD, GOOD, OPEN, Finding, finding
+from lrbench.bundles.data import SplitState, over_corpus, split_states, string_hashes
 from lrbench.bundles.pack import tables, unpack
-from lrbench.bundles.rescore import Comparison, differing, rescore, rescore_splits
-from lrbench.bundles.splits import over_corpus, split_states
-from lrbench.bundles.strings import string_hashes
-from lrbench.bundles.unscored import States, later_scores, obstacle, unscored_splits
+from lrbench.bundles.rescore import (
+    ScoreComparison,
+    differing,
+    rescore,
+    rescore_splits,
+    told_on_splits,
+)
 from lrbench.errors import UserError
+from lrbench.report.output.display import plural
+from lrbench.report.runs.record import FOLDER
 from lrbench.report.runs.schema import result_complaint
 from lrbench.runs.folder.fingerprint import fingerprint, source_hash
+
+GOOD, BAD, OPEN = "as told", "differs", "not checked"
+
+States = dict[str, SplitState]  # by split
+
+
+@dataclass(frozen=True)
+class BundleFinding:
+    """One thing that was looked at: `status` is as told, differs or not checked."""
+
+    what: str
+    status: str
+    text: str = ""
+
+
+def finding(what: str, wrong: list[str], text: str) -> BundleFinding:
+    """Return that all is as told, with `text`, or the first thing that is wrong."""
+    if not wrong:
+        return BundleFinding(what, GOOD, text)
+    more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+    return BundleFinding(what, BAD, f"{wrong[0]}{more}")
 
 
 @dataclass
@@ -32,7 +62,7 @@ class Opened:
 
     files: dict[str, bytes]
     manifest: dict[str, Any]
-    choice: Choice
+    choice: TableChoice
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
@@ -66,7 +96,7 @@ def open_bundle(path: Path) -> Opened:
     missing = [name for name in (layout.TABLE, layout.CSV, layout.STRINGS) if name not in files]
     if missing:
         raise UserError(f"bundle '{path}' has no {', '.join(missing)}")
-    opened = Opened(files, manifest, Choice.from_json(manifest["choice"]))
+    opened = Opened(files, manifest, TableChoice.from_json(manifest["choice"]))
     for name in sorted(files):
         if name.startswith(f"{layout.RUNS}/") and name.endswith("/result.json"):
             result = _json(name, files[name])
@@ -79,11 +109,11 @@ def open_bundle(path: Path) -> Opened:
     return opened
 
 
-def verify(opened: Opened, options: Options) -> tuple[list[Finding], list[Comparison]]:
+def verify(opened: Opened, options: Options) -> tuple[list[BundleFinding], list[ScoreComparison]]:
     """Look at everything; return what was found, and the scores side by side."""
     with tempfile.TemporaryDirectory(prefix="lrbench-") as place:
         folder = Path(place)
-        findings = [Finding("hashes", GOOD, f"{len(opened.files)} files"), _plugins(opened)]
+        findings = [BundleFinding("hashes", GOOD, f"{len(opened.files)} files"), _plugins(opened)]
         if options.trust_plugins:
             findings[-1] = _run_plugins(opened, folder)
         states = _splits(opened)
@@ -96,15 +126,15 @@ def verify(opened: Opened, options: Options) -> tuple[list[Finding], list[Compar
     return [*findings, scored, *later, *left_out, *unscored], comparisons
 
 
-def _plugins(opened: Opened) -> Finding:
+def _plugins(opened: Opened) -> BundleFinding:
     names = sorted(plugins_of(opened.results))
     if not names:
-        return Finding("plugins", GOOD, "none")
+        return BundleFinding("plugins", GOOD, "none")
     text = f"{', '.join(names)}: code of the bundle's maker, not run; --trust-plugins runs it"
-    return Finding("plugins", OPEN, text)
+    return BundleFinding("plugins", OPEN, text)
 
 
-def _run_plugins(opened: Opened, folder: Path) -> Finding:
+def _run_plugins(opened: Opened, folder: Path) -> BundleFinding:
     """Import the plugins of the bundle, if their source is what the runs recorded."""
     used = plugins_of(opened.results)
     unpack(opened.files, folder, layout.PLUGINS)
@@ -115,15 +145,17 @@ def _run_plugins(opened: Opened, folder: Path) -> Finding:
                 module = import_module(name)
             except Exception as error:
                 text = f"{name} does not import: {type(error).__name__}: {error}"
-                return Finding("plugins", BAD, text)
+                return BundleFinding("plugins", BAD, text)
             if {source_hash(module)} != hashes:
-                return Finding("plugins", BAD, f"{name} is not the source that the runs recorded")
+                return BundleFinding(
+                    "plugins", BAD, f"{name} is not the source that the runs recorded"
+                )
     finally:
         sys.path.remove(str(folder / layout.PLUGINS))
-    return Finding("plugins", GOOD, f"{', '.join(sorted(used)) or 'none'}: run, as you asked")
+    return BundleFinding("plugins", GOOD, f"{', '.join(sorted(used)) or 'none'}: run, as you asked")
 
 
-def _fingerprints(opened: Opened) -> Finding:
+def _fingerprints(opened: Opened) -> BundleFinding:
     """A fingerprint is a hash of configuration and versions, and the name of the folder."""
     wrong = []
     for run, result in opened.results.items():
@@ -149,7 +181,7 @@ def _splits(opened: Opened) -> dict[str, States]:
     return states
 
 
-def _strings(opened: Opened, states: dict[str, States]) -> Finding:
+def _strings(opened: Opened, states: dict[str, States]) -> BundleFinding:
     told = _json(layout.STRINGS, opened.files[layout.STRINGS])
     wrong, unknown = [], 0
     for run, result in opened.results.items():
@@ -164,16 +196,18 @@ def _strings(opened: Opened, states: dict[str, States]) -> Finding:
         if here != told.get(run):
             wrong.append(f"{run}: this lrbench draws other strings")
     if unknown and not wrong:
-        return Finding("data", OPEN, f"{unknown} runs of tasks that are not there")
+        return BundleFinding("data", OPEN, f"{unknown} runs of tasks that are not there")
     every = [one for found in states.values() for one in found.values()]
     away = sum(bool(one.why) for one in every)
     if away and not wrong:
-        return Finding("data", OPEN, f"{away} of {len(every)} splits are not here as they were")
+        return BundleFinding(
+            "data", OPEN, f"{away} of {len(every)} splits are not here as they were"
+        )
     how = "are here" if states else "are drawn here"
     return finding("data", wrong, f"the same strings and answers {how}")
 
 
-def _tables(opened: Opened) -> Iterator[Finding]:
+def _tables(opened: Opened) -> Iterator[BundleFinding]:
     made = tables(opened.files, opened.choice)
     for name in (layout.TABLE, layout.CSV):
         yield finding(name, _lines_that_differ(opened.files[name], made[name]), "rebuilt")
@@ -191,9 +225,9 @@ def _lines_that_differ(told: bytes, made: bytes) -> list[str]:
 
 def _scores(
     opened: Opened, runs: Path, options: Options, states: dict[str, States]
-) -> tuple[list[Comparison], list[Finding]]:
+) -> tuple[list[ScoreComparison], list[BundleFinding]]:
     rule = opened.choice.rule
-    comparisons: list[Comparison] = []
+    comparisons: list[ScoreComparison] = []
     unscored = []
     for run, result in sorted(opened.results.items()):
         if f"{layout.RUNS}/{run}/checkpoints/{rule}.pt" not in opened.files:
@@ -209,11 +243,11 @@ def _scores(
             )
         except UserError as error:
             first = str(error).splitlines()[0].replace(f"{runs}/", "")
-            unscored.append(Finding(run, BAD, f"not scored again: {first}"))
+            unscored.append(BundleFinding(run, BAD, f"not scored again: {first}"))
     return comparisons, unscored
 
 
-def _scored(opened: Opened, comparisons: list[Comparison], left_out: bool) -> Finding:
+def _scored(opened: Opened, comparisons: list[ScoreComparison], left_out: bool) -> BundleFinding:
     scored = len({one.run for one in comparisons})
     kinds = {over_corpus(result) for result in opened.results.values()}
     where = {frozenset({True}): "on their splits", frozenset({False}): "on fresh strings"}
@@ -221,9 +255,9 @@ def _scored(opened: Opened, comparisons: list[Comparison], left_out: bool) -> Fi
     text = f"{scored} of {len(opened.results)} runs scored again {on}"
     far = [f"{one.run} {one.place}" for one in (differing(comparisons) if comparisons else [])]
     if not far and left_out:
-        return Finding("scores", OPEN, f"{text}; why not on all of them is told below")
+        return BundleFinding("scores", OPEN, f"{text}; why not on all of them is told below")
     if not far and scored < len(opened.results):
-        return Finding("scores", OPEN, f"{text}; of the others there is nothing to score")
+        return BundleFinding("scores", OPEN, f"{text}; of the others there is nothing to score")
     return finding("scores", far, text)
 
 
@@ -237,3 +271,57 @@ def _json(name: str, data: bytes | None) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise UserError(f"the bundle's {name} holds no object")
     return content
+
+
+def unscored_splits(
+    results: dict[str, dict[str, Any]], rule: str, states: dict[str, States]
+) -> Iterator[BundleFinding]:
+    """Yield which splits could not be scored again and why, each once for all runs."""
+    left: dict[tuple[str, str, bool], dict[str, None]] = {}
+    for run, found in states.items():
+        result = results[run]
+        for name in told_on_splits(result, rule):
+            state = obstacle(result, found, name)
+            if state.why:
+                key = result["task"], state.why, state.fault
+                left.setdefault(key, {})[name] = None
+    for (task, why, fault), names in left.items():
+        text = f"{', '.join(names)} not scored again: {why}"
+        yield BundleFinding(task, BAD if fault else OPEN, text)
+
+
+def later_scores(files: Mapping[str, bytes], folder: str) -> Iterator[BundleFinding]:
+    """Yield that what `lrbench evaluate` told of runs below `folder` was not scored again."""
+    runs: set[str] = set()
+    lengths: set[int] = set()
+    for name, data in files.items():
+        run, _, rest = name.removeprefix(f"{folder}/").partition(f"/{FOLDER}/")
+        if rest:
+            runs.add(run)
+            lengths |= _lengths(data)
+    if runs:
+        reach = f"{min(lengths):,} to {max(lengths):,}" if lengths else "no length that can be read"
+        text = (
+            f"told by `lrbench evaluate` of {plural(len(runs), 'run')}, {reach}: not scored again"
+        )
+        yield BundleFinding("later scores", OPEN, text)
+
+
+def _lengths(data: bytes) -> set[int]:
+    """Return the lengths in a file of evaluations; a stranger's file may hold anything."""
+    try:
+        rows = json.loads(data)["evaluations"]
+        return {int(row["length"]) for row in rows}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return set()
+
+
+def obstacle(result: dict[str, Any], found: States, split: str) -> SplitState:
+    """Return what keeps a split from being scored: its own state, or no split to train on."""
+    own = found.get(split, SplitState("its configuration does not name that split", fault=True))
+    train = found.get(result["config"]["protocol"].get("train_split", "train"), SplitState())
+    if re.search(r"[\s,]", split):
+        return SplitState("a list of splits cannot name it")
+    if not own.why and train.absent:
+        return SplitState(f"its training split is missing: {train.why}")
+    return own

@@ -7,8 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from lrbench.bench.fixed_point import MODELS, SPECIFIED, iteration_counts, layer_costs, network
-from lrbench.bench.fixed_point_figure import check_figure, draw_figure
+from lrbench.bench.fixed_point import (
+    MODELS,
+    SPECIFIED,
+    check_figure,
+    draw_figure,
+    iteration_counts,
+    layer_costs,
+    network,
+)
 from lrbench.errors import UserError
 from lrbench.mixers.nonlinear.fixed_point_surrogates import SURROGATES
 

@@ -13,7 +13,7 @@ from lrbench.bench import tree_speed
 from lrbench.bench.tree_speed import (
     LENGTHS,
     ROWS,
-    Limits,
+    CellLimits,
     Reading,
     Row,
     chosen_lengths,
@@ -61,7 +61,7 @@ def test_the_papers_ratios() -> None:
 
 def test_a_cell_is_measured_beside_the_unit() -> None:
     row = Row("bbt_grc", "BBT-GRC", SMALL)
-    cost = measured(composed, row, "40-50", Limits(3, 60, 8), CPU)
+    cost = measured(composed, row, "40-50", CellLimits(3, 60, 8), CPU)
     assert (cost.strings, cost.failed) == (3, "")
     assert len(cost.passes) == len(cost.unit_passes) == 3
     assert cost.seconds == pytest.approx(sum(cost.passes) / 3)
@@ -70,13 +70,13 @@ def test_a_cell_is_measured_beside_the_unit() -> None:
 
 def test_what_takes_too_long_is_measured_on_fewer_strings() -> None:
     job = settings_of("model=rnn_grc")
-    passes, units, _ = tree_speed._measure(job, job, False, "20-30", Limits(9, 0, 1000), "cpu")
+    passes, units, _ = tree_speed._measure(job, job, False, "20-30", CellLimits(9, 0, 1000), "cpu")
     assert len(passes) == len(units) == 1
 
 
 def test_what_needs_more_memory_is_told() -> None:
     row = Row("crvnn", "CRvNN (no halt)", ("model.encoder.halt=false",))
-    cost = measured(composed, row, "900-900", Limits(1, 60, 0.02), CPU)
+    cost = measured(composed, row, "900-900", CellLimits(1, 60, 0.02), CPU)
     assert cost.failed in ("out of memory", "killed")
     assert (cost.strings, cost.seconds, cost.peak_bytes) == (0, None, None)
 

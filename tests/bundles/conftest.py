@@ -12,7 +12,7 @@ import pytest
 
 from lrbench.bundles import layout
 from lrbench.bundles.archive import packed, sha256, unpacked
-from lrbench.bundles.choice import Choice
+from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.pack import pack
 from lrbench.cli.hydra.compose import composed
 from lrbench.runs.train.job import run_cell
@@ -61,7 +61,7 @@ def runs(trained: Path, tmp_path: Path) -> Path:
 def original(trained: Path) -> dict[str, bytes]:
     """The files of their bundle."""
     folder = trained.parent / f"{trained.name}.zip"
-    folder.write_bytes(pack(trained, Choice(), "a.zip").data)
+    folder.write_bytes(pack(trained, TableChoice(), "a.zip").data)
     return unpacked(folder)
 
 

@@ -13,10 +13,9 @@ import pytest
 
 from lrbench.bundles.anonymous import Identity, anonymised, identities, refuse_leaks
 from lrbench.bundles.archive import unpacked
-from lrbench.bundles.choice import Choice
-from lrbench.bundles.findings import BAD
+from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.pack import pack
-from lrbench.bundles.verify import Options, open_bundle, verify
+from lrbench.bundles.verify import BAD, Options, open_bundle, verify
 from lrbench.errors import UserError
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
@@ -83,9 +82,9 @@ def everything(data: bytes) -> str:
 def test_nothing_private_is_in_a_bundle(runs: Path, private: list[str], edit: Edit) -> None:
     give_away(runs, private, edit)
     private += [str(runs), "secret-project", "/scratch", "0123456789abcdef", "forge.example.org"]
-    open_one = everything(pack(runs, Choice(), "a.zip").data)
+    open_one = everything(pack(runs, TableChoice(), "a.zip").data)
     assert [word for word in private if word not in open_one] == [str(runs)]  # it was all there
-    text = everything(pack(runs, Choice(), "a.zip", anonymous=True).data).lower()
+    text = everything(pack(runs, TableChoice(), "a.zip", anonymous=True).data).lower()
     assert [word for word in private if word.lower() in text] == []
 
 
@@ -94,7 +93,7 @@ def test_an_anonymous_bundle_is_as_told(
 ) -> None:
     give_away(runs, private, edit)
     path = tmp_path / "a.tar.gz"
-    path.write_bytes(pack(runs, Choice(), path.name, anonymous=True).data)
+    path.write_bytes(pack(runs, TableChoice(), path.name, anonymous=True).data)
     opened = open_bundle(path)
     findings, comparisons = verify(opened, Options(strings=200, device="cpu"))
     assert [finding for finding in findings if finding.status == BAD] == []
@@ -107,7 +106,7 @@ def test_the_folder_of_runs_may_be_called_as_it_usually_is(
     runs: Path, private: list[str], name: str
 ) -> None:
     runs.rename(name)
-    text = everything(pack(Path(name), Choice(), "a.zip", anonymous=True).data)
+    text = everything(pack(Path(name), TableChoice(), "a.zip", anonymous=True).data)
     assert [word for word in (*private, str(Path(name).absolute())) if word in text] == []
 
 

@@ -7,30 +7,30 @@ from typing import Any
 
 import pytest
 
-from lrbench.bundles.choice import Choice
+from lrbench.bundles.choice import TableChoice
 from lrbench.errors import UserError
 from lrbench.tables import load_table
 
 
 def kept(name: str) -> dict[str, Any]:
     """The choice of a built-in table as a manifest has it."""
-    told: dict[str, Any] = json.loads(json.dumps(Choice(load_table(name)).as_json()))
+    told: dict[str, Any] = json.loads(json.dumps(TableChoice(load_table(name)).as_json()))
     return told
 
 
 @pytest.mark.parametrize("name", ["fan2024_table2", "length_curves"])
 def test_a_choice_comes_back(name: str) -> None:
-    assert Choice.from_json(kept(name)) == Choice(load_table(name))
+    assert TableChoice.from_json(kept(name)) == TableChoice(load_table(name))
 
 
 def test_earlier_versions_told_no_kind() -> None:
     told = kept("fan2024_table2")
     del told["table"]["kind"]
-    assert Choice.from_json(told) == Choice(load_table("fan2024_table2"))
+    assert TableChoice.from_json(told) == TableChoice(load_table("fan2024_table2"))
 
 
 def test_a_kind_that_is_none() -> None:
     told = kept("fan2024_table2")
     told["table"]["kind"] = "x" * 100
     with pytest.raises(UserError, match="is none of"):
-        Choice.from_json(told)
+        TableChoice.from_json(told)

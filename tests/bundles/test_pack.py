@@ -12,7 +12,7 @@ import torch
 
 from lrbench import plugins
 from lrbench.bundles.archive import unpacked
-from lrbench.bundles.choice import Choice
+from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.pack import pack
 from lrbench.errors import UserError
 from lrbench.runs.evaluate.evaluation import evaluate_run
@@ -59,7 +59,7 @@ def test_scores_of_later_with_the_run(runs: Path, tmp_path: Path) -> None:
     evaluate_run(run, "15", "best", 400, "cpu")
     [written] = (run / "evaluations").iterdir()
     (written.parent / f".{written.name}").write_text("half a")
-    (tmp_path / "a.zip").write_bytes(pack(runs, Choice(), "a.zip").data)
+    (tmp_path / "a.zip").write_bytes(pack(runs, TableChoice(), "a.zip").data)
     files = unpacked(tmp_path / "a.zip")
     assert [name for name in files if "/evaluations/" in name] == [
         f"runs/{written.relative_to(runs).as_posix()}"
@@ -69,21 +69,21 @@ def test_scores_of_later_with_the_run(runs: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a.zip", "a.tar.gz"])
 def test_the_same_bytes_from_a_copy(trained: Path, runs: Path, name: str) -> None:
-    assert pack(trained, Choice(), name).data == pack(runs, Choice(), name).data
+    assert pack(trained, TableChoice(), name).data == pack(runs, TableChoice(), name).data
 
 
 def test_a_table(trained: Path) -> None:
     table = TableSpec("mine", "Mine", (TableCell(("task=sum", "model=blockdiag")),))
-    assert pack(trained, Choice(table, rule="id"), "a.zip").runs == 2
+    assert pack(trained, TableChoice(table, rule="id"), "a.zip").runs == 2
     empty = TableSpec("mine", "Mine", (TableCell(("task=even_pair", "model=blockdiag")),))
     with pytest.raises(UserError, match="no run of mine"):
-        pack(trained, Choice(empty), "a.zip")
+        pack(trained, TableChoice(empty), "a.zip")
 
 
 def test_rows_and_columns(trained: Path) -> None:
-    assert pack(trained, Choice(rows=("blockdiag",), columns=("sum",)), "a.zip").runs == 2
+    assert pack(trained, TableChoice(rows=("blockdiag",), columns=("sum",)), "a.zip").runs == 2
     with pytest.raises(UserError, match=r"--rows s4: no run of that model\nthere are: blockdiag"):
-        pack(trained, Choice(rows=("s4",)), "a.zip")
+        pack(trained, TableChoice(rows=("s4",)), "a.zip")
 
 
 def test_competing_configurations_are_to_be_chosen(runs: Path, edit: Edit) -> None:
@@ -93,7 +93,7 @@ def test_competing_configurations_are_to_be_chosen(runs: Path, edit: Edit) -> No
     for path in other.glob("s*/result.json"):
         edit(path, lambda result: result.update(fingerprint="f" * 12))
     table = TableSpec("mine", "Mine", (TableCell(("task=sum", "model=blockdiag")),))
-    for choice in (Choice(), Choice(table)):
+    for choice in (TableChoice(), TableChoice(table)):
         told = f"2 configurations compete.*\n.*--fingerprint {cell.name}"
         with pytest.raises(UserError, match=told):
             pack(runs, choice, "a.zip")
@@ -103,21 +103,21 @@ def test_competing_configurations_are_to_be_chosen(runs: Path, edit: Edit) -> No
 def test_a_run_without_a_checkpoint_is_told(runs: Path) -> None:
     for path in runs.rglob("s1/checkpoints/*.pt"):
         path.unlink()
-    assert [Path(f).name for f in pack(runs, Choice(), "a.zip").without_checkpoint] == ["s1"]
+    assert [Path(f).name for f in pack(runs, TableChoice(), "a.zip").without_checkpoint] == ["s1"]
 
 
 def test_the_checkpoint_of_another_run_is_refused(runs: Path) -> None:
     [cell] = runs.glob("*/*/*/*")
     shutil.copy(cell / "s1/checkpoints/best.pt", cell / "s0/checkpoints/best.pt")
     with pytest.raises(UserError, match=r"not the checkpoint that result\.json was made from"):
-        pack(runs, Choice(), "a.zip")
+        pack(runs, TableChoice(), "a.zip")
 
 
 def test_a_damaged_checkpoint_is_refused(runs: Path) -> None:
     path = next(runs.rglob("best.pt"))
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(UserError, match="cannot be bundled"):
-        pack(runs, Choice(), "a.zip")
+        pack(runs, TableChoice(), "a.zip")
 
 
 def test_a_plugin_must_be_there_and_unchanged(
@@ -127,8 +127,8 @@ def test_a_plugin_must_be_there_and_unchanged(
     for path in runs.rglob("result.json"):
         edit(path, lambda result: result["versions"].update(plugins={"bundled_one": "0" * 64}))
     with pytest.raises(UserError, match="LRBENCH_PLUGINS=bundled_one lrbench bundle"):
-        pack(runs, Choice(), "a.zip")
+        pack(runs, TableChoice(), "a.zip")
     (tmp_path / "bundled_one.py").write_text("ONE = 1\n")
     monkeypatch.setenv("LRBENCH_PLUGINS", "bundled_one")
     with pytest.raises(UserError, match="was changed after runs were made"):
-        pack(runs, Choice(), "a.zip")
+        pack(runs, TableChoice(), "a.zip")

@@ -14,11 +14,10 @@ import pytest
 import torch
 
 from lrbench.bundles import layout
-from lrbench.bundles.choice import Choice
-from lrbench.bundles.findings import BAD, GOOD, OPEN, Finding
+from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.pack import pack
-from lrbench.bundles.rescore import Comparison, differing
-from lrbench.bundles.verify import Options, open_bundle, verify
+from lrbench.bundles.rescore import ScoreComparison, differing
+from lrbench.bundles.verify import BAD, GOOD, OPEN, BundleFinding, Options, open_bundle, verify
 from lrbench.errors import UserError
 from lrbench.runs.evaluate.evaluation import evaluate_run
 from lrbench.runs.folder.fingerprint import fingerprint
@@ -27,12 +26,12 @@ Bundle = Callable[..., Path]
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
 
 
-def found(path: Path, **options: Any) -> dict[str, Finding]:
+def found(path: Path, **options: Any) -> dict[str, BundleFinding]:
     findings, _ = verify(open_bundle(path), Options(**{"strings": 500, "device": "cpu"} | options))
     return {finding.what: finding for finding in findings}
 
 
-def statuses(findings: dict[str, Finding]) -> dict[str, str]:
+def statuses(findings: dict[str, BundleFinding]) -> dict[str, str]:
     return {what: finding.status for what, finding in findings.items()}
 
 
@@ -52,7 +51,7 @@ def test_all_as_told(bundle: Bundle) -> None:
 def test_scores_of_later_are_not_scored_again(runs: Path, tmp_path: Path) -> None:
     evaluate_run(next(runs.rglob("s0")), "15,12", "best", 400, "cpu")
     path = tmp_path / "later.zip"
-    path.write_bytes(pack(runs, Choice(), path.name).data)
+    path.write_bytes(pack(runs, TableChoice(), path.name).data)
     later = found(path)["later scores"]
     assert later.status == OPEN
     assert later.text == "told by `lrbench evaluate` of 1 run, 12 to 15: not scored again"
@@ -141,7 +140,7 @@ def test_numbers_that_were_made_up(runs: Path, edit: Edit, tmp_path: Path) -> No
 
     edit(next(runs.rglob("s0/result.json")), flatter)
     path = tmp_path / "a.zip"
-    path.write_bytes(pack(runs, Choice(), path.name).data)
+    path.write_bytes(pack(runs, TableChoice(), path.name).data)
     findings = found(path)
     assert [what for what, finding in findings.items() if finding.status == BAD] == ["scores"]
     assert "s0 at 6 (and 1 more)" in findings["scores"].text
@@ -233,14 +232,14 @@ def test_plugins_run_only_where_trusted(
     before = list(sys.path)
     finding = found(with_plugin, trust_plugins=True)["plugins"]
     monkeypatch.delitem(sys.modules, "told_plugin")
-    assert finding == Finding("plugins", GOOD, "told_plugin: run, as you asked")
+    assert finding == BundleFinding("plugins", GOOD, "told_plugin: run, as you asked")
     assert (tmp_path / "ran").exists()
     assert sys.path == before
 
 
 def test_sampling_error_is_none_of_ours() -> None:
-    def score(told: float, now: float) -> Comparison:
-        return Comparison("r", 500, told, 10_000, now, 1000, (0.0, 1.0))
+    def score(told: float, now: float) -> ScoreComparison:
+        return ScoreComparison("r", 500, told, 10_000, now, 1000, (0.0, 1.0))
 
     near, far = score(0.9138, 0.92), score(0.9138, 0.80)
     assert near.p > 0.4

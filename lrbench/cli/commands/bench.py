@@ -249,12 +249,12 @@ def rir_table1(
 ) -> None:
     """Measure Table 1."""
     from lrbench.bench.timing import keep
-    from lrbench.bench.tree_speed import Limits, chosen_lengths, chosen_rows, measured
+    from lrbench.bench.tree_speed import CellLimits, chosen_lengths, chosen_rows, measured
     from lrbench.cli.hydra.compose import composed
     from lrbench.runs.train.validate import resolve_device
 
     where = resolve_device(device)
-    limits = Limits(strings, limit_s, memory_gb)
+    limits = CellLimits(strings, limit_s, memory_gb)
     rows, ranges = chosen_rows(split(models)), chosen_lengths(split(lengths))
     options = {**asdict(limits), "device": str(where)}
     cells: list[CellCost] = []
@@ -310,8 +310,7 @@ def fixed_point(
     """Measure solvers of non-linear recurrences."""
     import torch
 
-    from lrbench.bench.fixed_point import iteration_counts, layer_costs
-    from lrbench.bench.fixed_point_figure import check_figure, draw_figure
+    from lrbench.bench.fixed_point import check_figure, draw_figure, iteration_counts, layer_costs
     from lrbench.bench.timing import keep
     from lrbench.runs.train.validate import resolve_device
 

@@ -52,7 +52,7 @@ def bundle(
     if rule and rule not in rule_names():
         raise unknown("rule", rule, rule_names(), exit_code=2)
     from lrbench.bundles.archive import packed
-    from lrbench.bundles.choice import Choice
+    from lrbench.bundles.choice import TableChoice
     from lrbench.bundles.pack import pack
     from lrbench.cli.commands.report import write
     from lrbench.console import messages
@@ -61,7 +61,7 @@ def bundle(
     load_plugins()
     spec = load_table(table) if table else None
     chosen = rule or (spec.rule if spec else "best")
-    choice = Choice(spec, _words(rows), _words(columns), chosen)
+    choice = TableChoice(spec, _words(rows), _words(columns), chosen)
     path = output or Path(f"{choice.name}.zip")
     packed({}, path.name)  # a wrong ending is told before anything is read
     made = pack(runs, choice, path.name, _words(fingerprint), anonymous)

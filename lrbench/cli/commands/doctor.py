@@ -44,7 +44,7 @@ GIB = 1 << 30
 
 
 @dataclass(frozen=True)
-class Finding:
+class MachineFinding:
     """One line of the report; `fix` says what to do where training cannot run like this."""
 
     name: str
@@ -80,7 +80,7 @@ def doctor(
     say(console, "training can run")
 
 
-def findings(runs: Path) -> Iterator[Finding]:
+def findings(runs: Path) -> Iterator[MachineFinding]:
     """Yield what is found, one line each; nothing is left behind on disk."""
     yield from versions()
     yield from shipped()
@@ -93,27 +93,27 @@ def findings(runs: Path) -> Iterator[Finding]:
     yield from plugins()
 
 
-def versions() -> Iterator[Finding]:
+def versions() -> Iterator[MachineFinding]:
     """Yield the version of everything a run needs, each really imported."""
     import lrbench
 
-    yield Finding("lrbench", lrbench.__version__)
-    yield Finding("python", platform.python_version())
+    yield MachineFinding("lrbench", lrbench.__version__)
+    yield MachineFinding("python", platform.python_version())
     fix = "install it again: pip install -c constraints.txt . (in the checkout)"
     for name, module in PACKAGES.items():
         wrong = _attempt(partial(import_module, module))
-        yield Finding(name, f"{_version(name) or 'not installed'}{wrong}", wrong and fix)
+        yield MachineFinding(name, f"{_version(name) or 'not installed'}{wrong}", wrong and fix)
 
 
-def shipped() -> Iterator[Finding]:
+def shipped() -> Iterator[MachineFinding]:
     """Yield whether the files that come with the program are there."""
     from lrbench.locations import conf_dir
 
     wrong = _attempt(conf_dir)
-    yield Finding("configuration files", f"found{wrong}" if not wrong else "missing", wrong)
+    yield MachineFinding("configuration files", f"found{wrong}" if not wrong else "missing", wrong)
 
 
-def devices() -> Iterator[Finding]:
+def devices() -> Iterator[MachineFinding]:
     """Yield processor and GPUs, each after a small gradient was computed on it."""
     if _attempt(lambda: import_module("torch")):
         return  # told by versions()
@@ -123,44 +123,48 @@ def devices() -> Iterator[Finding]:
     usable = len(os.sched_getaffinity(0))
     wrong = _attempt(lambda: _gradient("cpu"))
     text = f"{machine['cpu']}, {usable} of {machine['cores']} cores usable"
-    yield Finding("cpu", f"{text}{wrong}", wrong and "torch does not compute: install it again")
+    yield MachineFinding(
+        "cpu", f"{text}{wrong}", wrong and "torch does not compute: install it again"
+    )
     if not machine["devices"]:
         built = f" (torch is built for CUDA {machine['cuda']})" if machine["cuda"] else ""
-        yield Finding("cuda", f"no device{built}: device=auto is the CPU")
+        yield MachineFinding("cuda", f"no device{built}: device=auto is the CPU")
     for index, about in enumerate(machine["devices"]):
         name = f"cuda:{index}"
         wrong = _attempt(partial(_gradient, name))
-        yield Finding(name, f"{about}{wrong}", wrong and "does not compute: train with device=cpu")
+        yield MachineFinding(
+            name, f"{about}{wrong}", wrong and "does not compute: train with device=cpu"
+        )
 
 
-def threads() -> Finding:
+def threads() -> MachineFinding:
     """Return how many threads a run takes, and what limits them from outside."""
     limit = os.environ.get("OMP_NUM_THREADS")
     note = f"; OMP_NUM_THREADS={limit}" if limit else ""
-    return Finding("threads", f"1 a run; threads=N for more{note}")
+    return MachineFinding("threads", f"1 a run; threads=N for more{note}")
 
 
-def compiler() -> Finding:
+def compiler() -> MachineFinding:
     """Return the C++ compiler found, which only compiled modes need."""
     names = filter(None, (os.environ.get("CXX"), *COMPILERS))
     found = next((name for name in names if shutil.which(name)), None)
-    return Finding("C++ compiler", found or "none; only torch.compile needs one")
+    return MachineFinding("C++ compiler", found or "none; only torch.compile needs one")
 
 
-def compiled_loops() -> Finding:
+def compiled_loops() -> MachineFinding:
     """Return whether numba compiles the loops of models on the CPU."""
     from lrbench.scan.compiled.compiler import SWITCH, installed, wanted
 
     if not installed():
-        return Finding("compiled loops", "none: torch's take their place (extra fast)")
+        return MachineFinding("compiled loops", "none: torch's take their place (extra fast)")
     if not wanted():
-        return Finding("compiled loops", f"off: {SWITCH}=0")
+        return MachineFinding("compiled loops", f"off: {SWITCH}=0")
     wrong = _attempt(lambda: import_module("numba"))
     fix = f"install numba again, or do without: {SWITCH}=0"
-    return Finding("compiled loops", f"by numba {_version('numba')}{wrong}", wrong and fix)
+    return MachineFinding("compiled loops", f"by numba {_version('numba')}{wrong}", wrong and fix)
 
 
-def writable(runs: Path) -> Finding:
+def writable(runs: Path) -> MachineFinding:
     """Return whether runs can be written: a file is really written, and removed."""
     folder = runs.absolute()
     while not folder.exists():
@@ -176,18 +180,18 @@ def writable(runs: Path) -> Finding:
     state = "writable" if runs.is_dir() else "can be made"
     text = f"'{runs}' {state}, {shutil.disk_usage(folder).free / GIB:,.1f} GiB free"
     fix = f"cannot write in {folder}: choose a folder with output_dir=DIR"
-    return Finding("runs", f"'{runs}'{wrong}" if wrong else text, wrong and fix)
+    return MachineFinding("runs", f"'{runs}'{wrong}" if wrong else text, wrong and fix)
 
 
-def extras() -> Iterator[Finding]:
+def extras() -> Iterator[MachineFinding]:
     """Yield each optional extra, or how to get it."""
     for extra, distribution in EXTRAS.items():
         version = _version(distribution)
         get = f"not installed; in the checkout: pip install '.[{extra}]'"
-        yield Finding(f"extra {extra}", f"{distribution} {version}" if version else get)
+        yield MachineFinding(f"extra {extra}", f"{distribution} {version}" if version else get)
 
 
-def plugins() -> Iterator[Finding]:
+def plugins() -> Iterator[MachineFinding]:
     """Yield each plugin with what it registers."""
     from lrbench.plugins import VARIABLE, load_plugins
     from lrbench.registry import BACKBONES, ENCODERS, MIXERS, TASKS
@@ -196,10 +200,10 @@ def plugins() -> Iterator[Finding]:
         loaded = load_plugins()
     except UserError as error:
         first, _, rest = str(error).partition("\n")
-        yield Finding("plugins", first, rest or f"mend it, or take it out of {VARIABLE}")
+        yield MachineFinding("plugins", first, rest or f"mend it, or take it out of {VARIABLE}")
         return
     if not loaded:
-        yield Finding("plugins", "none")
+        yield MachineFinding("plugins", "none")
     registries = (TASKS, MIXERS, ENCODERS, BACKBONES)
     for name, module in loaded.items():
         entries = [
@@ -208,7 +212,7 @@ def plugins() -> Iterator[Finding]:
             for one in map(registry.get, registry.names())
             if f"{one.module}.".startswith(f"{module.__name__}.")
         ]
-        yield Finding(f"plugin {name}", f"registers {', '.join(entries) or 'nothing'}")
+        yield MachineFinding(f"plugin {name}", f"registers {', '.join(entries) or 'nothing'}")
 
 
 def _gradient(device: str) -> None:

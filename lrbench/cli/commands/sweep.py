@@ -49,13 +49,13 @@ def sweep(
     config_dir: ConfigDir = None,
 ) -> None:
     """Train many cells."""
-    from lrbench.cli.hydra.sweeping import Request, run_plan
+    from lrbench.cli.hydra.sweeping import SweepRequest, run_plan
     from lrbench.plugins import load_plugins
     from lrbench.sweeps.plan.plan import make_plan
     from lrbench.sweeps.plan.report import plan_table
 
     load_plugins()
-    request = Request.read(list(words or []), table, config_dir)
+    request = SweepRequest.read(list(words or []), table, config_dir)
     plan = make_plan(request.cells, request.compose, request.grouping, request.labels)
     if dry_run:
         plan_table(plan)

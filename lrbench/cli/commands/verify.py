@@ -11,9 +11,8 @@ from lrbench.checks import shown
 from lrbench.errors import UserError
 
 if TYPE_CHECKING:
-    from lrbench.bundles.findings import Finding
-    from lrbench.bundles.rescore import Comparison
-    from lrbench.bundles.verify import Opened
+    from lrbench.bundles.rescore import ScoreComparison
+    from lrbench.bundles.verify import BundleFinding, Opened
 
 HELP = (
     "Check a bundle: its hashes and fingerprints, the data, the table rebuilt from its results, and"
@@ -44,7 +43,7 @@ def verify(
     if strings < 1:
         raise UserError(f"--strings must be at least 1, not {strings}", exit_code=2)
     from lrbench.bundles import verify as bundles
-    from lrbench.bundles.findings import BAD
+    from lrbench.bundles.verify import BAD
     from lrbench.plugins import load_plugins
 
     opened = bundles.open_bundle(bundle)
@@ -56,7 +55,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def _same_strings(one: Comparison, differs: bool) -> str:
+def _same_strings(one: ScoreComparison, differs: bool) -> str:
     return (
         f"  {shown(one.run)} {shown(one.place)}: told {one.told:.4f} of {one.told_n:,},"
         f" now {one.now:.4f} of the same {one.now_n:,}: {'differs' if differs else 'as told'}"
@@ -64,7 +63,7 @@ def _same_strings(one: Comparison, differs: bool) -> str:
 
 
 def _show(
-    path: Path, opened: Opened, findings: list[Finding], comparisons: list[Comparison]
+    path: Path, opened: Opened, findings: list[BundleFinding], comparisons: list[ScoreComparison]
 ) -> None:
     """Print what was found: the bundle, the scores side by side, a line for each check."""
     from lrbench.bundles.archive import sha256

@@ -37,7 +37,7 @@ EXTRAS = {"joblib": "parallel", "submitit_local": "slurm", "submitit_slurm": "sl
 
 
 @dataclass(frozen=True)
-class Request:
+class SweepRequest:
     """What was asked for: the cells, the rule they are told by, the launcher's settings."""
 
     cells: list[Overrides]
@@ -48,7 +48,7 @@ class Request:
     devices: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, words: Sequence[str], table: str | None, folder: Path | None) -> Request:
+    def read(cls, words: Sequence[str], table: str | None, folder: Path | None) -> SweepRequest:
         """Read the words. Raises UserError for what is no setting, and for an unknown table."""
         launcher = [word for word in words if is_launcher(word)]
         rest = [word for word in words if word not in launcher]
@@ -92,7 +92,7 @@ class Request:
 
 def run_plan(
     plan: Plan,
-    request: Request,
+    request: SweepRequest,
     score: Callable[[dict[str, Any]], str] | None = None,
     detach: bool = False,
 ) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 from lrbench.checks import shown
 from lrbench.cli.hydra.grid import cells, grid_keys, key_of
 from lrbench.cli.hydra.launchers import is_launcher
-from lrbench.cli.hydra.sweeping import Request, run_plan
+from lrbench.cli.hydra.sweeping import SweepRequest, run_plan
 from lrbench.config import Config
 from lrbench.console import messages, results
 from lrbench.errors import UserError
@@ -29,7 +29,7 @@ NOT_TOLD = ("task", "model", "protocol", "output_dir", "threads", "device", "for
 class Search:
     """What is to be tried, for which models, and where a single winner is to go."""
 
-    request: Request
+    request: SweepRequest
     plan: Plan
     studies: list[Study]
     typed: list[str]
@@ -41,7 +41,7 @@ class Search:
     ) -> Search:
         """Check everything that was typed. Raises UserError."""
         keys = grid_keys(grid, words)
-        request = Request.read(words, None, folder)
+        request = SweepRequest.read(words, None, folder)
         rest = [word for word in words if not is_launcher(word)]
         request = dataclasses.replace(request, cells=cells(grid, rest))
         protocols: dict[str, str] = {}
@@ -122,7 +122,7 @@ class Search:
             say(results(), f"over a corpus with {word}: no run ends before its budget is used")
 
 
-def _noted(request: Request, overrides: Sequence[str], protocols: dict[str, str]) -> Config:
+def _noted(request: SweepRequest, overrides: Sequence[str], protocols: dict[str, str]) -> Config:
     """Compose, and note by the cell's folder which protocol was typed: presets are named by it."""
     from lrbench.runs.folder.cell import Cell
 

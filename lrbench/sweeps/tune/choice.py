@@ -26,7 +26,7 @@ from lrbench.statistics import mean
 
 
 @dataclass(frozen=True)
-class Score:
+class ValidationScore:
     """What one run came to: validation accuracy and loss, and the update of that look.
 
     `accuracy` is the value of `metric`, whatever that is. `select_by` is which of the two decides.
@@ -45,7 +45,7 @@ class Attempt:
 
     seed: int
     status: str
-    score: Score | None = None
+    score: ValidationScore | None = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Point:
     attempts: tuple[Attempt, ...]
 
     @property
-    def scores(self) -> list[Score]:
+    def scores(self) -> list[ValidationScore]:
         """The scores of the runs that ended well."""
         return [attempt.score for attempt in self.attempts if attempt.score is not None]
 
@@ -91,7 +91,7 @@ def attempt(seed: int, result: dict[str, Any] | None) -> Attempt:
     return Attempt(seed, result["status"], score)
 
 
-def score_of(result: dict[str, Any]) -> Score | None:
+def score_of(result: dict[str, Any]) -> ValidationScore | None:
     """Return the score in the content of a result.json; None for a run that diverged."""
     if result["status"] != "finished":
         return None
@@ -105,7 +105,9 @@ def score_of(result: dict[str, Any]) -> Score | None:
     step, metric = (result.get("checkpoints") or {}).get(rule), metric_of(result)
     if values.get(metric.name) is None or values.get("loss") is None or step is None:
         return None
-    return Score(float(values[metric.name]), float(values["loss"]), step, metric, select_by)
+    return ValidationScore(
+        float(values[metric.name]), float(values["loss"]), step, metric, select_by
+    )
 
 
 def winner(points: Sequence[Point]) -> int | None:

@@ -36,7 +36,7 @@ ERROR_NOTE = "NRMSE: an error, lower is better; a run that diverged or failed co
 
 
 @dataclass(frozen=True)
-class Row:
+class PointRow:
     """One point as text; `runs` tells how many of its runs have a score."""
 
     values: tuple[tuple[str, str], ...]
@@ -52,12 +52,12 @@ class Row:
         return " ".join(f"{key}={value}" for key, value in self.values)
 
 
-def row_of(point: Point, metric: Metric = ACCURACY) -> Row:
+def row_of(point: Point, metric: Metric = ACCURACY) -> PointRow:
     """Return a point in words and digits. The loss is that of the runs that have one."""
     value = point.accuracy if point.scores else metric.worst
     scores, every = point.scores, len(point.attempts)
     ended = Counter(attempt.status for attempt in point.attempts)
-    return Row(
+    return PointRow(
         values=tuple((key, typed(value)) for key, value in point.values),
         accuracy=f"{value:.4f}",
         loss=f"{math.fsum(score.loss for score in scores) / len(scores):.4g}" if scores else "-",

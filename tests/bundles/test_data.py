@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 
 from lrbench.bundles.archive import unpacked
-from lrbench.bundles.choice import Choice
-from lrbench.bundles.findings import BAD, GOOD, OPEN, Finding
+from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.pack import pack
-from lrbench.bundles.rescore import Comparison
-from lrbench.bundles.verify import Options, open_bundle, verify
+from lrbench.bundles.rescore import ScoreComparison
+from lrbench.bundles.verify import BAD, GOOD, OPEN, BundleFinding, Options, open_bundle, verify
 from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
 from lrbench.runs.train.job import run_cell
@@ -64,15 +63,15 @@ def data(corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 def packed(data: Path, trained: Path, tmp_path: Path) -> Path:
     """Their bundle."""
     path = tmp_path / "both.zip"
-    path.write_bytes(pack(trained, Choice(), path.name).data)
+    path.write_bytes(pack(trained, TableChoice(), path.name).data)
     return path
 
 
-def told(path: Path) -> tuple[list[Finding], list[Comparison]]:
+def told(path: Path) -> tuple[list[BundleFinding], list[ScoreComparison]]:
     return verify(open_bundle(path), Options(device="cpu"))
 
 
-def by_name(path: Path) -> dict[str, Finding]:
+def by_name(path: Path) -> dict[str, BundleFinding]:
     return {finding.what: finding for finding in told(path)[0]}
 
 
@@ -104,7 +103,7 @@ def test_what_is_packed(packed: Path, data: Path) -> None:
 
 
 def test_the_same_bytes_again(packed: Path, trained: Path) -> None:
-    assert pack(trained, Choice(), "a.zip").data == packed.read_bytes()
+    assert pack(trained, TableChoice(), "a.zip").data == packed.read_bytes()
 
 
 def test_all_as_told(packed: Path) -> None:
@@ -118,13 +117,13 @@ def test_all_as_told(packed: Path) -> None:
 
 def test_anonymous(data: Path, trained: Path, tmp_path: Path) -> None:
     path = tmp_path / "a.tar.gz"
-    path.write_bytes(pack(trained, Choice(), path.name, anonymous=True).data)
+    path.write_bytes(pack(trained, TableChoice(), path.name, anonymous=True).data)
     assert {finding.status for finding in told(path)[0]} == {GOOD}
 
 
 def test_the_table_of_a_paper(data: Path, trained: Path, tmp_path: Path) -> None:
     path = tmp_path / "t.zip"
-    path.write_bytes(pack(trained, Choice(load_table("rir2023_table2")), path.name).data)
+    path.write_bytes(pack(trained, TableChoice(load_table("rir2023_table2")), path.name).data)
     findings, scores = told(path)
     assert {finding.status for finding in findings} == {GOOD}
     assert {score.run.split("/")[0] for score in scores} == {"listops"}
@@ -138,7 +137,7 @@ def test_a_split_that_is_not_there(
     findings, scores = told(packed)
     assert [score.split for score in scores] == ["mix_test", "test_7"]
     found = {finding.what: finding for finding in findings}
-    assert found["data"] == Finding("data", OPEN, "1 of 7 splits are not here as they were")
+    assert found["data"] == BundleFinding("data", OPEN, "1 of 7 splits are not here as they were")
     assert found["scores"].status == OPEN
     assert found["listops"].status == OPEN
     assert found["listops"].text.startswith("near_iid not scored again: the data are not here")
@@ -211,7 +210,7 @@ def test_numbers_that_were_made_up(data: Path, trained: Path, edit: Edit, tmp_pa
     runs = Path(shutil.copytree(trained, tmp_path / "runs"))
     edit(next(runs.glob("listops/**/result.json")), flatter)
     path = tmp_path / "a.zip"
-    path.write_bytes(pack(runs, Choice(), path.name).data)
+    path.write_bytes(pack(runs, TableChoice(), path.name).data)
     findings = by_name(path)
     assert [what for what, finding in findings.items() if finding.status == BAD] == ["scores"]
     assert findings["scores"].text.endswith("s0 on near_iid")
@@ -222,10 +221,10 @@ def test_packing_asks_for_the_data_a_run_was_scored_on(
 ) -> None:
     elsewhere(made_up_corpora.write(tmp_path / "more", strings=30), monkeypatch)
     with pytest.raises(UserError, match=r"is not what a run .* was scored on\nthen 24 strings"):
-        pack(trained, Choice(), "a.zip")
+        pack(trained, TableChoice(), "a.zip")
     elsewhere(tmp_path / "nowhere", monkeypatch)
     with pytest.raises(UserError, match="lrbench data make listops"):
-        pack(trained, Choice(), "a.zip")
+        pack(trained, TableChoice(), "a.zip")
 
 
 @pytest.mark.parametrize("entry", [None, 3, {"near_iid": 3}, {"near_iid": {"sha256": {}}}])
@@ -255,7 +254,7 @@ def test_a_file_is_told_from_another_that_lies_there(on_a_file: Path, tmp_path: 
     splits = "protocol.test_splits=[ours.tsv]"
     run_cell(composed([*LISTOPS, splits, *TINY, "output_dir=runs"]))
     path = tmp_path / "f.zip"
-    path.write_bytes(pack(Path("runs"), Choice(), path.name, anonymous=True).data)
+    path.write_bytes(pack(Path("runs"), TableChoice(), path.name, anonymous=True).data)
     findings, scores = told(path)
     assert {finding.status for finding in findings} == {GOOD}
     assert [(score.split, score.told_n) for score in scores] == [("ours.tsv", 2)]
@@ -275,7 +274,7 @@ def test_an_absolute_path_cannot_be_anonymous(
     splits = f"protocol.test_splits=[{on_a_file}]"
     run_cell(composed([*LISTOPS, splits, *TINY, "output_dir=runs"]))
     with pytest.raises(UserError, match=r"names a folder.* in protocol\.test_splits"):
-        pack(Path("runs"), Choice(), "a.zip", anonymous=True)
+        pack(Path("runs"), TableChoice(), "a.zip", anonymous=True)
 
 
 def test_the_identity_is_of_content(data: Path) -> None:
@@ -287,11 +286,11 @@ def test_the_identity_is_of_content(data: Path) -> None:
 
 
 def test_a_few_answers_may_flip_by_rounding() -> None:
-    def score(told: float, now: float, n: int = 10_000) -> Comparison:
-        return Comparison("r", 900, told, n, now, n, None, split="near_iid")
+    def score(told: float, now: float, n: int = 10_000) -> ScoreComparison:
+        return ScoreComparison("r", 900, told, n, now, n, None, split="near_iid")
 
     assert score(0.5, 0.5049).p == 1.0
     assert score(0.5, 0.5052).p == 0.0
     assert score(0.5, 0.5 + 1 / 24, 24).p == 1.0
     assert score(0.5, 0.5 + 2 / 24, 24).p == 0.0
-    assert Comparison("r", 9, 0.5, 10, 0.5, 20, None, split="dev").p == 0.0
+    assert ScoreComparison("r", 9, 0.5, 10, 0.5, 20, None, split="dev").p == 0.0
