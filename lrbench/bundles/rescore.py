@@ -15,8 +15,7 @@ from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.metrics import ACCURACY, METRICS
 from lrbench.runs.evaluate.evaluation import score_run
-from lrbench.runs.train.capacity import check_fits
-from lrbench.runs.train.validate import resolve_device
+from lrbench.runs.train.validate import check_fits, resolve_device
 from lrbench.schema import config_from
 
 LEVEL = 0.01  # the chance that any of a bundle's numbers is doubted though all are right

@@ -39,7 +39,7 @@ def train(words: Words = None) -> None:
 
     def job(config: Config) -> None:
         from lrbench.runs.train.job import run_cell
-        from lrbench.runs.train.outcome import report_outcomes
+        from lrbench.runs.train.result import report_outcomes
 
         exit_codes.append(report_outcomes(run_cell(config)))
 

@@ -16,11 +16,9 @@ from lrbench.errors import Interrupted, UserError
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.folder.run import Run
 from lrbench.runs.lease import Lease
-from lrbench.runs.train.capacity import out_of_memory
-from lrbench.runs.train.outcome import Outcome
-from lrbench.runs.train.result import assemble
+from lrbench.runs.train.result import Outcome, assemble
 from lrbench.runs.train.signals import StopRequest
-from lrbench.runs.train.validate import validated
+from lrbench.runs.train.validate import out_of_memory, validated
 from lrbench.runs.train.watch import Display, GroupWatch, LeaseLost
 from lrbench.training.group.members import SideBySide, members_for
 from lrbench.training.loop import train_group

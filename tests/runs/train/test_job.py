@@ -16,7 +16,7 @@ from lrbench.runs.folder import checkpoints, files
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.train import watch
 from lrbench.runs.train.job import run_cell
-from lrbench.runs.train.outcome import report_outcomes
+from lrbench.runs.train.result import report_outcomes
 from lrbench.training.trial import Trial
 
 Tiny = Callable[..., Config]

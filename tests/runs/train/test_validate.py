@@ -11,7 +11,7 @@ from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
 from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.registry import MIXERS
-from lrbench.runs.train import capacity
+from lrbench.runs.train import validate
 from lrbench.tasks import make_task
 from lrbench.training.procedure import procedure_for
 
@@ -22,7 +22,7 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize("layers", [1, 2, 4])
 def test_parameters_are_counted_without_building_the_model(model: str, layers: int) -> None:
     config = composed([f"model={model}", f"model.layers={layers}", "model.width=16"])
-    assert capacity.parameters(config, make_task(config.task)) == LengthTrial(config, 0).parameters
+    assert validate.parameters(config, make_task(config.task)) == LengthTrial(config, 0).parameters
 
 
 def test_the_estimate_stays_below_what_an_update_takes() -> None:
@@ -47,12 +47,12 @@ def _note(kept: dict[int, int], tensor: torch.Tensor) -> torch.Tensor:
 def test_a_little_less_than_there_is_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     config = composed([])
     task = make_task(config.task)
-    needed = 16 * capacity.parameters(config, task) + procedure_for(config).batch_bytes()
-    monkeypatch.setattr(capacity, "memory_of", lambda device: needed)
-    capacity.check_fits(config, CPU)
-    monkeypatch.setattr(capacity, "memory_of", lambda device: needed - 1)
+    needed = 16 * validate.parameters(config, task) + procedure_for(config).batch_bytes()
+    monkeypatch.setattr(validate, "memory_of", lambda device: needed)
+    validate.check_fits(config, CPU)
+    monkeypatch.setattr(validate, "memory_of", lambda device: needed - 1)
     with pytest.raises(UserError, match=r"at least .* MiB of memory; cpu has .* MiB") as told:
-        capacity.check_fits(config, CPU)
+        validate.check_fits(config, CPU)
     assert len(str(told.value).splitlines()) <= 6
     for key in ("trials=1", "model.width=64", "protocol.batch_size=128", "train_length=40"):
         assert key in str(told.value)
@@ -61,13 +61,13 @@ def test_a_little_less_than_there_is_fits(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_container_may_have_less_than_the_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machine = capacity.memory_of(CPU)
+    machine = validate.memory_of(CPU)
     assert 2**28 < machine < 2**50
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(capacity, "LIMITS", (limit,))
+    monkeypatch.setattr(validate, "LIMITS", (limit,))
     for text, memory in (("1048576\n", 2**20), ("max\n", None), (str(2**62), None)):
         limit.write_text(text)
-        expected = capacity.memory_of(CPU)
+        expected = validate.memory_of(CPU)
         assert expected == memory if memory else expected >= machine
 
 
@@ -90,10 +90,10 @@ def test_a_container_may_have_less_than_the_machine(
     ],
 )
 def test_failed_allocations_are_told_in_gib(error: Exception, told: str | None) -> None:
-    assert capacity.out_of_memory(error) == told
+    assert validate.out_of_memory(error) == told
 
 
 def test_torch_says_what_is_looked_for() -> None:
     with pytest.raises(RuntimeError) as failed:
         torch.empty(2**46, dtype=torch.float64)
-    assert capacity.out_of_memory(failed.value) == "out of memory: needs 524,288 GiB more"
+    assert validate.out_of_memory(failed.value) == "out of memory: needs 524,288 GiB more"
