@@ -1,6 +1,6 @@
 """The gated recursive cell R(l, r): one vector from two, tied over all of a tree.
 
-Ray Chowdhury & Caragea, "Recursion in Recursion: Two-Level Nested Recursion for Length
+Ray Chowdhury & Caragea, "Recursion in Recursion: Two-ChunkLevel Nested Recursion for Length
 Generalization with Scalability", arXiv:2311.04449, after Shen et al. 2019 ("Ordered Memory"):
 
     u = dropout(gelu(W_1 (l, r) + b_1)),    (a, b, g, c) = W_2 u + b_2

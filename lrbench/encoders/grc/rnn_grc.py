@@ -51,7 +51,7 @@ class RnnGrc(Encoder):
         self.cell = GatedRecursiveCell(width, config.dropout)
 
     def forward(self, x: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        plan = Plan.of(lengths_of(mask))
+        plan = Packing.of(lengths_of(mask))
         positions, last = plan.positions.to(x.device), plan.last.to(x.device)
         packed = x.flatten(0, 1).index_select(0, positions + plan.rows.to(x.device) * x.shape[1])
         bits, drop = self.cell.draw(len(packed), generator, x.device)
@@ -68,7 +68,7 @@ class RnnGrc(Encoder):
 
 
 @dataclass(frozen=True)
-class Plan:
+class Packing:
     """How N strings are packed: what lies where, from their lengths alone.
 
     counts: n_t. rows, positions (packed): of each packed vector, which string and which position of
@@ -81,7 +81,7 @@ class Plan:
     last: Tensor
 
     @classmethod
-    def of(cls, lengths: list[int]) -> Plan:
+    def of(cls, lengths: list[int]) -> Packing:
         """Return the plan of strings of these lengths, at least 1."""
         sizes = torch.tensor(lengths)
         ordered, order = sizes.sort(descending=True, stable=True)

@@ -53,7 +53,7 @@ DECISIONS = ("batch", "row")
 
 
 @dataclass(frozen=True)
-class Level:
+class ChunkLevel:
     """The M chunks of one level.
 
     strings (M,): the string of each chunk. lengths (M,): its positions, 1 .. size. starts (M,):
@@ -80,7 +80,9 @@ class Level:
         return (torch.from_numpy(self.starts[chunks])[:, None] + steps) * mask, mask
 
 
-def levels_of(lengths: list[int], padded: int, chunk: int, decision: str = "batch") -> list[Level]:
+def levels_of(
+    lengths: list[int], padded: int, chunk: int, decision: str = "batch"
+) -> list[ChunkLevel]:
     """Return the levels from positions of strings, padded to `padded`, to one vector for each."""
     counts = np.asarray(lengths)
     sizes = np.full_like(counts, padded) if decision == "batch" else counts  # S, of each string
@@ -94,12 +96,14 @@ def levels_of(lengths: list[int], padded: int, chunk: int, decision: str = "batc
     return levels
 
 
-def _level(counts: np.ndarray, sizes: np.ndarray, spans: np.ndarray, chunks: np.ndarray) -> Level:
+def _level(
+    counts: np.ndarray, sizes: np.ndarray, spans: np.ndarray, chunks: np.ndarray
+) -> ChunkLevel:
     strings = np.repeat(np.arange(len(counts)), chunks)
     number = np.arange(len(strings)) - np.repeat(chunks.cumsum() - chunks, chunks)
     before = number * spans[strings]
     firsts = np.asarray([0, *accumulate(counts.tolist())][:-1])
-    return Level(
+    return ChunkLevel(
         strings,
         np.minimum(counts[strings] - before, spans[strings]),
         firsts[strings] + before,
@@ -184,7 +188,7 @@ class RirEncoder(Encoder):
     def parameter_rules(self) -> dict[str, ParameterRule]:
         return {f"leaves.{name}": rule for name, rule in self.leaves.rules().items()}
 
-    def levels(self, mask: Tensor, training: bool) -> list[Level]:
+    def levels(self, mask: Tensor, training: bool) -> list[ChunkLevel]:
         """Return the levels of strings with mask (N, S)."""
         config: Any = self.config
         whole = not training and config.inference == "full"
@@ -227,7 +231,9 @@ class RirEncoder(Encoder):
         return packed
 
 
-def ascend(inner: Inner, packed: Tensor, level: Level, generator: torch.Generator | None) -> Tensor:
+def ascend(
+    inner: Inner, packed: Tensor, level: ChunkLevel, generator: torch.Generator | None
+) -> Tensor:
     """Return vectors of chunks (M, d) for those of the packed positions below (T, d)."""
     chunks = np.flatnonzero(level.composed)
     below, mask = gather(packed, level, chunks)
@@ -240,7 +246,7 @@ def ascend(inner: Inner, packed: Tensor, level: Level, generator: torch.Generato
     )
 
 
-def gather(packed: Tensor, level: Level, chunks: np.ndarray) -> tuple[Tensor, Tensor]:
+def gather(packed: Tensor, level: ChunkLevel, chunks: np.ndarray) -> tuple[Tensor, Tensor]:
     """Return the vectors of chunks (m, c, d), 0 at padding, and their mask (m, c)."""
     places, mask = (tensor.to(packed.device) for tensor in level.places(chunks))
     below = packed.index_select(0, places.flatten()).view(*places.shape, -1)

@@ -37,11 +37,10 @@ from torch import Tensor
 from lrbench.checks import at_least, one_of
 from lrbench.encoders.base import Tree, lengths_of
 from lrbench.encoders.grc.cell import GatedRecursiveCell
-from lrbench.encoders.rir.base import Level, RirConfig, RirEncoder
+from lrbench.encoders.rir.base import ChunkLevel, RirConfig, RirEncoder
 from lrbench.encoders.trees.choice import beam_shares
-from lrbench.encoders.trees.easy_first import EasyFirst
-from lrbench.encoders.trees.easy_first_reference import Reference
-from lrbench.encoders.trees.pair_scorer import PairScorer
+from lrbench.encoders.trees.ebt_grc import EasyFirst, PairScorer
+from lrbench.encoders.trees.reference import ReleasedSearch
 from lrbench.registry import register_encoder
 
 
@@ -90,10 +89,10 @@ class RirEbtGrc(RirEncoder):
         leaves, lengths = self.leaves(x, mask, generator), lengths_of(mask)
         search = EasyFirst(self.cell, self.scorer, leaves, self.config.beam, generator)
         for number, level in enumerate(self.levels(mask, generator is not None)):
-            found = search.climb(level)
+            found = search.climb(*level.places(np.arange(len(level.lengths))))
             if level.several.any():
                 uniform = self._draws(found.scores, (level, number, lengths), generator)
-                search.choose(self._aligned(found.scores, found.valid, level, uniform))
+                search.go_on(self._aligned(found.scores, found.valid, level, uniform))
         return search
 
     def reference(
@@ -101,7 +100,7 @@ class RirEbtGrc(RirEncoder):
     ) -> Tensor:
         """Return what `forward` does, with each level's search in the released form."""
         leaves, lengths = self.leaves(x, mask, generator), lengths_of(mask)
-        plain = Reference(self.cell, self.scorer, len(leaves), self.config.beam, generator)
+        plain = ReleasedSearch(self.cell, self.scorer, len(leaves), self.config.beam, generator)
         h, ids = leaves[:, None], torch.arange(1, len(leaves) + 1)[:, None]
         scores, valid = h.new_zeros(len(h), 1), torch.ones_like(ids, dtype=torch.bool)
         for number, level in enumerate(self.levels(mask, generator is not None)):
@@ -124,7 +123,7 @@ class RirEbtGrc(RirEncoder):
     def _draws(
         self,
         scores: Tensor,
-        where: tuple[Level, int, list[int]],
+        where: tuple[ChunkLevel, int, list[int]],
         generator: torch.Generator | None,
     ) -> Tensor:
         """Return numbers in [0, 1) for the beams of chunks, like their scores (M, B)."""
@@ -132,7 +131,7 @@ class RirEbtGrc(RirEncoder):
             return hashed(*where, scores.shape[1]).to(scores)
         return torch.empty_like(scores).uniform_(generator=generator)
 
-    def _aligned(self, scores: Tensor, valid: Tensor, level: Level, uniform: Tensor) -> Tensor:
+    def _aligned(self, scores: Tensor, valid: Tensor, level: ChunkLevel, uniform: Tensor) -> Tensor:
         """Return which beam (M, B) of each chunk goes into each beam above it."""
         several = torch.from_numpy(level.several).to(scores.device)
         return aligned(scores, valid, several, uniform, self.config.align)
@@ -160,7 +159,7 @@ def aligned(scores: Tensor, valid: Tensor, several: Tensor, uniform: Tensor, way
     return torch.where(moves, torch.minimum(drawn, last), same)
 
 
-def hashed(level: Level, number: int, lengths: list[int], beams: int) -> Tensor:
+def hashed(level: ChunkLevel, number: int, lengths: list[int], beams: int) -> Tensor:
     """Return draws (M, B) in [0, 1) for the chunks of level `number`, in evaluation."""
     counts = np.bincount(level.strings, minlength=len(lengths))
     chunks = np.arange(len(level.strings)) - np.repeat(counts.cumsum() - counts, counts)

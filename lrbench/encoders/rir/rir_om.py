@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lrbench.checks import at_least, fraction
 from lrbench.encoders.base import Tree, lengths_of
-from lrbench.encoders.grc.rnn_grc import Plan
+from lrbench.encoders.grc.rnn_grc import Packing
 from lrbench.encoders.rir.base import RirConfig, RirEncoder
 from lrbench.encoders.soft.ordered_memory import Memory, OrderedMemoryConfig
 from lrbench.registry import register_encoder
@@ -56,7 +56,7 @@ class RirOm(RirEncoder):
         return self.recurse(self.compose, x, mask, generator)
 
     def compose(self, x: Tensor, mask: Tensor, generator: torch.Generator | None) -> Tensor:
-        plan = Plan.of(lengths_of(mask))
+        plan = Packing.of(lengths_of(mask))
         places = plan.rows * x.shape[1] + plan.positions
         packed = x.flatten(0, 1).index_select(0, places.to(x.device))
         last: Tensor = self.memory(packed, plan, generator)

@@ -206,7 +206,7 @@ MATRICES = 32  # bytes, for each two tokens
 
 
 @dataclass(frozen=True)
-class Strings:
+class FramedStrings:
     """Strings between their ends: tokens stand at positions 1 .. L_n of S + 2.
 
     lengths (n,). scored, composed: which of n (S + 2) positions may merge into their right
@@ -219,7 +219,7 @@ class Strings:
     composed: Tensor
 
     @classmethod
-    def of(cls, lengths: Tensor) -> Strings:
+    def of(cls, lengths: Tensor) -> FramedStrings:
         """Return the strings of these lengths, at least 1 each."""
         position = torch.arange(int(lengths.max()) + 2, device=lengths.device)
         length = lengths[:, None]
@@ -230,7 +230,7 @@ class Strings:
 
 
 @dataclass
-class Batch:
+class ComposingStrings:
     """Strings that are being composed.
 
     h (n, S + 2, d), e (n, S + 2); rows (n,): which string of the whole batch each is; alive (n,):
@@ -240,13 +240,13 @@ class Batch:
     h: Tensor
     e: Tensor
     rows: Tensor
-    strings: Strings
+    strings: FramedStrings
     alive: Tensor
 
     @classmethod
-    def of(cls, h: Tensor, lengths: Tensor) -> Batch:
+    def of(cls, h: Tensor, lengths: Tensor) -> ComposingStrings:
         """Return the strings h of these lengths, all tokens of which exist."""
-        strings, rows = Strings.of(lengths), torch.arange(len(h), device=h.device)
+        strings, rows = FramedStrings.of(lengths), torch.arange(len(h), device=h.device)
         return cls(h, strings.real.to(h.dtype), rows, strings, lengths > 1)
 
     def take(self, h: Tensor, e: Tensor, step: int, halted: bool) -> None:
@@ -262,7 +262,7 @@ class Batch:
         lengths = self.strings.lengths[alive]
         self.rows, self.alive = self.rows[alive], alive[alive]
         if len(lengths):
-            self.strings = Strings.of(lengths)
+            self.strings = FramedStrings.of(lengths)
         longest = self.strings.real.shape[1]
         self.h, self.e = self.h[alive][:, :longest], self.e[alive][:, :longest]
         return halted
@@ -303,7 +303,7 @@ class Composition(nn.Module):
         kept: gigabytes of steps kept for the backward. history: takes the existence (n, S + 2) of
         all tokens after each step, of halted strings as it was.
         """
-        batch, results, spent = Batch.of(h, lengths), [], 0.0
+        batch, results, spent = ComposingStrings.of(h, lengths), [], 0.0
         existence = batch.e.clone()
         for step in range(1, int(lengths.max()) + 1):
             if halt and not bool(batch.alive.all()):
@@ -320,7 +320,7 @@ class Composition(nn.Module):
         return torch.empty_like(vectors).index_copy(0, rows, vectors)
 
     def _step(
-        self, batch: Batch, generator: torch.Generator | None, again: bool
+        self, batch: ComposingStrings, generator: torch.Generator | None, again: bool
     ) -> tuple[Tensor, Tensor]:
         """Return h and e after a step, which the backward runs again if told so."""
         h, e, strings = batch.h, batch.e, batch.strings
@@ -344,7 +344,7 @@ class Composition(nn.Module):
         return results[0], results[1]
 
     def step(
-        self, h: Tensor, e: Tensor, strings: Strings, generator: torch.Generator | None
+        self, h: Tensor, e: Tensor, strings: FramedStrings, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
         """Return h (n, S + 2, d) and e (n, S + 2) after one step."""
         left, right = neighbours(e)
@@ -361,7 +361,7 @@ class Composition(nn.Module):
         composed = h.flatten(0, 1).index_add(0, chosen, change).view_as(h)
         return composed, e * (1 - composes)
 
-    def _weights(self, window: Tensor, e: Tensor, strings: Strings) -> tuple[Tensor, Tensor]:
+    def _weights(self, window: Tensor, e: Tensor, strings: FramedStrings) -> tuple[Tensor, Tensor]:
         """Return exp of the scores (n, S + 2), 0 where there is none, and of 0 (n, 1).
 
         They are divided by their largest in each string.

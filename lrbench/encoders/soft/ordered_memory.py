@@ -52,7 +52,7 @@ from torch.nn.functional import gelu
 from lrbench.checks import at_least, fraction
 from lrbench.encoders.base import Dropout, Encoder, Tree, draw_bits, dropout, dropping, lengths_of
 from lrbench.encoders.grc.cell import EXPANSION, GatedRecursiveCell, loops_for
-from lrbench.encoders.grc.rnn_grc import Plan
+from lrbench.encoders.grc.rnn_grc import Packing
 from lrbench.mixers.normalisation import LayerNorm
 from lrbench.registry import register_encoder
 from lrbench.scan.closed_form import ClosedForm, Tensors, one_by_one
@@ -96,7 +96,7 @@ class OrderedMemory(Encoder):
         self.memory = Memory(config, width)
 
     def forward(self, x: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        plan = Plan.of(lengths_of(mask))
+        plan = Packing.of(lengths_of(mask))
         places = plan.positions.to(x.device) + plan.rows.to(x.device) * x.shape[1]
         packed = self.memory.cell.norm(self.leaf(x.flatten(0, 1).index_select(0, places)))
         outputs: Tensor = self.memory(packed, plan, generator)
@@ -127,7 +127,7 @@ class Memory(nn.Module):
     def forward(
         self,
         x: Tensor,
-        plan: Plan,
+        plan: Packing,
         generator: torch.Generator | None = None,
         history: list[Tensor] | None = None,
     ) -> Tensor:
@@ -162,7 +162,7 @@ class Memory(nn.Module):
     def tree(self, x: Tensor) -> Tree:
         """Return the tree of writing each of x' (L, d) where most of its position is."""
         history: list[Tensor] = []
-        self(x, Plan.of([len(x)]), history=history)
+        self(x, Packing.of([len(x)]), history=history)
         return by_slots([int(p.flip(1).argmax()) for p in history])
 
     def _position(

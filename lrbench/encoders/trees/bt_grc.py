@@ -13,10 +13,10 @@ until one node is left. In training both choices are draws without replacement, 
 (`noise`); the released code of 2023 has none. Choices are hard and have no gradient: the scorer
 learns by the scores a alone.
 
-`beam_tree_search.py` searches without a graph and keeps what it knows of a pair;
-`beam_tree_gradient.py` differentiates what is left at the end. `reference` is the released way: all
-pairs of all beams at each step. The result does not depend on padding: with K of the padded length,
-as released, a short string among longer ones has beams of weight 1e-20; here it has none.
+`composed.py` searches without a graph, keeps what it knows of a pair, and differentiates what is
+left at the end. `reference` is the released way: all pairs of all beams at each step. The result
+does not depend on padding: with K of the padded length, as released, a short string among longer
+ones has beams of weight 1e-20; here it has none.
 """
 
 from __future__ import annotations
@@ -31,11 +31,9 @@ from torch import Tensor, nn
 from lrbench.checks import at_least, fraction
 from lrbench.encoders.base import Encoder, Tree, lengths_of
 from lrbench.encoders.grc.cell import GatedRecursiveCell
-from lrbench.encoders.trees.beam_tree_gradient import differentiable
-from lrbench.encoders.trees.beam_tree_records import Found, Search
-from lrbench.encoders.trees.beam_tree_reference import by_products
-from lrbench.encoders.trees.beam_tree_search import search
 from lrbench.encoders.trees.choice import Draws, beam_shares
+from lrbench.encoders.trees.composed import CellSearch, FreshCellSearch, differentiable
+from lrbench.encoders.trees.reference import by_products
 from lrbench.mixers.normalisation import LayerNorm
 from lrbench.registry import register_encoder
 
@@ -78,9 +76,9 @@ class BeamTree(Encoder):
 
     def forward(self, x: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
         leaves, lengths = self._leaves(x, mask)
-        how = self._search(self._draws(generator))
-        found = search(how, leaves.detach(), lengths)
-        roots, scores = found.pool.vectors[found.roots], found.scores
+        how = self._search(leaves, lengths, self._draws(generator))
+        found = how.strings()
+        roots, scores = how.nodes.vectors[found.roots], found.scores
         if torch.is_grad_enabled():
             roots, scores = differentiable(how, found, leaves)
         return (beam_shares(scores, found.valid)[..., None] * roots).sum(1)
@@ -95,8 +93,8 @@ class BeamTree(Encoder):
 
     @torch.no_grad()
     def trees(self, x: Tensor, mask: Tensor) -> list[Tree]:
-        leaves, lengths = self._leaves(x, mask)
-        return best_trees(search(self._search(None), leaves, lengths), lengths)
+        how = self._search(*self._leaves(x, mask), None)
+        return how.nodes.trees(how.strings().best(), how.lengths)
 
     def _leaves(self, x: Tensor, mask: Tensor) -> tuple[Tensor, list[int]]:
         """Return the leaves (n, d) of all strings, one after the other, and their lengths."""
@@ -106,23 +104,13 @@ class BeamTree(Encoder):
         return self.leaf(x.flatten(0, 1).index_select(0, places)), lengths
 
     def _draws(self, generator: torch.Generator | None) -> Draws | None:
-        return Draws.of(generator, self.config.noise or self.config.dropout > 0)
+        return Draws.by_step(generator, self.config.noise or self.config.dropout > 0)
 
-    def _search(self, draws: Draws | None) -> Search:
+    def _search(self, leaves: Tensor, lengths: list[int], draws: Draws | None) -> CellSearch:
         config = self.config
         fresh = draws is not None and config.dropout > 0 and not config.reuse_dropout
-        return Search(self.cell, self.scorer, config.beam, draws, config.noise, fresh)
-
-
-def best_trees(found: Found, lengths: list[int]) -> list[Tree]:
-    """Return the tree of the beam with the best score of each string."""
-    best = found.scores.masked_fill(~found.valid, -torch.inf).argmax(1, keepdim=True)
-    roots = found.roots.gather(1, best).squeeze(1).tolist()
-    nodes: list[Tree] = [place for length in lengths for place in range(length)]
-    children = found.pool.children[len(nodes) : found.pool.used].tolist()
-    for left, right in children:  # of nodes that have a number already
-        nodes.append((nodes[left], nodes[right]))
-    return [nodes[root] for root in roots]
+        form = FreshCellSearch if fresh else CellSearch
+        return form(self.cell, self.scorer, leaves, lengths, config.beam, draws, config.noise)
 
 
 @dataclass

@@ -13,7 +13,7 @@ Nothing is without a gradient here, so training has a graph. Strings leave when 
 with `reuse_dropout` hard beams take the parents of unchanged pairs with them, and only the soft one
 is composed anew. What is inside the cell is computed again in the backward of long strings.
 
-Layout as in `beam_tree_search.py`, with vectors: h (R, B, M, d), parents (R, B, P, d).
+Layout as in `search.py`, with vectors: h (R, B, M, d), parents (R, B, P, d).
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ import torch
 from torch import Tensor
 
 from lrbench.encoders.base import dropping
-from lrbench.encoders.trees.beam_tree_cells import sparing
-from lrbench.encoders.trees.beam_tree_reference import merged
 from lrbench.encoders.trees.bt_grc import BeamTree, BeamTreeConfig
 from lrbench.encoders.trees.choice import (
     CELLS,
     PAIRS,
     Draws,
     beam_shares,
+    gumbel,
     masked_log_softmax,
-    stochastic_top_k,
+    propose,
     top_k,
 )
+from lrbench.encoders.trees.composed import sparing
+from lrbench.encoders.trees.reference import merged
 from lrbench.registry import register_encoder
 
 KEPT = 1 << 16  # cells, of some kilobytes, whose inner numbers may be kept for the backward
@@ -55,27 +56,27 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Nodes:
-    """Beams of R strings: counts (R,) of pairs, h (R, B, M, d), scores and valid (R, B).
+class VectorBeams:
+    """Beams of R strings: left (R,), how many pairs, h (R, B, M, d), scores and valid (R, B).
 
     parents (R, B, P, d), if they are known.
     """
 
     rows: Tensor
-    counts: Tensor
+    left: Tensor
     h: Tensor
     scores: Tensor
     valid: Tensor
     parents: Tensor | None = None
 
-    def only(self, kept: Tensor) -> Nodes:
+    def only(self, kept: Tensor) -> VectorBeams:
         """Return the beams of some strings, by their places among the R."""
         fields = {k: v.index_select(0, kept) for k, v in vars(self).items() if v is not None}
-        return Nodes(**fields)
+        return VectorBeams(**fields)
 
 
 @dataclass(frozen=True)
-class Choice:
+class MixedChoice:
     """What goes on: hard beams with their origin and place (R, H), and a soft one if there is one.
 
     owners (R, B), shares (R, P): of the soft beam, from which beams it is, and which pairs merge.
@@ -106,7 +107,7 @@ class BtGrcOs(BeamTree):
         h = leaves.index_select(0, at.flatten()).view(len(x), 1, len(places), -1)
         scores = x.new_zeros(len(x), 1)
         rows = torch.arange(len(x), device=x.device)
-        nodes = Nodes(rows, sizes - 1, h, scores, torch.ones_like(scores, dtype=torch.bool))
+        nodes = VectorBeams(rows, sizes - 1, h, scores, torch.ones_like(scores, dtype=torch.bool))
         draws = self._draws(generator)
         assert draws is not None
         soft = 1 if self._kept else self.config.beam  # beams whose pairs are all composed anew
@@ -114,7 +115,7 @@ class BtGrcOs(BeamTree):
         how = Training(draws, keep=cells <= KEPT)
         return self._mixed(nodes, [length - 1 for length in lengths], how)
 
-    def _mixed(self, nodes: Nodes, left: list[int], how: Training) -> Tensor:
+    def _mixed(self, nodes: VectorBeams, left: list[int], how: Training) -> Tensor:
         """Merge until every string has one node; left: how many merges each has to go."""
         rows, results, t = [], [], 0
         while left:
@@ -132,7 +133,7 @@ class BtGrcOs(BeamTree):
                 t += 1
         return torch.cat(results)[torch.cat(rows).argsort()]
 
-    def _step(self, nodes: Nodes, t: int, how: Training) -> Nodes:
+    def _step(self, nodes: VectorBeams, t: int, how: Training) -> VectorBeams:
         parents = nodes.parents
         if parents is None or not self._kept:
             parents = self._parents(nodes.h[:, :, :-1], nodes.h[:, :, 1:], how, t)
@@ -141,7 +142,7 @@ class BtGrcOs(BeamTree):
         hard = moved(nodes.h, parents, choice)
         onward = replace(
             nodes,
-            counts=nodes.counts - 1,
+            left=nodes.left - 1,
             h=hard
             if choice.soft is None
             else torch.cat([hard, mixed(nodes.h, parents, choice)], 1),
@@ -158,27 +159,25 @@ class BtGrcOs(BeamTree):
         """Whether the parents of unchanged pairs may stand."""
         return self.config.reuse_dropout or self.config.dropout == 0
 
-    def _choose(self, nodes: Nodes, e: Tensor, t: int, how: Training) -> Choice:
+    def _choose(self, nodes: VectorBeams, e: Tensor, t: int, how: Training) -> MixedChoice:
         """Return the beams that go on, from logits e (R, B, P)."""
-        beam, pairs = self.config.beam, e.shape[2]
-        real = torch.arange(pairs, device=e.device) < nodes.counts[:, None, None]
-        real, k = real.expand_as(e), min(pairs, beam)
-        source = how.draws.source(t, PAIRS) if self.config.noise else None
-        places = stochastic_top_k(e, real, k, source)
-        gained = masked_log_softmax(e, real).gather(2, places)
-        scores = (nodes.scores[..., None] + gained).flatten(1)
-        valid = (nodes.valid[..., None] & (places < nodes.counts[:, None, None])).flatten(1)
+        beam, noise = self.config.beam, None
+        if self.config.noise:
+            noise = gumbel(tuple(e.shape), how.draws.source(t, PAIRS), e)
+        state = nodes.left, nodes.scores, nodes.valid
+        places, scores, valid, _ = propose(e, state, beam, noise, past_end=False)
+        k = places.shape[2]
         places, count = places.flatten(1), scores.shape[1]
         if count <= beam:
             order = torch.arange(count, device=e.device).expand_as(scores)
-            return Choice(order // k, places, scores, valid)
-        order = top_k(scores.detach(), valid, count)
+            return MixedChoice(order // k, places, scores, valid)
+        order = top_k(scores, valid, count)
         best, others = order[:, : beam - 1], order[:, beam - 1 :]
         rest, counted = scores.gather(1, others), valid.gather(1, others)
         q = masked_log_softmax(rest, counted).exp()
         owners = torch.zeros_like(e[:, :, 0]).scatter_add(1, others // k, q)
         shares = torch.zeros_like(e[:, 0]).scatter_add(1, places.gather(1, others), q)
-        return Choice(
+        return MixedChoice(
             best // k,
             places.gather(1, best),
             torch.cat([scores.gather(1, best), (q * rest).sum(1, keepdim=True)], 1),
@@ -186,7 +185,9 @@ class BtGrcOs(BeamTree):
             (owners, shares),
         )
 
-    def _carried(self, h: Tensor, parents: Tensor, choice: Choice, t: int, how: Training) -> Tensor:
+    def _carried(
+        self, h: Tensor, parents: Tensor, choice: MixedChoice, t: int, how: Training
+    ) -> Tensor:
         """Return the parents of all pairs of h: those that stand, and what the rest comes to."""
         hard, pairs = choice.origin.shape[1], parents.shape[2] - 1
         stand = moved(parents, None, choice)
@@ -219,7 +220,7 @@ class BtGrcOs(BeamTree):
         return form(*cell.weights(), torch.cat([left, right], 1), *rest)
 
 
-def moved(table: Tensor, new: Tensor | None, choice: Choice) -> Tensor:
+def moved(table: Tensor, new: Tensor | None, choice: MixedChoice) -> Tensor:
     """Return hard beams (R, H, S - 1, d) of a table (R, B, S, d) after a merge.
 
     What is after the merge moves to the left by one. new (R, B, S - 1, d): what stands where the
@@ -238,7 +239,7 @@ def moved(table: Tensor, new: Tensor | None, choice: Choice) -> Tensor:
     return torch.where((numbers == place)[..., None], made, kept)
 
 
-def mixed(h: Tensor, parents: Tensor, choice: Choice) -> Tensor:
+def mixed(h: Tensor, parents: Tensor, choice: MixedChoice) -> Tensor:
     """Return the soft beam (R, 1, P, d) from nodes (R, B, P + 1, d) and parents (R, B, P, d)."""
     assert choice.soft is not None
     owners, shares = choice.soft

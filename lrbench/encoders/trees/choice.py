@@ -1,4 +1,4 @@
-"""How beams choose: masked softmax with a floor, Gumbel noise, and top k with and without it.
+"""How beams choose merges: masked softmax with a floor, Gumbel noise, top k; tables after a step.
 
 Ray Chowdhury & Caragea 2023 (arXiv:2311.04449) and their released code. A masked softmax there is
 
@@ -8,22 +8,33 @@ Here numbers outside of the mask are -inf before the softmax and log s is at lea
 same but for what is smaller than that floor, and no padding has a share in a sum. The k largest of
 values perturbed by Gumbel noise are k draws without replacement (Kool et al. 2019).
 
-The random numbers of `bt_grc` have a source for each step and purpose, from the run's generator. A
-search and whatever goes over its steps again (a backward, a reference) draw the same numbers
-without keeping them: each source is seeded by one draw from the run's generator and by what it is
-for. Within a source numbers are those of the rows that are still merging, in the batch's order.
+Tables of pairs are as wide as strings are long, and every step reads them: for long strings that
+takes most time, and is compiled (`lrbench/scan/compiled/easy_first.py`).
+
+Random numbers come from the run's generator in turn, or from a source for each step and purpose: a
+search and whatever goes over its steps again (a backward, a reference) then draw the same numbers
+without keeping them. Those of a step are of the rows that are still merging, in their order.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from lrbench.scan.compiled.compiler import DTYPES, array, usable
+
 FLOOR = 1e-20
 LOG_FLOOR = math.log(FLOOR)
+PAIRS, BEAMS, CELLS = range(3)  # what for: choosing pairs, choosing beams, dropout
+PURPOSES = 3
+SEEDS = 1 << 48
+
+Noise = tuple[Tensor | None, Tensor | None]  # of pairs and of proposals
+Kept = slice | Tensor  # which strings go on
+BeamState = tuple[Tensor, Tensor, Tensor]
 
 
 def masked_log_softmax(logits: Tensor, valid: Tensor) -> Tensor:
@@ -43,27 +54,16 @@ def gumbel(shape: tuple[int, ...], generator: torch.Generator, like: Tensor) -> 
     return uniform.add_(FLOOR).log_().neg_().add_(FLOOR).log_().neg_()
 
 
-def top_k(values: Tensor, valid: Tensor, k: int) -> Tensor:
+def top_k(values: Tensor, valid: Tensor, k: int, noise: Tensor | None = None) -> Tensor:
     """Return the indices (.., k) of the k largest values (.., P), largest first.
 
     Of equal ones, such as the pairs of equal symbols, the first comes first, and what is not valid
-    comes after all that is.
+    comes after all that is. With Gumbel noise they are k draws without replacement from
+    softmax(values), and largest by the perturbed value.
     """
+    values = values.detach() if noise is None else values.detach() + noise
     masked = values.masked_fill(~valid, -torch.inf)
     return masked.sort(dim=-1, descending=True, stable=True).indices[..., :k]
-
-
-def stochastic_top_k(
-    values: Tensor, valid: Tensor, k: int, generator: torch.Generator | None
-) -> Tensor:
-    """Return k draws without replacement from softmax(values), by perturbed value, largest first.
-
-    Without a generator the k largest values. Indices have no gradient; what is not valid is last.
-    """
-    values = values.detach()
-    if generator is not None:
-        values = values + gumbel(tuple(values.shape), generator, values)
-    return top_k(values, valid, k)
 
 
 def beam_shares(scores: Tensor, valid: Tensor) -> Tensor:
@@ -75,33 +75,182 @@ def beam_shares(scores: Tensor, valid: Tensor) -> Tensor:
     return scores.masked_fill(~valid, -torch.inf).masked_fill(nothing, 0.0).softmax(-1)
 
 
-PAIRS, BEAMS, CELLS = range(3)  # what for: choosing pairs, choosing beams, dropout
-PURPOSES = 3
-SEEDS = 1 << 48
-
-
 @dataclass(frozen=True)
 class Draws:
-    """Generators on `device`, from `seed` on."""
+    """Sources of random numbers: the run's generator, or from `seed` on one for each purpose."""
 
-    seed: int
-    device: torch.device
+    generator: torch.Generator
+    seed: int | None = None
 
     @classmethod
-    def of(cls, generator: torch.Generator | None, wanted: bool = True) -> Draws | None:
-        """Return what follows from one draw of a run's generator; None without one.
+    def by_step(cls, generator: torch.Generator | None, wanted: bool = True) -> Draws | None:
+        """Return sources of their own, from one draw of a run's generator; None without one.
 
         Nothing is drawn from it unless something is `wanted`: noise or dropout.
         """
         if generator is None:
             return None
-        device = generator.device
         if not wanted:
-            return cls(0, device)
-        drawn = torch.randint(SEEDS, (), generator=generator, device=device)
-        return cls(int(drawn), device)
+            return cls(generator, 0)
+        drawn = torch.randint(SEEDS, (), generator=generator, device=generator.device)
+        return cls(generator, int(drawn))
 
     def source(self, step: int, purpose: int) -> torch.Generator:
         """Return the generator of step t = 0, 1, .. for PAIRS, BEAMS or CELLS."""
-        source = torch.Generator(self.device)
+        if self.seed is None:
+            return self.generator
+        source = torch.Generator(self.generator.device)
         return source.manual_seed(self.seed + PURPOSES * step + purpose)
+
+
+@dataclass
+class Beams:
+    """Beams between steps, of the R strings `rows` that still merge.
+
+    left (R,): pairs that a string has, its first ones. pairs (R, B, P): their numbers. scores,
+    valid (R, B). shares (R, B, P): what each pair has had of softmax so far; None where nobody
+    asks.
+    """
+
+    rows: Tensor
+    left: Tensor
+    pairs: Tensor
+    scores: Tensor
+    valid: Tensor
+    shares: Tensor | None = None
+
+    def only(self, kept: Kept) -> Beams:
+        """Return those of some strings."""
+        return replace(self, **{k: v[kept] for k, v in vars(self).items() if v is not None})
+
+
+@dataclass(frozen=True)
+class ChosenMerges:
+    """Beams (R, B') that go on: the beam each comes from, the pair it merges, score, validity."""
+
+    parents: Tensor
+    places: Tensor
+    scores: Tensor
+    valid: Tensor
+
+    def only(self, kept: Kept) -> ChosenMerges:
+        """Return those of some strings."""
+        return ChosenMerges(*(value[kept] for value in vars(self).values()))
+
+
+def noise_of(draws: Draws | None, step: int, shape: torch.Size, beam: int, like: Tensor) -> Noise:
+    """Draw what perturbs pairs (R, B, P) and, where there are too many, proposals (R, B K)."""
+    if draws is None:
+        return None, None
+    rows, before, count = shape
+    each = min(count, beam)
+    of_pairs = gumbel(tuple(shape), draws.source(step, PAIRS), like)
+    if before * each <= beam:
+        return of_pairs, None
+    return of_pairs, gumbel((rows, before * each), draws.source(step, BEAMS), like)
+
+
+def propose(
+    logits: Tensor, beams: BeamState, beam: int, noise: Tensor | None, past_end: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return K = min(P, beam) proposals of each beam, and log s of all pairs (R, B, P).
+
+    Proposals are places (R, B, K), scores and validity (R, B K). logits (R, B, P): of pairs. beams:
+    how many pairs each string has (R,), scores and validity (R, B). past_end: whether merges beyond
+    the end of a string are valid, at log 1e-20.
+    """
+    (own, had, possible), count = beams, logits.shape[2]
+    left = own[:, None, None]
+    real = (torch.arange(count, device=logits.device) < left).expand_as(logits)
+    places = top_k(logits, real, min(count, beam), noise)
+    logs = masked_log_softmax(logits, real)
+    scores = (had[..., None] + logs.gather(2, places)).flatten(1)
+    valid = possible[..., None].expand_as(places)
+    if not past_end:
+        valid = valid & (places < left)
+    return places, scores, valid.flatten(1), logs
+
+
+def choose(
+    scores: Tensor, beams: Beams, beam: int, noise: Noise, past_end: bool = True
+) -> ChosenMerges:
+    """Choose merges; adds the softmax of this step to what pairs have had.
+
+    scores: of all pairs, by number.
+    """
+    state = beams.left, beams.scores, beams.valid
+    places, proposed, valid, logs = propose(scores[beams.pairs], state, beam, noise[0], past_end)
+    each, count = places.shape[2], proposed.shape[1]
+    if count > beam:
+        kept = top_k(proposed, valid, beam, noise[1])
+    else:
+        kept = torch.arange(count, device=scores.device).expand(len(proposed), -1)
+    if beams.shares is not None:
+        beams.shares = beams.shares + logs.exp()
+    where = places.flatten(1).gather(1, kept)
+    return ChosenMerges(kept // each, where, proposed.gather(1, kept), valid.gather(1, kept))
+
+
+def choose_fast(scores: Tensor, beams: Beams, beam: int, noise: Noise) -> ChosenMerges:
+    """Do what `choose` does, up to rounding: compiled, where that can be."""
+    if not usable(scores):
+        return choose(scores, beams, beam, noise)
+    from lrbench.scan.compiled.easy_first import choose_loop
+
+    rows, before, count = beams.pairs.shape
+    each = min(count, beam)
+    shape = rows, min(before * each, beam)
+    parents, places = beams.pairs.new_empty(2, *shape)
+    chosen = ChosenMerges(parents, places, scores.new_empty(shape), beams.valid.new_empty(shape))
+    none, tracks = scores.new_empty(1, 0, 0), beams.shares is not None
+    loop = choose_loop(noise[0] is not None, tracks, DTYPES[scores.dtype])
+    given = beams.pairs, scores, beams.left, beams.scores, beams.valid
+    drawn = [none if noise[0] is None else noise[0], none[0] if noise[1] is None else noise[1]]
+    filled = parents, places, chosen.scores, chosen.valid
+    shares = none if beams.shares is None else beams.shares
+    loop(*map(array, given), each, LOG_FLOOR, *map(array, (*drawn, *filled)), array(shares))
+    return chosen
+
+
+def move(beams: Beams, chosen: ChosenMerges, made: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Return numbers and shares (R, B', P - 1) of pairs after merges.
+
+    made (R, B', 2): the new pairs left and right of each merge, where there is such a pair.
+    """
+    if usable(beams.scores):
+        return _move_compiled(beams, chosen, made)
+    rows, _, count = beams.pairs.shape
+    source = (chosen.parents[..., None] * count + shifted(chosen.places, count - 1)).flatten(1)
+    # a pair's place before the merge is one less than in a table with edges
+    around = chosen.places[..., None] + torch.arange(2, device=made.device)
+
+    def moved(old: Tensor, fresh: Tensor) -> Tensor:
+        table = old.new_empty(*made.shape[:2], count + 1)
+        table[..., 1:-1] = old.flatten(1).gather(1, source).view(rows, -1, count - 1)
+        return table.scatter_(2, around, fresh)[..., 1:-1]
+
+    if beams.shares is None:
+        return moved(beams.pairs, made), None
+    nothing = torch.zeros_like(made, dtype=beams.shares.dtype)
+    return moved(beams.pairs, made), moved(beams.shares, nothing)
+
+
+def _move_compiled(
+    beams: Beams, chosen: ChosenMerges, made: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    from lrbench.scan.compiled.easy_first import move_loop
+
+    shape = *made.shape[:2], beams.pairs.shape[2] - 1
+    numbers, tracks = beams.pairs.new_empty(shape), beams.shares is not None
+    none = beams.scores.new_empty(0, 0, 0)
+    had, shares = (none, none) if beams.shares is None else (beams.shares, none.new_empty(shape))
+    loop = move_loop(tracks, DTYPES[beams.scores.dtype])
+    given = beams.pairs, had, chosen.parents, chosen.places, made
+    loop(*map(array, (*given, numbers, shares)))
+    return numbers, shares if tracks else None
+
+
+def shifted(places: Tensor, count: int) -> Tensor:
+    """Return where `count` numbers come from once one is left out: that after, or at, `places`."""
+    numbers = torch.arange(count, device=places.device)
+    return numbers + (numbers >= places[..., None])

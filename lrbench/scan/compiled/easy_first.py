@@ -1,6 +1,6 @@
 """A step of a search over easy-first trees: what is chosen, and tables of pairs after it.
 
-`lrbench/encoders/trees/easy_first_search.py` says what is computed. n strings have B beams of P
+`lrbench/encoders/trees/search.py` says what is computed. n strings have B beams of P
 pairs each before a step, `beams` of P - 1 after it. Tables are C-contiguous; what is filled comes
 last.
 """

@@ -1,6 +1,6 @@
 """Scores of pairs of nodes, v . gelu(left side + right side) + c, and their gradients.
 
-`lrbench/encoders/trees/pair_scorer.py` says what they are. Sides are (M, 2, d_s): what a node adds
+`lrbench/encoders/trees/ebt_grc.py` says what they are. Sides are (M, 2, d_s): what a node adds
 to pairs as a left child, and as a right one. d_s is a multiple of `wide`.
 """
 

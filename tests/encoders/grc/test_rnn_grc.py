@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lrbench.encoders.grc.rnn_grc import Plan, RnnGrc, RnnGrcConfig, recurrence
+from lrbench.encoders.grc.rnn_grc import Packing, RnnGrc, RnnGrcConfig, recurrence
 
 LENGTHS = torch.tensor([5, 1, 13, 8, 2, 13, 9])
 
@@ -48,7 +48,7 @@ def test_every_state_is_returned_packed() -> None:
     """String n's state after position t is what the string cut there gives."""
     encoder = encoder_of(8)
     x, mask = strings(8)
-    plan = Plan.of(LENGTHS.tolist())
+    plan = Packing.of(LENGTHS.tolist())
     packed = x[plan.rows, plan.positions]
     states = recurrence(1e-5, None, plan.counts)(*encoder.cell.weights(), packed)
     for row, position, state in zip(plan.rows, plan.positions, states, strict=True):
@@ -69,7 +69,7 @@ def test_dropout_has_the_derivative_of_what_it_did() -> None:
 
 
 def test_a_plan() -> None:
-    plan = Plan.of([2, 3, 1])
+    plan = Packing.of([2, 3, 1])
     assert plan.counts == (3, 2, 1)
     assert plan.rows.tolist() == [1, 0, 2, 1, 0, 1]
     assert plan.positions.tolist() == [0, 0, 0, 1, 1, 2]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from lrbench.encoders.grc.bbt_grc import BbtGrc, BbtGrcConfig
 from lrbench.encoders.rir.rir_ebt_grc import RirEbtGrc, RirEbtGrcConfig
-from lrbench.encoders.trees.easy_first import EasyFirst
-from lrbench.encoders.trees.ebt_grc import EbtGrc, EbtGrcConfig
+from lrbench.encoders.trees.ebt_grc import EasyFirst, EbtGrc, EbtGrcConfig
 
 from ..agreement import assert_same_as_reference
 
@@ -93,17 +93,17 @@ def test_alignment_keeps_scores_with_their_beams() -> None:
         encoder.cell, encoder.scorer, encoder.leaves(inputs(), MASK), encoder.config.beam, generator
     )
     level = encoder.levels(MASK, True)[0]
-    found = search.climb(level)
-    assert search.scores.shape == (len(level.lengths), 7)
-    uniform = torch.rand(search.scores.shape, generator=generator, dtype=torch.float64)
+    found = search.climb(*level.places(np.arange(len(level.lengths))))
+    assert search.beam_scores.shape == (len(level.lengths), 7)
+    uniform = torch.rand(search.beam_scores.shape, generator=generator, dtype=torch.float64)
     chosen = encoder._aligned(found.scores, found.valid, level, uniform)
-    search.choose(chosen)
+    search.go_on(chosen)
     assert not chosen[:, 0].any()
     assert bool((chosen != torch.arange(7)).any())
     for chunk in range(len(level.lengths)):
         pairs = [
             set(zip(roots[chunk].tolist(), scores[chunk].tolist(), strict=True))
-            for roots, scores in ((found.roots, found.scores), (search.beams, search.scores))
+            for roots, scores in ((found.roots, found.scores), (search.beams, search.beam_scores))
         ]
         assert pairs[1] <= pairs[0]
 

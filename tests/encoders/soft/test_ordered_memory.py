@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from lrbench.encoders.grc.rnn_grc import Plan
+from lrbench.encoders.grc.rnn_grc import Packing
 from lrbench.encoders.soft.ordered_memory import Memory, OrderedMemory, OrderedMemoryConfig, Slots
 from lrbench.models.build import count_parameters
 from lrbench.models.classifier import Classifier, ClassifierConfig
@@ -120,7 +120,7 @@ def test_packing_is_that_of_lengths() -> None:
     """Outputs are those of the last position of each string, in the strings' order."""
     encoder = encoder_of(8, slots=3)
     x, mask = strings(8)
-    packed = Plan.of(LENGTHS.tolist())
+    packed = Packing.of(LENGTHS.tolist())
     assert packed.counts[0] == len(x)
     alone = [
         encoder(x[n : n + 1, :length], mask[n : n + 1, :length])

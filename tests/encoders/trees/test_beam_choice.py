@@ -11,7 +11,6 @@ from lrbench.encoders.trees.choice import (
     beam_shares,
     gumbel,
     masked_log_softmax,
-    stochastic_top_k,
     top_k,
 )
 
@@ -41,7 +40,7 @@ def test_the_largest_come_first_and_the_invalid_last() -> None:
     values = torch.tensor([[1.0, 3.0, 3.0, 9.0, 9.0]])
     valid = torch.tensor([[True, True, True, False, False]])
     assert top_k(values, valid, 5).tolist() == [[1, 2, 0, 3, 4]]
-    assert stochastic_top_k(values, valid, 2, None).tolist() == [[1, 2]]
+    assert top_k(values, valid, 2).tolist() == [[1, 2]]
 
 
 def test_noise_is_gumbel() -> None:
@@ -53,9 +52,8 @@ def test_noise_is_gumbel() -> None:
 def test_perturbed_top_k_samples_without_replacement() -> None:
     """Plackett-Luce: the first by softmax, the second by softmax of the rest."""
     values = torch.tensor([0.0, 1.0, 2.0]).expand(200_000, 3)
-    drawn = stochastic_top_k(
-        values, torch.ones_like(values, dtype=torch.bool), 2, torch.Generator().manual_seed(0)
-    )
+    noise = gumbel((200_000, 3), torch.Generator().manual_seed(0), values)
+    drawn = top_k(values, torch.ones_like(values, dtype=torch.bool), 2, noise)
     p = values[0].softmax(0)
     for first in range(3):
         for second in range(3):

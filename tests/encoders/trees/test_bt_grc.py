@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from lrbench.encoders.trees.beam_tree_search import search
-from lrbench.encoders.trees.beam_tree_trace import trace
 from lrbench.encoders.trees.bt_grc import BtGrc, BtGrcConfig
+from lrbench.encoders.trees.composed import trace
 from lrbench.models.classifier import Classifier, ClassifierConfig
 
 LENGTHS = torch.tensor([5, 1, 13, 8, 2, 13, 9, 3, 4])
@@ -136,20 +135,23 @@ def test_the_tree_that_is_told_is_that_of_the_best_beam() -> None:
     x, mask = strings()
     with torch.no_grad():
         leaves, lengths = encoder._leaves(x, mask)
-        found = search(encoder._search(None), leaves, lengths)
+        search = encoder._search(leaves, lengths, None)
+        found = search.strings()
         best = found.scores.masked_fill(~found.valid, -torch.inf).argmax(1)
         for row, (tree, length) in enumerate(zip(encoder.trees(x, mask), lengths, strict=True)):
             assert leaves_of(tree) == list(range(length))
-            root = found.pool.vectors[found.roots[row, best[row]]]
+            root = search.nodes.vectors[found.roots[row, best[row]]]
             expected = value_of(encoder, tree, encoder.leaf(x[row]))
             torch.testing.assert_close(root, expected, rtol=1e-10, atol=1e-12)
 
 
 def test_only_new_pairs_are_composed(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder, calls = encoder_of(), []
-    forward = encoder.cell.forward
+    parents = encoder.cell.parents
     monkeypatch.setattr(
-        encoder.cell, "forward", lambda pairs: calls.append(len(pairs)) or forward(pairs)
+        encoder.cell,
+        "parents",
+        lambda pairs, bits: calls.append(len(pairs)) or parents(pairs, bits),
     )
     x, mask = strings(torch.tensor([13]))
     with torch.no_grad():
@@ -163,7 +165,7 @@ def test_scores_are_traced_as_they_were_found() -> None:
     with torch.no_grad():
         leaves, lengths = encoder._leaves(x, mask)
         draws = encoder._draws(torch.Generator().manual_seed(4))
-        found = search(encoder._search(draws), leaves, lengths)
+        found = encoder._search(leaves, lengths, draws).strings()
         traced = trace(found)
         logits = torch.cat(
             [

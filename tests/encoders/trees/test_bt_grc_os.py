@@ -9,18 +9,18 @@ import torch
 from torch import Tensor
 
 from lrbench.encoders.trees import bt_grc_os
-from lrbench.encoders.trees.beam_tree_reference import merged
 from lrbench.encoders.trees.bt_grc import BtGrc, BtGrcConfig
 from lrbench.encoders.trees.bt_grc_os import (
     BtGrcOs,
     BtGrcOsConfig,
-    Choice,
-    Nodes,
+    MixedChoice,
     Training,
+    VectorBeams,
     mixed,
     moved,
 )
 from lrbench.encoders.trees.choice import Draws
+from lrbench.encoders.trees.reference import merged
 from lrbench.models.classifier import Classifier, ClassifierConfig
 
 LENGTHS = torch.tensor([5, 1, 13, 8, 2, 13, 9, 3, 4])
@@ -78,14 +78,14 @@ def test_soft_weights_sum_to_one() -> None:
     encoder = encoder_of()
     e = torch.randn(4, 5, 7, dtype=torch.float64)
     counts = torch.tensor([7, 5, 3, 2])
-    nodes = Nodes(
+    nodes = VectorBeams(
         torch.arange(4),
         counts,
         torch.zeros(4, 5, 8, 8, dtype=torch.float64),
         torch.randn(4, 5, dtype=torch.float64),
         torch.ones(4, 5, dtype=torch.bool),
     )
-    draws = Draws.of(torch.Generator().manual_seed(0))
+    draws = Draws.by_step(torch.Generator().manual_seed(0))
     assert draws is not None
     choice = encoder._choose(nodes, e, 0, Training(draws, True))
     assert choice.soft is not None
@@ -120,7 +120,7 @@ def test_a_soft_beam_by_hand() -> None:
     parents = torch.tensor([[[10.0, 20.0], [30.0, 40.0]]])[..., None]
     owners, shares = torch.tensor([[1 / 3, 2 / 3]]), torch.tensor([[0.25, 0.75]])
     empty = torch.zeros(1, 0, dtype=torch.int64)
-    choice = Choice(empty, empty, torch.zeros(1, 1), torch.ones(1, 1) > 0, (owners, shares))
+    choice = MixedChoice(empty, empty, torch.zeros(1, 1), torch.ones(1, 1) > 0, (owners, shares))
     nodes = [7 / 3, 14 / 3, 22 / 3]
     both = [70 / 3, 100 / 3]
     expected = [0.25 * both[0] + 0.75 * nodes[0], 0.75 * both[1] + 0.25 * nodes[2]]
@@ -130,7 +130,7 @@ def test_a_soft_beam_by_hand() -> None:
 def test_hard_beams_move_to_the_left_behind_a_merge() -> None:
     table = torch.tensor([[[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0]]])[..., None]
     new = 10 * torch.tensor([[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]])[..., None]
-    choice = Choice(
+    choice = MixedChoice(
         torch.tensor([[1, 0, 1]]), torch.tensor([[0, 2, 1]]), torch.zeros(1), torch.zeros(1)
     )
     assert moved(table, new, choice)[0, :, :, 0].tolist() == [[40, 6, 7], [0, 1, 30], [4, 50, 7]]

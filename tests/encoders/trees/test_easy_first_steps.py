@@ -6,8 +6,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from lrbench.encoders.trees.easy_first_steps import Beams, Choice, choose, move
-from lrbench.encoders.trees.pair_scorer import PairScorer, slopes
+from lrbench.encoders.trees.choice import (
+    Beams,
+    ChosenMerges,
+    Draws,
+    choose_fast,
+    move,
+    noise_of,
+)
+from lrbench.encoders.trees.ebt_grc import PairScorer, slopes
 from lrbench.scan.compiled.compiler import SWITCH
 
 LEFT = torch.tensor([6, 4, 1])
@@ -19,13 +26,15 @@ def beams_of(width: int) -> Beams:
     shares = torch.rand(3, width, 6, generator=drawn, dtype=torch.float64)
     scores = torch.randn(3, width, generator=drawn, dtype=torch.float64)
     valid = torch.arange(width).expand(3, -1) != 1
-    return Beams(numbers, shares, scores, valid)
+    return Beams(torch.arange(3), LEFT, numbers, scores, valid, shares)
 
 
 def stepped(width: int, beam: int, noisy: bool) -> list[Tensor]:
     scores = torch.randn(12, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     beams = beams_of(width)
-    chosen = choose(scores, beams, LEFT, beam, torch.Generator().manual_seed(2) if noisy else None)
+    draws = Draws(torch.Generator().manual_seed(2)) if noisy else None
+    noise = noise_of(draws, 0, beams.pairs.shape, beam, scores)
+    chosen = choose_fast(scores, beams, beam, noise)
     made = 100 + torch.arange(2 * chosen.places.numel()).view(*chosen.places.shape, 2)
     numbers, shares = move(beams, chosen, made)
     assert shares is not None and beams.shares is not None
@@ -52,12 +61,13 @@ def test_a_merge_ends_three_pairs(switch: str, monkeypatch: pytest.MonkeyPatch) 
     valid = torch.ones(1, 1, dtype=torch.bool)
     for place, expected in ((0, [91, 3, 4]), (1, [90, 91, 4]), (3, [1, 2, 90])):
         at = torch.tensor([[place]])
-        chosen = Choice(torch.zeros_like(at), at, torch.zeros(1, 1), valid)
-        beams = Beams(numbers, torch.ones(1, 1, 4), torch.zeros(1, 1), valid)
-        after, shares = move(beams, chosen, torch.tensor([[[90, 91]]]))
+        chosen = ChosenMerges(torch.zeros_like(at), at, torch.zeros(1, 1), valid)
+        left, shares = torch.tensor([4]), torch.ones(1, 1, 4)
+        beams = Beams(at[0], left, numbers, torch.zeros(1, 1), valid, shares)
+        after, moved = move(beams, chosen, torch.tensor([[[90, 91]]]))
         assert after.tolist() == [[expected]]
-        assert shares is not None
-        assert shares[0, 0].tolist() == [float(pair < 90) for pair in expected]
+        assert moved is not None
+        assert moved[0, 0].tolist() == [float(pair < 90) for pair in expected]
 
 
 @pytest.mark.parametrize("switch", ["0", "1"])

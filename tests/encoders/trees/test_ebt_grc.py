@@ -117,3 +117,14 @@ def test_more_padding_changes_nothing() -> None:
     assert torch.equal(encoder(x, mask), encoder(inputs(), MASK))
     alone = encoder(inputs()[:1, :5], MASK[:1, :5])
     torch.testing.assert_close(encoder(inputs(), MASK)[:1], alone, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("beam", [1, 5])
+def test_one_long_string_stands_beside_many_short_ones(beam: int) -> None:
+    """Pairs of padding are scored, too: there are many more of them than of symbols."""
+    torch.manual_seed(0)
+    encoder = EbtGrc(EbtGrcConfig(beam=beam), 8).double()
+    mask = torch.arange(40) < torch.tensor([40] + [1, 2] * 40)[:, None]
+    x = torch.randn(*mask.shape, 8, dtype=torch.float64) * mask[..., None]
+    with torch.no_grad():
+        torch.testing.assert_close(encoder(x, mask)[:1], encoder(x[:1], mask[:1]))

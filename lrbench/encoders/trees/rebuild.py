@@ -1,17 +1,13 @@
-"""The second pass over trees that a search has found: their nodes and scores with gradients.
+"""The second pass of easy-first trees: those that a search has found, with gradients.
 
 Beams that were pruned have no gradient, so of all nodes made in a search only those of trees that
 are left at its end are made again, from the leaves up: merges of the same height together, whatever
 string, beam and step they are of. That is some tens of calls of the cell instead of one for each
 step, and no graph of the search.
-
-Scores of beams are numbers of the search. Their gradient needs no forward either: the derivative by
-each pair's score was carried along (`easy_first_search.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -20,12 +16,10 @@ import torch
 from torch import Tensor
 
 from lrbench.encoders.base import dropping
-from lrbench.encoders.trees.easy_first_nodes import Nodes, Pairs
-from lrbench.encoders.trees.pair_scorer import slopes
+from lrbench.encoders.grc.cell import GatedRecursiveCell
+from lrbench.encoders.trees.search import NodePool
 from lrbench.scan.closed_form import ClosedForm, one_by_one
 from lrbench.scan.row_sums import add_rows
-
-Pull = Callable[[Tensor, Tensor], object]
 
 
 @dataclass(frozen=True)
@@ -43,7 +37,7 @@ class Forest:
     ends: tuple[int, ...]
 
     @classmethod
-    def of(cls, nodes: Nodes, roots: Tensor) -> Forest:
+    def of(cls, nodes: NodePool, roots: Tensor) -> Forest:
         """Return the nodes that `roots` (..) are made of."""
         first, device = 1 + nodes.leaves, roots.device
         left, right, height = (
@@ -72,10 +66,10 @@ class Forest:
         return [slice(a, b) for a, b in zip((0, *self.ends), self.ends, strict=False) if b > a]
 
 
-def rebuild(nodes: Nodes, forest: Forest, leaves: Tensor) -> Tensor:
+def rebuild(cell: GatedRecursiveCell, nodes: NodePool, forest: Forest, leaves: Tensor) -> Tensor:
     """Return the forest's nodes (.., d), padding first, as a function of leaves (T, d)."""
-    bits = nodes.drawn(forest.merges)
-    form = nodes.cell.form(None if bits is None else dropping(nodes.cell.dropout))
+    bits = None if nodes.bits is None else nodes.bits.index_select(0, forest.merges)
+    form = cell.form(None if bits is None else dropping(cell.dropout))
     drawn = [] if bits is None else [bits]
 
     def forward(*inputs: Tensor) -> tuple[Tensor, ...]:
@@ -85,7 +79,7 @@ def rebuild(nodes: Nodes, forest: Forest, leaves: Tensor) -> Tensor:
         return _backward(form, forest, len(drawn), *tensors)
 
     whole = ClosedForm(forward, backward, one_by_one)
-    return whole(*nodes.cell.weights(), leaves, *drawn)
+    return whole(*cell.weights(), leaves, *drawn)
 
 
 def _forward(form: ClosedForm, forest: Forest, *inputs: Tensor) -> tuple[Tensor, ...]:
@@ -125,27 +119,3 @@ def _children(nodes: Tensor, forest: Forest, at: slice) -> Tensor:
     """Return the pairs (m, 2 d) that merges are made of."""
     both = nodes.index_select(0, forest.children[2 * at.start : 2 * at.stop])
     return both.view(at.stop - at.start, -1)
-
-
-def with_gradient(
-    scores: Tensor, pull: Pull, pairs: Pairs, forest: Forest, nodes: Tensor
-) -> Tensor:
-    """Return scores (N, B) as a function of the forest's nodes and of the scorer's weights.
-
-    pull(gradient of scores, to_pairs): adds what each pair's score gets of it to `to_pairs`.
-    """
-    scorer = pairs.nodes.scorer
-
-    def forward(*inputs: Tensor) -> tuple[Tensor, ...]:
-        return (scores.clone(),)
-
-    def backward(*tensors: Tensor) -> tuple[Tensor, ...]:
-        *weights, made, gradient = tensors  # V_1, c_1, v_2, c_2; nodes
-        to_pairs = torch.zeros_like(pairs.scores[: pairs.count])
-        pull(gradient, to_pairs)
-        some = to_pairs.nonzero()[:, 0]
-        left, right = (forest.numbers[t[some]] for t in (pairs.left, pairs.right))
-        return slopes(tuple(weights), made, left, right, to_pairs[some])
-
-    form = ClosedForm(forward, backward, one_by_one, needs_result=False)
-    return form(*scorer.weights(), nodes)
