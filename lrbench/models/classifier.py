@@ -33,7 +33,7 @@ from lrbench.encoders.base import Encoder, dropout
 SPECIALS = ("UNK", "PAD", "SEP")
 
 
-class Reader(nn.Module):
+class StringReader(nn.Module):
     """Embedding, dropout and encoder."""
 
     def __init__(self, encoder: Encoder, symbols: int, in_dropout: float) -> None:
@@ -94,7 +94,7 @@ class Classifier(nn.Module):
     ) -> None:
         super().__init__()
         self.config = config
-        self.reader = Reader(encoder, symbols, config.in_dropout)
+        self.reader = StringReader(encoder, symbols, config.in_dropout)
         kind = encoder.head if config.head == "published" else config.head
         self.head: nn.Module
         if kind == "linear":
@@ -166,7 +166,7 @@ class PairClassifier(nn.Module):
     def __init__(self, config: PairConfig, encoder: Encoder, symbols: int, classes: int) -> None:
         super().__init__()
         self.config = config
-        self.reader = Reader(encoder, symbols, config.in_dropout)
+        self.reader = StringReader(encoder, symbols, config.in_dropout)
         features = 4 * encoder.out_width
         self.head = MlpHead(features, config.hidden, classes, config.out_dropout)
 
