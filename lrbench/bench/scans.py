@@ -2,7 +2,7 @@
 
 Forward and backward of random contractions, with the gradient of transitions, inputs and x_0. What
 `algorithm=auto` goes by is such a table, made on one machine and shipped:
-lrbench/scan/fastest.csv.
+lrbench/scan/algorithms/fastest.csv.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 from lrbench.bench.timing import Call, alternate
 from lrbench.errors import UserError, unknown
 from lrbench.scan import ALGORITHMS, scan
-from lrbench.scan.fastest import COLUMNS, Size, size_of
+from lrbench.scan.algorithms.fastest import COLUMNS, Size, size_of
 from lrbench.scan.transitions import (
     BlockDiagonal,
     ConstantBlocks,

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from lrbench.mixers.perceptron import perceptron
 from lrbench.scan import BlockDiagonal, GeneratedBlocks
-from lrbench.scan.constraints import constrain_few
-from lrbench.scan.indexed import LARGEST_TABLE
+from lrbench.scan.blocks.constraints import constrain_few
+from lrbench.scan.blocks.indexed import LARGEST_TABLE
 from lrbench.scan.transitions import PerceptronBlocks
 
 MAPS = ("linear", "mlp")

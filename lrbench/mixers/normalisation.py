@@ -1,4 +1,4 @@
-"""Layer normalisation over features, compiled where it can be (`lrbench.scan.compiled.norm`)."""
+"""Layer normalisation over features, compiled where it can be."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def compiled_norm(epsilon: float) -> ClosedForm:
     """Return the function (weight, bias, x) -> y that adds `epsilon` to the variance."""
 
     def forward(weight: Tensor, bias: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        from lrbench.scan.compiled.norm import forward_loop
+        from lrbench.scan.compiled.layers.norm import forward_loop
 
         y = torch.empty_like(x, memory_format=torch.contiguous_format)
         mean, scale = x.new_empty(x.shape[:-1]), x.new_empty(x.shape[:-1])
@@ -50,7 +50,7 @@ def _backward(
     scale: Tensor,
     gradient: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    from lrbench.scan.compiled.norm import backward_loop
+    from lrbench.scan.compiled.layers.norm import backward_loop
 
     dx = torch.empty_like(x, memory_format=torch.contiguous_format)
     dweight, dbias = torch.zeros_like(weight), torch.zeros_like(bias)

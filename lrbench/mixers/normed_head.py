@@ -2,8 +2,8 @@
 
     y = W (gamma n + beta) + b,   n = (x - mean(x)) / sqrt(variance(x) + epsilon)
 
-With numba both are one pass over the positions (`lrbench.scan.compiled.normed_head`), with W gamma
-and b + W beta for weights. Kept for the backward: mean and scale of each position.
+With numba both are one pass over the positions (`lrbench.scan.compiled.layers.normed_head`), with
+W gamma and b + W beta for weights. Kept for the backward: mean and scale of each position.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def compiled_head(epsilon: float) -> ClosedForm:
     def forward(
         gamma: Tensor, beta: Tensor, weight: Tensor, bias: Tensor, x: Tensor
     ) -> tuple[Tensor, ...]:
-        from lrbench.scan.compiled.normed_head import forward_loop
+        from lrbench.scan.compiled.layers.normed_head import forward_loop
 
         rows = x.flatten(0, -2)
         mean, scale = rows.new_empty(2, len(rows))
@@ -69,7 +69,7 @@ def _backward(
     scale: Tensor,
     gradient: Tensor,
 ) -> tuple[Tensor, ...]:
-    from lrbench.scan.compiled.normed_head import backward_loop
+    from lrbench.scan.compiled.layers.normed_head import backward_loop
 
     rows, upstream = x.flatten(0, -2), gradient.flatten(0, -2).T
     dx = rows.new_empty(rows.shape)

@@ -12,9 +12,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from lrbench.scan.blocks.constraints import PIECE
 from lrbench.scan.closed_form import ClosedForm, one_by_one
 from lrbench.scan.compiled.compiler import DTYPES, array, usable
-from lrbench.scan.constraints import PIECE
 from lrbench.scan.products import add_product, product
 
 WIDE = 16  # the compiled loops take so many hidden units at a time
@@ -80,7 +80,7 @@ def _compiles(first: nn.Linear, last: nn.Linear, x: Tensor) -> bool:
 def _compiled_forward(
     w1: Tensor, c1: Tensor, w2: Tensor, c2: Tensor, x: Tensor
 ) -> tuple[Tensor, Tensor]:
-    from lrbench.scan.compiled.perceptron import forward_loop
+    from lrbench.scan.compiled.layers.perceptron import forward_loop
 
     rows = x.flatten(0, -2)
     z, logits = rows.new_empty(len(rows), len(w1)), rows.new_empty(len(w2), len(rows))
@@ -104,7 +104,7 @@ def _compiled_backward(
     z: Tensor,
     gradient: Tensor,
 ) -> tuple[Tensor, ...]:
-    from lrbench.scan.compiled.perceptron import backward_loop
+    from lrbench.scan.compiled.layers.perceptron import backward_loop
 
     rows, upstream = x.flatten(0, -2), gradient.flatten(0, -2).T.contiguous()
     dx = torch.empty_like(rows, memory_format=torch.contiguous_format)

@@ -14,7 +14,7 @@ from torch import Tensor
 from lrbench.mixers.base import LinearMixer
 from lrbench.mixers.complex_linear import as_complex, as_rows
 from lrbench.scan import scan
-from lrbench.scan.responses import superpose, superpose_last
+from lrbench.scan.time_invariant.responses import superpose, superpose_last
 
 LARGEST_KERNEL = 400  # S T: beyond, states are cheaper
 

@@ -4,7 +4,8 @@
 
 In a first layer a is a table of symbols, and needs no memory for each position. With numba, a piece
 of some hundred positions goes through all of it before the next one does: see
-`lrbench.scan.compiled.gate`. Kept for the backward: v and sigmoid(p); GELU is computed again.
+`lrbench.scan.compiled.layers.gate`. Kept for the backward: v and sigmoid(p); GELU is computed
+again.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def _forward(
     residual: Tensor,
     index: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    from lrbench.scan.compiled.gate import forward_loop, gelu_loop
+    from lrbench.scan.compiled.layers.gate import forward_loop, gelu_loop
 
     flat, width = x.flatten(0, -2), x.shape[-1]
     h, y = flat.new_empty(len(flat), 2 * width), flat.new_empty(flat.shape)
@@ -72,7 +73,7 @@ def _backward(
     *others: Tensor,
     by_symbol: bool,
 ) -> tuple[Tensor, ...]:
-    from lrbench.scan.compiled.gate import backward_loop, slope_loop
+    from lrbench.scan.compiled.layers.gate import backward_loop, slope_loop
 
     *index, h, gradient = others
     flat, width = x.flatten(0, -2), x.shape[-1]

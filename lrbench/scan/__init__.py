@@ -7,12 +7,13 @@ from collections.abc import Callable
 from torch import Tensor
 
 from lrbench.errors import unknown
-from lrbench.scan.automatic import automatic
-from lrbench.scan.chunked import chunked
+from lrbench.scan.algorithms.automatic import automatic
+from lrbench.scan.algorithms.chunked import chunked
+from lrbench.scan.algorithms.pscan import pscan
+from lrbench.scan.algorithms.sequential import sequential
+from lrbench.scan.algorithms.tree import tree
 from lrbench.scan.fused import fused
-from lrbench.scan.pscan import pscan
 from lrbench.scan.reference import reference
-from lrbench.scan.sequential import sequential
 from lrbench.scan.transitions import (
     BlockDiagonal,
     ConstantBlocks,
@@ -22,7 +23,6 @@ from lrbench.scan.transitions import (
     Indexed,
     Transition,
 )
-from lrbench.scan.tree import tree
 
 Algorithm = Callable[[Transition, Tensor, Tensor], Tensor]
 

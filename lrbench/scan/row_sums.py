@@ -18,7 +18,7 @@ def add_rows(target: Tensor, index: Tensor, source: Tensor) -> None:
     if wide is None or not usable(target):
         target.index_add_(0, index, source)
         return
-    from lrbench.scan.compiled.row_sums import add_rows_loop
+    from lrbench.scan.compiled.scans.row_sums import add_rows_loop
 
     loop = add_rows_loop(wide, DTYPES[target.dtype])
     loop(target.detach().numpy(), array(index), array(source))

@@ -22,8 +22,8 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from lrbench.scan.constraints import constrain
-from lrbench.scan.hidden import hidden_layer
+from lrbench.scan.blocks.constraints import constrain
+from lrbench.scan.blocks.hidden import hidden_layer
 from lrbench.scan.rows import rows
 
 

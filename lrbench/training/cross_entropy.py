@@ -33,7 +33,7 @@ def compiled_loss(smoothing: float) -> ClosedForm:
     """Return the function (logits, targets) -> loss."""
 
     def forward(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        from lrbench.scan.compiled.cross_entropy import loss_loop
+        from lrbench.scan.compiled.layers.cross_entropy import loss_loop
 
         slopes = logits.new_empty(logits.shape)
         loop = loss_loop(len(logits), DTYPES[logits.dtype])

@@ -9,8 +9,9 @@ import torch
 
 from lrbench.bench.scans import CANDIDATES, STRUCTURES, cases, drawn, scan_costs, write_table
 from lrbench.errors import UserError
-from lrbench.scan import ALGORITHMS, fastest
-from lrbench.scan.fastest import Size, size_of
+from lrbench.scan import ALGORITHMS
+from lrbench.scan.algorithms import fastest
+from lrbench.scan.algorithms.fastest import Size, size_of
 
 CPU = torch.device("cpu")
 

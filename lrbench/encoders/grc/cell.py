@@ -16,8 +16,8 @@ some hundred at a time, kept are (l, r), h = W_1 (l, r) + b_1, the gates and the
 and the backward is written out. `reference` is the equation as autograd differentiates it.
 
 The elementwise halves, forward and backward, are torch's or compiled
-(`lrbench/scan/compiled/grc.py` has their equations). Both do the same on tensors of the same
-shapes, so that products around them are written once: of pairs (here) and of time steps
+(`lrbench/scan/compiled/encoders/grc.py` has their equations). Both do the same on tensors of the
+same shapes, so that products around them are written once: of pairs (here) and of time steps
 (`rnn_grc.py`). h, o, u and du/dh are (M, 4 d), l, r, y and their gradients (M, d), norm (M, 2).
 """
 
@@ -262,13 +262,13 @@ class CompiledLoops:
     wide: int
 
     def activate(self, h: Tensor, b1: Tensor, u: Tensor, bits: Tensor | None) -> None:
-        from lrbench.scan.compiled.grc import activate_loop
+        from lrbench.scan.compiled.encoders.grc import activate_loop
 
         loop = activate_loop(self.wide, bits is not None, DTYPES[h.dtype])
         loop(len(h), array(h), array(b1), array(u), *self._drawn(bits))
 
     def slope(self, h: Tensor, u: Tensor, slope: Tensor, bits: Tensor | None) -> None:
-        from lrbench.scan.compiled.grc import slope_loop
+        from lrbench.scan.compiled.encoders.grc import slope_loop
 
         loop = slope_loop(self.wide, bits is not None, DTYPES[h.dtype])
         loop(len(h), array(h), array(u), array(slope), *self._drawn(bits))
@@ -282,7 +282,7 @@ class CompiledLoops:
         y: Tensor,
         norm: Tensor,
     ) -> None:
-        from lrbench.scan.compiled.grc import combine_loop
+        from lrbench.scan.compiled.encoders.grc import combine_loop
 
         sides = _placed(pair[0]) + _placed(pair[1])
         others = (*map(array, affine), array(y), array(norm), self.epsilon)
@@ -299,7 +299,7 @@ class CompiledLoops:
         dpair: Tensor,
         sums: Tensor,
     ) -> None:
-        from lrbench.scan.compiled.grc import combine_backward_loop
+        from lrbench.scan.compiled.encoders.grc import combine_backward_loop
 
         sides = _placed(pair[0]) + _placed(pair[1])
         others = map(array, (gamma, norm, g, do, dpair, sums))

@@ -38,7 +38,7 @@ from lrbench.encoders.sequence.two_sided import two_sided
 from lrbench.errors import UserError
 from lrbench.mixers.normalisation import LayerNorm
 from lrbench.registry import register_encoder
-from lrbench.scan.convolution import channels_first, channels_last
+from lrbench.scan.time_invariant.convolution import channels_first, channels_last
 
 FIRST = 0.02  # deviation of first weights
 SHORT, RATIO = 16, 1.4  # strings up to SHORT, or within RATIO of each other, are read together

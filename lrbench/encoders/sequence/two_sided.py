@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from lrbench.mixers.base import ParameterRule
 from lrbench.mixers.state_space.s4d import first_modes
 from lrbench.mixers.state_space.ssm import as_pairs, complex_normal, discretise, first_steps
-from lrbench.scan.convolution import LONGEST_TOEPLITZ, channels_first, channels_last
-from lrbench.scan.power_series import power_series
+from lrbench.scan.time_invariant.convolution import LONGEST_TOEPLITZ, channels_first, channels_last
+from lrbench.scan.time_invariant.power_series import power_series
 
 STEPS = 1e-3, 1e-1  # first Delta
 LARGEST_RATE = 1e-3  # of learning, for all of a system's parameters

@@ -9,7 +9,7 @@ same but for what is smaller than that floor, and no padding has a share in a su
 values perturbed by Gumbel noise are k draws without replacement (Kool et al. 2019).
 
 Tables of pairs are as wide as strings are long, and every step reads them: for long strings that
-takes most time, and is compiled (`lrbench/scan/compiled/easy_first.py`).
+takes most time, and is compiled (`lrbench/scan/compiled/encoders/easy_first.py`).
 
 Random numbers come from the run's generator in turn, or from a source for each step and purpose: a
 search and whatever goes over its steps again (a backward, a reference) then draw the same numbers
@@ -195,7 +195,7 @@ def choose_fast(scores: Tensor, beams: Beams, beam: int, noise: Noise) -> Chosen
     """Do what `choose` does, up to rounding: compiled, where that can be."""
     if not usable(scores):
         return choose(scores, beams, beam, noise)
-    from lrbench.scan.compiled.easy_first import choose_loop
+    from lrbench.scan.compiled.encoders.easy_first import choose_loop
 
     rows, before, count = beams.pairs.shape
     each = min(count, beam)
@@ -238,7 +238,7 @@ def move(beams: Beams, chosen: ChosenMerges, made: Tensor) -> tuple[Tensor, Tens
 def _move_compiled(
     beams: Beams, chosen: ChosenMerges, made: Tensor
 ) -> tuple[Tensor, Tensor | None]:
-    from lrbench.scan.compiled.easy_first import move_loop
+    from lrbench.scan.compiled.encoders.easy_first import move_loop
 
     shape = *made.shape[:2], beams.pairs.shape[2] - 1
     numbers, tracks = beams.pairs.new_empty(shape), beams.shares is not None

@@ -165,7 +165,7 @@ class PairScorer(nn.Module):
         v2, c2 = self.second.weight[0].detach(), self.second.bias.detach()
         wide = _wide(sides)
         if wide is not None:
-            from lrbench.scan.compiled.pair_scores import scores_loop
+            from lrbench.scan.compiled.encoders.pair_scores import scores_loop
 
             scores = sides.new_empty(len(left))
             given = sides, left, right, v2, c2, scores
@@ -209,7 +209,7 @@ def add_slopes(
     """Add gradients of sides (M, 2 d_s) and v_2, some thousand pairs at a time."""
     wide = _wide(sides)
     if wide is not None:
-        from lrbench.scan.compiled.pair_scores import slopes_loop
+        from lrbench.scan.compiled.encoders.pair_scores import slopes_loop
 
         given = sides, left, right, gradient, v2, dsides, dv2
         slopes_loop(wide, DTYPES[sides.dtype])(*map(array, (t.view(-1) for t in given)))

@@ -32,7 +32,7 @@ from lrbench.mixers.base import LinearMixer
 from lrbench.mixers.maps import MAPS, apply_map, blocks_of, generated_blocks, input_map
 from lrbench.registry import register_mixer
 from lrbench.scan import Transition
-from lrbench.scan.constraints import CONSTRAINTS
+from lrbench.scan.blocks.constraints import CONSTRAINTS
 
 
 @dataclass

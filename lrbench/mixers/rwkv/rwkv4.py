@@ -5,7 +5,7 @@ initial values as in the authors' public code (RWKV-v4).
 
     z'_x = mu_x z_t + (1 - mu_x) z_{t-1}   for x in k, v, r; z_0 = 0        token shift
     k = W_k z'_k,  v = W_v z'_v,  r = W_r z'_r                              no biases
-    wkv_t = (a_{t-1} + e^{u + k_t} v_t) / (b_{t-1} + e^{u + k_t})           see lrbench.scan.triples
+    wkv_t = (a_{t-1} + e^{u + k_t} v_t) / (b_{t-1} + e^{u + k_t})           scan/diagonal/triples.py
     y_t = W_o (sigmoid(r_t) wkv_t)
 
 The channel mix, the other sublayer of a block, is in `rwkv4_channel`; stack `gpt` asks for it.
@@ -39,8 +39,8 @@ from lrbench.mixers.base import Mixer, ParameterRule
 from lrbench.mixers.rwkv.rwkv4_averages import compiles, gated_averages
 from lrbench.mixers.rwkv.rwkv4_channel import RwkvChannelMixer, shifted
 from lrbench.registry import register_mixer
+from lrbench.scan.diagonal.triples import EMPTY, weighted_averages
 from lrbench.scan.rows import rows
-from lrbench.scan.triples import EMPTY, weighted_averages
 
 State = tuple[Tensor, Tensor, Tensor]
 Tables = tuple[list[Tensor], Tensor]

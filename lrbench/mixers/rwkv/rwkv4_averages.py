@@ -1,6 +1,6 @@
 """The averages of RWKV-4 times their gate, compiled: what stands between its products.
 
-    y_t = sigmoid(r_t) wkv_t,    wkv as in `lrbench.scan.triples`
+    y_t = sigmoid(r_t) wkv_t,    wkv as in `lrbench.scan.diagonal.triples`
 
 k, v and r may be tables, of pairs of symbols, looked up position by position: nothing of the size
 of the strings is made of them, and their gradients are added up in the cache.
@@ -43,7 +43,7 @@ def gated_averages(
 def _forward(
     k: Tensor, v: Tensor, r: Tensor, index: Tensor, w: Tensor, u: Tensor, m: Tensor, s: Tensor
 ) -> tuple[Tensor]:
-    from lrbench.scan.compiled.triples import forward_loop
+    from lrbench.scan.compiled.scans.triples import forward_loop
 
     after, count = m.numel(), index.numel() * k.shape[1]
     result = k.new_empty(count + 2 * after)
@@ -66,7 +66,7 @@ def _backward(
     s: Tensor,
     gradient: Tensor,
 ) -> tuple[Tensor, ...]:
-    from lrbench.scan.compiled.triples import backward_loop
+    from lrbench.scan.compiled.scans.triples import backward_loop
 
     after, count = m.numel(), index.numel() * k.shape[1]
     dy, dm, ds = gradient.split([count, after, after])

@@ -151,7 +151,7 @@ def _at_once(z: Tensor) -> int:
 def _compiled_forward(
     key: Tensor, value: Tensor, receptance: Tensor, shares: Tensor, z: Tensor, first: Tensor
 ) -> tuple[Tensor, ...]:
-    from lrbench.scan.compiled.channel_mix import gate_loop, shift_loop
+    from lrbench.scan.compiled.layers.channel_mix import gate_loop, shift_loop
 
     length, width, many = z.shape[1], z.shape[2], _at_once(z)
     keys = z.new_empty(len(z) * length, len(key))
@@ -185,7 +185,11 @@ def _compiled_backward(
     gate: Tensor,
     gradient: Tensor,
 ) -> tuple[Tensor, ...]:
-    from lrbench.scan.compiled.channel_mix import gate_slope_loop, shift_loop, shift_slope_loop
+    from lrbench.scan.compiled.layers.channel_mix import (
+        gate_slope_loop,
+        shift_loop,
+        shift_slope_loop,
+    )
 
     length, width, many = z.shape[1], z.shape[2], _at_once(z)
     weights = [torch.zeros_like(w) for w in (key, value, receptance, shares)]

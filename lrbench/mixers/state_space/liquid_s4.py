@@ -35,7 +35,7 @@ from lrbench.checks import at_least, one_of
 from lrbench.mixers.state_space.s4d import DiagonalStateSpace, S4DConfig, diagonal_response
 from lrbench.mixers.state_space.ssm import System, paired
 from lrbench.registry import register_mixer
-from lrbench.scan.modulated import modulated_scan, modulated_states
+from lrbench.scan.diagonal.modulated import modulated_scan, modulated_states
 
 MODES = {
     "exact": ("sequential", "loop", "scan"),

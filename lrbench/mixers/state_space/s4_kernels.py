@@ -36,8 +36,8 @@ from lrbench.mixers.state_space.ssm import (
     paired,
     with_skip,
 )
-from lrbench.scan.convolution import delayed, toeplitz
-from lrbench.scan.powers import powers
+from lrbench.scan.time_invariant.convolution import delayed, toeplitz
+from lrbench.scan.time_invariant.powers import powers
 
 
 @dataclass(frozen=True)

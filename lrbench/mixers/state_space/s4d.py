@@ -45,8 +45,8 @@ from lrbench.mixers.state_space.ssm import (
 )
 from lrbench.registry import register_mixer
 from lrbench.scan import ConstantDiagonal, scan
-from lrbench.scan.power_series import power_series
-from lrbench.scan.powers import powers
+from lrbench.scan.time_invariant.power_series import power_series
+from lrbench.scan.time_invariant.powers import powers
 
 INITS = ("lin", "inv", "legs", "real")
 DISCRETISATIONS = ("zoh", "bilinear")

@@ -30,7 +30,7 @@ from torch.nn.functional import pad
 
 from lrbench.checks import at_least
 from lrbench.mixers.base import Mixer, ParameterRule
-from lrbench.scan.convolution import channels_first, channels_last, convolve
+from lrbench.scan.time_invariant.convolution import channels_first, channels_last, convolve
 
 DYNAMICS = ("log_decay", "frequency", "low_rank", "input", "log_step")
 

@@ -107,8 +107,8 @@ def _compiled() -> bool:
 
 def _scans() -> dict[str, Any]:
     """Whether Triton's kernels would be used on a GPU, and which table `auto` goes by."""
+    from lrbench.scan.algorithms.fastest import table_digest
     from lrbench.scan.compiled.compiler import wanted
-    from lrbench.scan.fastest import table_digest
     from lrbench.scan.fused.device import installed
     from lrbench.scan.products import onednn_is_faster
 

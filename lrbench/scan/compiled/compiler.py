@@ -9,8 +9,8 @@ the files it is made from: processes can then only ever write the same thing ove
 
 from __future__ import annotations
 
+import ast
 import os
-import re
 from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 SWITCH = "LRBENCH_COMPILED"
-IMPORTED = re.compile(r"^from lrbench\.scan\.compiled\.(\w+) import", re.MULTILINE)
+PACKAGE = Path(__file__).parents[2]  # the folder of lrbench
 DTYPES = {torch.float32: "float32", torch.float64: "float64"}
 
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}  # others of a group may go on
@@ -75,7 +75,7 @@ def part(function: Loop) -> Loop:
 
 @cache
 def state_of(module: str) -> str:
-    """Return a digest of a module, of what it takes from here, and of the processor."""
+    """Return a digest of a module, of what it takes from this package, and of the processor."""
     from llvmlite import binding
 
     features = binding.get_host_cpu_features().flatten()
@@ -86,15 +86,33 @@ def state_of(module: str) -> str:
 
 
 def sources(path: Path) -> list[Path]:
-    """Return a file and those beside this one that it imports, and that those import."""
+    """Return a file and those of this package that it imports, and that those import."""
     found, left = {path}, [path]
     while left:
-        for name in IMPORTED.findall(left.pop().read_text()):
-            other = Path(__file__).with_name(f"{name}.py")
-            if other not in found:
-                found.add(other)
-                left.append(other)
+        for other in _imported(left.pop()) - found:
+            found.add(other)
+            left.append(other)
     return sorted(found)
+
+
+def _imported(path: Path) -> set[Path]:
+    """Return the files of this package that a file imports, wherever in it and in whatever form."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            if node.level:  # relative: found from where the file lies
+                try:
+                    inside = path.parents[node.level - 1].relative_to(PACKAGE)
+                except ValueError:  # no file of this package
+                    continue
+                module = ".".join(part for part in (PACKAGE.name, *inside.parts, module) if part)
+            names |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
+    inner = [name.split(".")[1:] for name in names if name.split(".")[0] == PACKAGE.name]
+    files = (PACKAGE.joinpath(*parts).with_suffix(".py") for parts in inner if parts)
+    return {file for file in files if file.is_file()}
 
 
 def array(tensor: Tensor) -> Any:

@@ -7,11 +7,11 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from lrbench.scan.algorithms.sequential import sequential
 from lrbench.scan.fused.blocks import SIZES, block_scan
 from lrbench.scan.fused.device import runs
 from lrbench.scan.fused.diagonal import diagonal_scan
 from lrbench.scan.fused.tiles import LARGEST_TABLE
-from lrbench.scan.sequential import sequential
 from lrbench.scan.transitions import (
     BlockDiagonal,
     Constant,

@@ -16,7 +16,7 @@ from lrbench.contract.subject import Context
 from lrbench.mixers.base import Mixer
 from lrbench.mixers.rwkv.rwkv4 import Rwkv4Config, Rwkv4Mixer
 from lrbench.registry import MIXERS
-from lrbench.scan.triples import EMPTY, weighted_averages
+from lrbench.scan.diagonal.triples import EMPTY, weighted_averages
 
 WIDTH, BATCH = 6, 3
 MODES = ("sequential", "scan")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,7 +22,7 @@ import os, sys
 from pathlib import Path
 from lrbench.scan.compiled import compiler
 import torch
-from lrbench.scan.indexed import table_scan
+from lrbench.scan.blocks.indexed import table_scan
 torch.set_num_threads(1)
 ones = torch.ones(2, 1, 3, 3)
 states = table_scan(ones, ones[..., 0], torch.tensor([[0, 1, 1]]), ones[:1, :, 0])
@@ -28,7 +31,7 @@ assert states[0, :, 0, 0].tolist() == [4.0, 13.0, 40.0], states
 
 
 def test_every_compiled_constraint_is_tested() -> None:
-    from lrbench.scan.compiled.column import RULES
+    from lrbench.scan.compiled.scans.column import RULES
 
     assert tuple(RULES) == CONSTRAINTS
 
@@ -66,23 +69,72 @@ def test_many_processes_may_compile_at_once(
     assert {path.name for path in tmp_path.rglob("*.nb*")} == kept, "compiled once more"
 
 
-def test_a_change_of_what_a_loop_is_made_from_is_noticed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    folder = Path(compiler.__file__).parent
-    for path in folder.glob("*.py"):
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    monkeypatch.setattr(compiler, "__file__", str(tmp_path / "compiler.py"))
-    names = {path.name for path in compiler.sources(tmp_path / "blocks.py")}
-    assert names == {"blocks.py", "column.py", "compiler.py", "lanes.py", "power.py"}
-
-    def state() -> str:
-        compiler.state_of.cache_clear()
-        return compiler.state_of("lrbench.scan.compiled.blocks")
-
-    before = state()
-    (tmp_path / "norm.py").write_text("changed")
-    assert state() == before
-    (tmp_path / "lanes.py").write_text("changed")
-    assert state() != before
+@pytest.fixture
+def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of the folder of compiled loops, which is what digests are taken of."""
+    package = tmp_path / "lrbench"
+    folder = package / "scan" / "compiled"
+    shutil.copytree(compiler.PACKAGE / "scan" / "compiled", folder)
+    monkeypatch.setattr(compiler, "PACKAGE", package)
     compiler.state_of.cache_clear()
+    yield folder
+    compiler.state_of.cache_clear()
+
+
+def digest_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(compiler, "import_module", lambda _: SimpleNamespace(__file__=path))
+    compiler.state_of.cache_clear()
+    return compiler.state_of("any")
+
+
+def test_a_change_of_what_a_loop_is_made_from_is_noticed(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = copied / "scans" / "constraints.py"
+    names = {str(path.relative_to(copied)) for path in compiler.sources(loop)}
+    parts = {"compiler.py", "lanes.py", "power.py", "scans/column.py"}
+    assert names == {"scans/constraints.py", *parts}
+    before = digest_of(loop, monkeypatch)
+    (copied / "layers" / "norm.py").write_text("changed = 1")
+    assert digest_of(loop, monkeypatch) == before
+    for part in sorted(parts):
+        text = (copied / part).read_text()
+        (copied / part).write_text(f"{text}\nchanged = 1")
+        assert digest_of(loop, monkeypatch) != before, part
+        (copied / part).write_text(text)
+        assert digest_of(loop, monkeypatch) == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from lrbench.scan.compiled.parts.deep.inner import f",
+        "from lrbench.scan.compiled.parts.deep import inner",
+        "import lrbench.scan.compiled.parts.deep.inner",
+        "from .parts.deep.inner import f",
+        "from ..compiled.parts.deep import inner",
+        "def make():\n    from lrbench.scan.compiled.parts.deep.inner import f",
+    ],
+)
+def test_a_part_in_any_folder_is_noticed(
+    line: str, copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = copied / "parts" / "deep" / "inner.py"
+    inner.parent.mkdir(parents=True)
+    inner.write_text("def f(): pass")
+    loop = copied / "loop.py"
+    loop.write_text(line)
+    assert compiler.sources(loop) == [loop, inner]
+    before = digest_of(loop, monkeypatch)
+    inner.write_text("def f(): return 1")
+    assert digest_of(loop, monkeypatch) != before
+
+
+def test_every_loop_is_made_from_files_that_are_found() -> None:
+    """Every module that a compiled one imports from this package is one of its sources."""
+    folder = compiler.PACKAGE / "scan" / "compiled"
+    for path in folder.rglob("*.py"):
+        lines = [line.split() for line in path.read_text().splitlines()]
+        modules = {words[1] for words in lines if words[:1] == ["from"] and "lrbench" in words[1]}
+        files = {compiler.PACKAGE.parent.joinpath(*name.split(".")) for name in modules}
+        assert {file.with_suffix(".py") for file in files} <= set(compiler.sources(path))

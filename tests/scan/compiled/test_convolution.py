@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from lrbench.scan.convolution import convolve
-from lrbench.scan.responses import superpose
+from lrbench.scan.time_invariant.convolution import convolve
+from lrbench.scan.time_invariant.responses import superpose
 
 from .conftest import both_ways
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import gradcheck
 
 from lrbench.scan import GeneratedBlocks, scan
-from lrbench.scan.generated import WIDE, compiles
+from lrbench.scan.blocks.generated import WIDE, compiles
 
 from .conftest import CONSTRAINTS, both_ways, close, draw
 

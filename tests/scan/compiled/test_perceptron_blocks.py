@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.autograd import gradcheck
 
 from lrbench.scan import scan
-from lrbench.scan.generated import WIDE
-from lrbench.scan.perceptron_blocks import by_heads, by_rows
+from lrbench.scan.blocks.generated import WIDE
+from lrbench.scan.blocks.perceptron_blocks import by_heads, by_rows
 from lrbench.scan.transitions import PerceptronBlocks
 
 from .conftest import CONSTRAINTS, both_ways, close, draw

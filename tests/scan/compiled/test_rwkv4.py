@@ -68,7 +68,7 @@ def test_channel_mix(strings: int, length: int, dtype: torch.dtype) -> None:
 
 def test_large_keys_do_not_overflow() -> None:
     from lrbench.mixers.rwkv.rwkv4_averages import gated_averages
-    from lrbench.scan.triples import EMPTY
+    from lrbench.scan.diagonal.triples import EMPTY
 
     k = 300 * draw(12, 16, dtype=torch.float32)
     v, r = draw(12, 16, dtype=torch.float32, seed=1), torch.full((12, 16), 40.0)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from lrbench.scan.indexed import table_scan
+from lrbench.scan.blocks.indexed import table_scan
 
 from .conftest import both_ways, close, draw
 

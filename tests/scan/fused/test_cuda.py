@@ -66,7 +66,7 @@ def test_a_run_repeats_itself() -> None:
 
 
 def test_it_is_what_auto_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
-    module, made = import_module("lrbench.scan.automatic"), []
+    module, made = import_module("lrbench.scan.algorithms.automatic"), []
     monkeypatch.setattr(module, "fused", lambda *given: made.append(given))
     blocks = torch.zeros(2, 3, 4, 8, 8, device="cuda")
     scan(BlockDiagonal(blocks), blocks[..., 0], blocks[:, 0, ..., 0], "auto")

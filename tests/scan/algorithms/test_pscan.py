@@ -1,0 +1,64 @@
+"""The parallel scan forms the products of the paper's Appendix A.2.1, in its order."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from lrbench.scan import BlockDiagonal, scan
+from lrbench.scan.algorithms import pscan as module
+from lrbench.scan.algorithms.pscan import _join_pairs
+
+
+def seven_blocks() -> Tensor:
+    """Return A_1..A_7 as (1, 7, 1, 2, 2) blocks that do not commute."""
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(1, 7, 1, 2, 2, generator=generator, dtype=torch.float64)
+
+
+def test_products_of_the_last_stage() -> None:
+    """For L = 8 the second half adds A4, A5A4, A6A5A4, A7A6A5A4 times the state before it."""
+    blocks = seven_blocks()
+    _, _, _, a4, a5, a6, a7 = blocks[0, :, 0]
+    products = blocks[:, :, None]
+    for groups, size in ((3, 2), (1, 4)):
+        products = _join_pairs(products)
+        assert products.shape == (1, groups, size, 1, 2, 2)
+    expected = torch.stack([a4, a5 @ a4, a6 @ a5 @ a4, a7 @ a6 @ a5 @ a4])
+    torch.testing.assert_close(products[0, 0, :, 0], expected)
+
+
+def test_products_of_the_middle_stage() -> None:
+    """Groups of four: the first uses (A2, A3A2), the second (A6, A7A6), and (A4, A5A4) is kept."""
+    blocks = seven_blocks()
+    _, a2, a3, a4, a5, a6, a7 = blocks[0, :, 0]
+    pairs = _join_pairs(blocks[:, :, None])[0, :, :, 0]
+    expected = [[a2, a3 @ a2], [a4, a5 @ a4], [a6, a7 @ a6]]
+    torch.testing.assert_close(pairs, torch.stack([torch.stack(pair) for pair in expected]))
+
+
+def test_without_inputs_states_are_products_on_the_first_state() -> None:
+    blocks = seven_blocks()
+    x0 = torch.tensor([[[1.0, -2.0]]], dtype=torch.float64)
+    states = scan(BlockDiagonal(blocks), torch.zeros(1, 7, 1, 2).double(), x0, "pscan")
+    product = torch.eye(2, dtype=torch.float64)
+    for k in range(7):
+        product = blocks[0, k, 0] @ product
+        torch.testing.assert_close(states[0, k, 0], product @ x0[0, 0])
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 7, 8, 9])
+def test_depth_is_logarithmic(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    stages = []
+    original = module._join_halves
+
+    def counted(x: Tensor, coefficients: Tensor, half: int) -> Tensor:
+        stages.append(half)
+        return original(x, coefficients, half)
+
+    monkeypatch.setattr(module, "_join_halves", counted)
+    transition = BlockDiagonal(torch.zeros(1, length, 1, 2, 2))
+    scan(transition, torch.zeros(1, length, 1, 2), torch.zeros(1, 1, 2), "pscan")
+    assert stages == [2**s for s in range(len(stages))]
+    assert 2 ** len(stages) >= length + 1 > 2 ** (len(stages) - 1)
