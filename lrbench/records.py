@@ -10,6 +10,22 @@ from typing import Any, Literal, NotRequired, TypedDict, Unpack
 
 SCHEMA = 1  # of result.json, failure.json and evaluations/*.json
 
+# Settings that cannot change the meaning of a number: no fingerprint has them
+IRRELEVANT = frozenset(
+    {
+        "seed",
+        "trials",
+        "device",
+        "threads",
+        "force",
+        "output_dir",
+        "logging",
+        "table",
+        "progress",
+        "tuning_runs",
+    }
+)
+
 Status = Literal["finished", "diverged"]
 EvaluationKind = Literal["look", "test"]
 

@@ -12,7 +12,7 @@ from lrbench.publish.layout import PAGE, is_table, spec_of
 from lrbench.publish.verdicts import Judged, judged
 from lrbench.report.output.cells import MISSING, Cell, Column, Table, spread, to_markdown
 from lrbench.report.runs.archive import read_archive
-from lrbench.report.tables.places import missing
+from lrbench.report.tables.grid import missing
 from lrbench.statistics import mean
 
 DIGITS = 3

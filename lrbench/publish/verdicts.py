@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lrbench.report.corpora.columns import grids
-from lrbench.report.corpora.matrix import view_of
-from lrbench.report.corpora.rows import paper_row
 from lrbench.report.output.cells import MISSING, interval, spread
 from lrbench.report.paper.verdict import (
     FEWEST,
@@ -18,10 +15,8 @@ from lrbench.report.paper.verdict import (
     mean_interval,
 )
 from lrbench.report.runs.collection import Collection
-from lrbench.report.runs.columns import BY_SPLIT
 from lrbench.report.tables.entry import Entry
-from lrbench.report.tables.printed import paper_rows
-from lrbench.report.tables.selection import chances, select
+from lrbench.report.tables.matrix import grids_of
 from lrbench.statistics import mean
 from lrbench.tables import TableSpec
 
@@ -82,41 +77,11 @@ class Judged:
 
 def judged(collection: Collection, spec: TableSpec) -> list[Judged]:
     """Return every cell of a table, one for each split over a corpus, in the table's order."""
-    return (
-        _of_splits(collection, spec) if spec.protocol in BY_SPLIT else _of_tasks(collection, spec)
-    )
-
-
-def _of_tasks(collection: Collection, spec: TableSpec) -> list[Judged]:
-    entries = select(collection, spec)
-    tasks = list(spec.columns) or list(dict.fromkeys(entry.task for entry in entries))
-    entries = [entry for entry in entries if entry.task in tasks]
-    chance = chances(entries)
-    rows = paper_rows(entries, tasks, chance)
     found = []
-    for entry in entries:
-        evidence = entry.evidence(spec.rule, "look", chance[entry.task])
-        model = entry.reference.model if entry.reference else ""
-        paper = rows.cells(model)[tasks.index(entry.task)].text if model else MISSING
-        found.append(_judged(entry, evidence, spec.rule, paper))
+    for grid in grids_of(collection, spec, spec.rule, digits=DIGITS):
+        for entry in grid.entries:
+            evidence, model = grid.evidence(entry), entry.reference and entry.reference.model
+            paper = grid.column_of(entry).paper(model).text if model else MISSING
+            verdict = judge(evidence, entry.reference, entry.comparable(spec.rule))
+            found.append(Judged(entry, evidence, None if entry.contested else verdict, paper))
     return found
-
-
-def _of_splits(collection: Collection, spec: TableSpec) -> list[Judged]:
-    found = []
-    for grid in grids(collection, spec):
-        view = view_of(grid, spec.rule, DIGITS)
-        papers = {entry.reference.model for entry in view.entries if entry.reference}
-        printed = {model: paper_row("", "", model, grid)[2:] for model in sorted(papers)}
-        for (_, split), entry in grid.entries.items():
-            evidence = entry.evidence(spec.rule, "test", view.chance[split.name])
-            cells = printed[entry.reference.model] if entry.reference else None
-            paper = cells[grid.splits.index(split)].text if cells else MISSING
-            found.append(_judged(entry, evidence, spec.rule, paper))
-    return found
-
-
-def _judged(entry: Entry, evidence: Evidence, rule: str, paper: str) -> Judged:
-    if entry.contested:
-        return Judged(entry, evidence, None, paper)
-    return Judged(entry, evidence, judge(evidence, entry.reference, entry.comparable(rule)), paper)

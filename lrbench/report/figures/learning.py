@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from lrbench.metrics import ACCURACY
+from lrbench.protocols.base import declared
 from lrbench.report.figures.data import (
     PANEL,
     Curve,
@@ -18,7 +19,6 @@ from lrbench.report.figures.data import (
     titled,
 )
 from lrbench.report.runs.collection import Collection
-from lrbench.report.runs.columns import BY_SPLIT
 from lrbench.report.runs.looks import EVERY
 
 UPDATES = "updates"
@@ -68,7 +68,7 @@ def _by_run(cell: pd.DataFrame) -> Iterator[Points]:
 
 def _place(key: Sequence[str], rows: pd.DataFrame) -> str:
     """Where the looks looked: at a length, or on a split."""
-    if key[2] in BY_SPLIT:
+    if declared(key[2]).by_split:
         return "on " + ", ".join(sorted(set(rows["split"])))
     lengths = sorted({int(length) for length in rows["length"].dropna()})
     return "at " + ", ".join(f"{length:,}" for length in lengths)

@@ -6,7 +6,8 @@ import re
 
 import pandas as pd
 
-from lrbench.report.runs.columns import BY_SPLIT
+from lrbench.protocols.base import declared
+from lrbench.report.runs.collection import by_split
 
 # The splits of a task that make a curve, with the number that sets them apart.
 POSITIONS = {"listops": r"len_\d+_(\d+)", "logic": r"test_(\d+)"}
@@ -22,7 +23,7 @@ def position(task: str, split: str) -> int | None:
 
 def axis_of(task: str, protocol: str) -> str:
     """Return what the axis of a figure shows."""
-    return AXES.get(task, LENGTH) if protocol in BY_SPLIT else LENGTH
+    return AXES.get(task, LENGTH) if declared(protocol).by_split else LENGTH
 
 
 def by_position(rows: pd.DataFrame) -> pd.DataFrame:
@@ -30,7 +31,7 @@ def by_position(rows: pd.DataFrame) -> pd.DataFrame:
 
     What is not over a corpus stays as it is.
     """
-    mine = rows["protocol"].isin(BY_SPLIT)
+    mine = by_split(rows["protocol"])
     if not mine.any():
         return rows
     over = rows[mine]

@@ -15,6 +15,7 @@ from typing import Any
 from rich.console import Console
 
 from lrbench.metrics import METRICS, metric_of
+from lrbench.protocols.base import declared
 from lrbench.report.output.display import (
     columns_table,
     count,
@@ -27,7 +28,6 @@ from lrbench.report.output.display import (
 )
 from lrbench.report.output.split_summary import split_evaluation_table, split_lines
 from lrbench.report.paper.reference import Reference, lookup_run
-from lrbench.report.runs.columns import BY_SPLIT
 from lrbench.report.runs.record import best_baseline, guessing_at
 from lrbench.tables import RULES
 
@@ -48,7 +48,7 @@ def run_summary(
         say(console, line, "bold")
     if result["status"] == "diverged":
         say(console, _diverged(result), "bold red")
-    if result["protocol"] in BY_SPLIT:
+    if declared(result["protocol"]).by_split:
         split_lines(result, folder, console, references)
         return
     rows = [row for row in result["evaluations"] if _is_fresh(row)]

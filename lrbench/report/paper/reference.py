@@ -59,9 +59,14 @@ class Reference:
     metric: Metric = ACCURACY
     spread: str = ""
 
+    @property
+    def shown(self) -> str:
+        """The number as printed, and what is printed behind it as its spread."""
+        return f"{self.text} ± {self.spread}" if self.spread else self.text
+
     def at(self, length: int | None) -> str:
-        """Return the number as printed if it was measured at `length`, else '-'."""
-        return self.text if length == self.length else "-"
+        """Return what is printed if it was measured at `length`, else '-'."""
+        return self.shown if length == self.length else "-"
 
 
 def reference_dir() -> Path:

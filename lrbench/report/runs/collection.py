@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from lrbench.protocols.base import declared
 from lrbench.report.runs.columns import EVALUATION_COLUMNS, RUN_COLUMNS
 from lrbench.report.runs.files import Problems
 from lrbench.report.runs.looks import UnderWay, each_under_way
@@ -215,3 +216,8 @@ def _each_once(found: list[Record], problems: Problems) -> list[Record]:
 def cell_of(folder: str) -> str:
     """Return the folder of the cell of a run's folder."""
     return Path(folder).parent.as_posix()
+
+
+def by_split(protocols: pd.Series) -> pd.Series[bool]:
+    """Tell for each protocol of a column whether it scores on the splits of a corpus."""
+    return protocols.isin([name for name in set(protocols) if declared(str(name)).by_split])

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from lrbench.metrics import METRICS
-from lrbench.report.runs.columns import BY_SPLIT, CELL, RUN_COLUMNS
+from lrbench.protocols.base import declared
+from lrbench.report.runs.columns import CELL, RUN_COLUMNS
 from lrbench.report.runs.files import Problems, content, read_object, shown
 from lrbench.report.runs.record import FOLDER, Evaluation, evaluation, flat, further_rows, place_of
 from lrbench.report.runs.schema import config_complaint, is_integer, is_number
@@ -22,6 +23,7 @@ from lrbench.report.runs.schema import config_complaint, is_integer, is_number
 METRICS_FILE = "metrics.jsonl"
 EVERY = "every"  # column `which` of a look that stands for no rule
 MARK = b'"look"'
+UNFINISHED = "unfinished"
 
 
 def read_looks(
@@ -58,23 +60,17 @@ def look_rows(
     look: Mapping[str, Any], protocol: str, settings: Mapping[str, Any], which: str
 ) -> Iterator[Evaluation]:
     """Yield what a look saw, in the order of EVALUATION_COLUMNS; a dev split has no length."""
-    if protocol in BY_SPLIT:
-        split = str(settings.get("protocol.dev_split", "dev"))
-        wanted = [(name, f"validation_{name}", "validation_n") for name in ("accuracy", "loss")]
-        length = None
-    else:
-        split, length = "test", look.get("test_length")
-        wanted = [(name, f"test_{name}", "test_n") for name in METRICS]
-    for metric, name, strings in wanted:
-        value: Any = look.get(name)
-        n = look.get(strings)
-        known = is_number(value) and math.isfinite(value) and is_integer(n)
-        if known and (length is None or is_integer(length)):
-            told = (length, split, metric, float(value), n, which, "look", look["step"])
-            yield (*told, None, None, None)
+    for seen in declared(protocol).look_values(look, _own(settings)):
+        known = is_number(seen.value) and math.isfinite(seen.value) and is_integer(seen.n)
+        if known and (seen.length is None or is_integer(seen.length)):
+            told = (seen.length, seen.split, seen.metric, float(seen.value), seen.n)
+            yield (*told, which, "look", look["step"], None, None, None)
 
 
-UNFINISHED = "unfinished"
+def _own(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the protocol itself, by their own names."""
+    start = "protocol."
+    return {k.removeprefix(start): v for k, v in settings.items() if k.startswith(start)}
 
 
 @dataclass(frozen=True)
@@ -164,7 +160,7 @@ def read_under_way(
         settings=settings,
         steps=last.get("step", 0),
         seconds=float(seconds) if is_number(seconds) else None,
-        budget=_budget(protocol, settings, look),
+        budget=declared(protocol).most_updates(_own(settings), look),
         look=look,
         evaluations=tuple(map(evaluation, rows)),
     )
@@ -203,18 +199,6 @@ def _progress(path: Path, problems: Problems) -> tuple[dict[str, Any], dict[str,
         if here is not None:
             return last, here
     return last, None
-
-
-def _budget(protocol: str, settings: dict[str, Any], look: dict[str, Any] | None) -> int | None:
-    """How many updates it may do; those of epochs follow from a look, which tells its epoch."""
-    most: Any = settings.get("protocol.max_steps")
-    known: list[int] = [most] if is_integer(most) else []
-    epochs: Any = settings.get("protocol.epochs")
-    epoch: Any = (look or {}).get("epoch")
-    told = all(is_number(one) and math.isfinite(one) and one > 0 for one in (epochs, epoch))
-    if protocol in BY_SPLIT and look and told:
-        known.append(round(epochs * round(look["step"] / epoch)))
-    return min(known, default=None)
 
 
 def _named(row: Evaluation) -> dict[str, Any]:

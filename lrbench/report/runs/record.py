@@ -12,7 +12,8 @@ from typing import Any
 
 from lrbench.errors import UserError
 from lrbench.metrics import METRICS, metric_of
-from lrbench.report.runs.columns import BY_SPLIT, CELL, RUN_COLUMNS
+from lrbench.protocols.base import declared
+from lrbench.report.runs.columns import CELL, RUN_COLUMNS
 from lrbench.report.runs.files import Problems, read_object, shown
 from lrbench.report.runs.schema import (
     config_complaint,
@@ -112,7 +113,7 @@ def further(rows: Iterable[dict[str, Any]], result: Mapping[str, Any]) -> list[E
     it was under way. As in result.json, a score stands under each rule that kept its checkpoint.
     """
     steps: dict[str, int | None] = result.get("checkpoints") or {}
-    key = "split" if result["protocol"] in BY_SPLIT else "length"
+    key = "split" if declared(result["protocol"]).by_split else "length"
     tests = [row for row in result["evaluations"] if row["kind"] == "test"]
     there = {(row["which"], row[key]) for row in tests}
     current = [row for row in rows if _is_of(row, steps.get(row["which"]))]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lrbench.report.output.cells import MISSING, Cell, Column, Table, estimate, share, span, spread
 from lrbench.report.output.display import duration
 from lrbench.report.tables.entry import Entry
-from lrbench.report.tables.places import LEFT, View
+from lrbench.report.tables.grid import Grid, heads, left
 from lrbench.report.tables.selection import TUNING
 from lrbench.statistics import SOLVED, bootstrap_mean, mean, median, solve_rate
 
@@ -20,11 +20,11 @@ BOUGHT = (
 )
 
 
-def solved_table(view: View) -> Table:
+def solved_table(grid: Grid) -> Table:
     """Return solve rate, mean with its bootstrap interval, median and extremes, fresh strings."""
-    rule, digits = view.rule, view.digits
+    rule, digits = grid.rule, grid.digits
     rows = []
-    for entry, head in view.with_runs():
+    for entry, head in grid.with_runs():
         values = entry.values(rule, "test")
         lost = entry.lost(rule, "test")
         known = entry.metric.counts and (values or lost)
@@ -47,19 +47,19 @@ def solved_table(view: View) -> Table:
     return Table(f"Solve rate ({rule})", _columns(titles), tuple(rows), notes)
 
 
-def cost_table(view: View) -> Table:
+def cost_table(grid: Grid) -> Table:
     """Return parameters, state size, updates, time and tuning budget of each cell.
 
     Where models iterate also what that bought, accuracy at both lengths, beside the iterations.
     """
     rows = []
-    iterated = any(entry.runs["iterations"].notna().any() for entry, _ in view.with_runs())
-    for entry, head in view.with_runs():
+    iterated = any(entry.runs["iterations"].notna().any() for entry, _ in heads(grid.cells))
+    for entry, head in heads(grid.cells):
         seconds = [float(value) for value in entry.runs["train_seconds"].dropna()]
         rows.append(
             (
                 *head,
-                *(_bought(entry, view) if iterated else ()),
+                *(_bought(entry, grid) if iterated else ()),
                 *(span(_whole(entry, name)) for name in ("parameters", "state_size", "steps")),
                 span([int(n) for n in [entry.settings.get("protocol.max_steps")] if n]),
                 Cell(duration(median(seconds)) if seconds else MISSING, tuple(seconds)),
@@ -81,15 +81,15 @@ def cost_table(view: View) -> Table:
         "state: floats kept between symbols; updates: done, of a budget; time: of updates alone,"
         " median run; tuning: runs the settings were chosen from, told by the table or the runs, -"
         " where neither does",
-        *((ITERATED, BOUGHT.format(rule=view.rule)) if iterated else ()),
+        *((ITERATED, BOUGHT.format(rule=grid.rule)) if iterated else ()),
     )
     return Table("Cost", _columns(titles), tuple(rows), notes)
 
 
-def _bought(entry: Entry, view: View) -> tuple[Cell, Cell]:
+def _bought(entry: Entry, grid: Grid) -> tuple[Cell, Cell]:
     """Return the accuracy at the training length and at the test length."""
-    trained = entry.values(view.rule, "test", "train_length")
-    return spread(trained, view.digits), spread(entry.values(view.rule, "test"), view.digits)
+    trained = entry.values(grid.rule, "test", "train_length")
+    return spread(trained, grid.digits), spread(entry.values(grid.rule, "test"), grid.digits)
 
 
 def _speed(entry: Entry) -> Cell:
@@ -112,7 +112,7 @@ def _iterations(entry: Entry) -> Cell:
 
 
 def _columns(titles: Sequence[str]) -> tuple[Column, ...]:
-    return (*LEFT, *(Column(title, right=title != "configuration") for title in titles))
+    return (*left(), *(Column(title, right=title != "configuration") for title in titles))
 
 
 def _number(value: float, digits: int) -> Cell:

@@ -2,64 +2,52 @@
 
 from __future__ import annotations
 
-from lrbench.report.output.cells import MISSING, Cell, Column, Table, estimate, interval, spread
-from lrbench.report.paper.verdict import FEWEST, Guesser, judge, mean_interval
+from lrbench.protocols.base import declared
+from lrbench.report.output.cells import MISSING, Cell, Column, Table, estimate, interval
+from lrbench.report.paper.verdict import FEWEST, judge, mean_interval
 from lrbench.report.tables.entry import Entry
-from lrbench.report.tables.places import LEFT, View, missing, rule_told
-from lrbench.statistics import guessing_best_of, mean, runs_upper
-from lrbench.tables import RULES
+from lrbench.report.tables.grid import Grid, left, level, missing
+from lrbench.report.tables.lengths import rule_legend
+from lrbench.statistics import mean
+
+WORDS = ("verdict", "best baseline")
 
 
-def verdicts_table(view: View) -> Table:
-    """Return a row a cell: its mean and interval, the paper's number, what guessing would give."""
-    rows = tuple((*head, *_verdict(view, entry)) for entry, head in view.with_runs())
-    columns = (
-        *LEFT,
-        *(Column(title) for title in ("n", "mean", "95 % interval", "paper")),
-        Column("verdict", right=False),
-        *(Column(title) for title in ("train", "looks", "guessing", "up to")),
+def verdicts_table(grid: Grid) -> Table:
+    """Return a row for each of its cells: mean and interval, the paper's number, what guessing."""
+    titles = grid.verdict_titles
+    rows = tuple(
+        (*head, *(told.get(title, Cell()) for title in titles))
+        for entry, head in grid.with_runs()
+        for told in [_verdict(grid, entry)]
     )
-    notes = (
-        "95 % interval: Student's t over runs, cut at 0 and 1; train: accuracy at the training"
-        " length on fresh strings",
-        "looks: how many, at how many strings; guessing: the mean of n guessers who have the best"
-        " baseline, by the same rule, and what 97.5 % of such means stay up to; at chance: no mean"
-        " beyond that, and no run beyond what the best of n guessers stays up to in 97.5 %",
-    )
-    return Table(f"What the verdicts rest on ({view.rule} look)", columns, rows, notes)
+    columns = (*left(grid.heading), *(Column(title, title not in WORDS) for title in titles))
+    title = f"What the verdicts rest on ({grid.number})"
+    return Table(title, columns, rows, grid.verdict_notes())
 
 
-def _verdict(view: View, entry: Entry) -> tuple[Cell, ...]:
-    evidence = entry.evidence(view.rule, "look", view.chance[entry.task])
-    verdict = judge(evidence, entry.reference, entry.comparable(view.rule))
-    values, digits = evidence.values, view.digits
+def _verdict(grid: Grid, entry: Entry) -> dict[str, Cell]:
+    evidence = grid.evidence(entry)
+    verdict = judge(evidence, entry.reference, entry.comparable(grid.rule))
+    values, digits = evidence.values, grid.digits
     enough = len(values) >= FEWEST
     ends = interval(mean_interval(values, evidence.metric), digits) if enough else MISSING
-    return (
-        Cell(f"{len(values)}"),
-        estimate(mean(values), None, digits) if values else Cell(missing(entry)),
-        Cell(ends),
-        Cell(entry.reference.at(entry.length) if entry.reference else MISSING),
-        Cell(str(verdict or MISSING), mark=str(verdict or "")),
-        spread(evidence.trained, digits),
-        *_guessing(evidence.guesser, len(values)),
-    )
+    return {
+        "n": Cell(f"{len(values)}"),
+        "mean": estimate(mean(values), None, digits) if values else Cell(missing(entry)),
+        "95 % interval": Cell(ends),
+        "paper": Cell(entry.reference.at(entry.length) if entry.reference else MISSING),
+        "verdict": Cell(str(verdict or MISSING), mark=str(verdict or "")),
+        **grid.verdict_cells(entry, evidence),
+    }
 
 
-def _guessing(guesser: Guesser | None, n: int) -> tuple[Cell, ...]:
-    if guesser is None or not n:
-        return Cell(), Cell(), Cell()
-    average = guessing_best_of(guesser.p, guesser.strings, guesser.looks)
-    upper, _ = runs_upper(guesser.p, guesser.strings, guesser.looks, n)
-    looks = Cell(f"{guesser.looks} × {guesser.strings:,}")
-    return looks, Cell(f"{average:.3f}", (average,)), Cell(f"{upper:.3f}", (upper,))
-
-
-def fresh_table(view: View) -> Table:
-    """Return every rule on fresh strings, the asked one first."""
-    rules = (view.rule, *(name for name in RULES if name != view.rule))
+def fresh_table(grid: Grid) -> Table:
+    """Return every rule on fresh strings, the one that is shown first."""
+    protocol = next((entry.protocol for entry in grid.entries), "")
+    rules = tuple(dict.fromkeys((grid.rule, *declared(protocol).rules)))
     rows = []
-    for entry, head in view.with_runs():
+    for entry, head in grid.with_runs():
         strings = {entry.strings(name, "test") for name in rules}
         counts = sorted(n for n in strings if n is not None)
         rows.append(
@@ -67,16 +55,16 @@ def fresh_table(view: View) -> Table:
                 *head,
                 Cell(f"{entry.length:,}" if entry.length else MISSING),
                 Cell(" or ".join(f"{n:,}" for n in counts) or MISSING),
-                *(view.fresh(entry, name) for name in rules),
-                view.level(entry.task),
+                *(grid.fresh(entry, name) for name in rules),
+                level(grid.chance.get(entry.task)),
             )
         )
-    early = sum(int((entry.runs["stopped"] == "perfect").sum()) for entry, _ in view.with_runs())
-    unseen = "the test series" if view.tested_where_trained else "the test length"
-    columns = (*LEFT, *(Column(title) for title in ("length", "strings", *rules, "chance")))
+    early = sum(int((entry.runs["stopped"] == "perfect").sum()) for entry, _ in grid.with_runs())
+    unseen = "the test series" if grid.tested_where_trained else "the test length"
+    columns = (*left(), *(Column(title) for title in ("length", "strings", *rules, "chance")))
     notes = (
-        f"{view.scored_by} at the test length on fresh strings of the checkpoint each rule keeps: "
-        + "; ".join(f"{name} = {rule_told(name, view.entries)}" for name in rules),
+        f"{grid.scored_by} at the test length on fresh strings of the checkpoint each rule keeps: "
+        + "; ".join(f"{name} = {rule_legend(name, grid.entries)}" for name in rules),
         f"chance: the best measured baseline, mean over runs; id, band and last choose nothing at"
         f" {unseen}" + (f", but a perfect look there ended {early} of the runs" if early else ""),
     )

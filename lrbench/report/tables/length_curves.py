@@ -13,18 +13,18 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from lrbench.errors import UserError, unknown
+from lrbench.errors import UserError
 from lrbench.metrics import ACCURACY
+from lrbench.protocols.base import declared
 from lrbench.report.output.cells import MISSING, Cell, Column, Table, spread
 from lrbench.report.runs.collection import Collection
-from lrbench.report.runs.columns import BY_SPLIT
 from lrbench.report.tables.entry import Entry
 from lrbench.report.tables.horizons import ONE_WRONG, Reached, horizon_cells, reached
-from lrbench.report.tables.left_out import capped, selection_notes
-from lrbench.report.tables.places import View, rule_told
-from lrbench.report.tables.selection import chances, select
+from lrbench.report.tables.lengths import LengthGrid, check_rule, rule_legend
+from lrbench.report.tables.notes import capped, selection_notes
+from lrbench.report.tables.selection import select
 from lrbench.statistics import FEWEST_STRINGS, SOLVED, mean
-from lrbench.tables import RULES, TableSpec
+from lrbench.tables import TableSpec
 
 OTHER = "last"  # the rule that is shown beside the table's own: it never looked at a length
 NOTHING_SAID = (
@@ -79,9 +79,9 @@ def length_tables(
     entries, curves = _curves(collection, spec, rule, references, choose)
     tasks = tuple(spec.columns) or tuple(dict.fromkeys(entry.task for entry in entries))
     there = tuple(entry for entry in entries if len(entry.runs) or entry.rivals)
-    view = View(there, tasks, rule, chances(there, references), digits)
-    notes = [*_horizon_legend(), *_unsolved(view, curves), *_without_runs(entries)]
-    notes += selection_notes(view, collection, spec.protocol)
+    grid = LengthGrid((), there, there, rule, digits)
+    notes = [*_horizon_legend(), *_unsolved(grid, curves), *_without_runs(entries)]
+    notes += selection_notes(grid, collection, spec.protocol)
     tables = [_horizons(spec.title, curves, rule, notes)]
     for task in tasks:
         of_task = [curve for curve in curves if curve.entry.task == task]
@@ -107,10 +107,9 @@ def _curves(
     choose: Sequence[str],
 ) -> tuple[list[Entry], list[Curve]]:
     """The cells of the table, and those of them that solve their task at the test length."""
-    if rule not in RULES:
-        raise unknown("rule", rule, RULES, exit_code=2)
-    if spec.protocol in BY_SPLIT:
+    if declared(spec.protocol).by_split:
         raise UserError(f"table '{spec.name}': kind 'lengths' goes with no corpus")
+    check_rule(spec.protocol, rule)
     entries = select(collection, spec, choose, references)
     by_rule = {name: _scores(collection.frame, name) for name in _rules(rule)}
     curves = []
@@ -181,7 +180,7 @@ def _of_task(curves: Sequence[Curve], rule: str, digits: int) -> Table:
     rows.append((Cell("chance"), *(_chance(runs, length) for length in lengths), Cell()))
     titles = [f"{length:,}" for length in lengths]
     columns = [Column("model", right=False), *map(Column, titles), Column("horizon")]
-    told = rule_told(rule, (curve.entry for curve in curves))
+    told = rule_legend(rule, (curve.entry for curve in curves))
     notes = [
         f"accuracy at each length on {_strings(runs)} fresh strings of the checkpoint of the rule"
         f" {rule} ({told}), mean ± sample std (n) over n runs; horizon: of the median"
@@ -227,15 +226,15 @@ def _horizon_legend() -> list[str]:
     ]
 
 
-def _unsolved(view: View, curves: Sequence[Curve]) -> list[str]:
+def _unsolved(grid: LengthGrid, curves: Sequence[Curve]) -> list[str]:
     """Name the cells with runs of which none solves its task: they are no rows."""
     shown = {id(curve.entry) for curve in curves}
     lines = []
-    for entry in view.entries:
+    for entry in grid.entries:
         if id(entry) in shown or not len(entry.runs):
             continue
-        values = entry.values(view.rule, "test")
-        best = f"best of {len(values)} {max(values):.{view.digits}f}" if values else "no accuracy"
+        values = entry.values(grid.rule, "test")
+        best = f"best of {len(values)} {max(values):.{grid.digits}f}" if values else "no accuracy"
         at = f" at {entry.length:,}" if entry.length else ""
         lines.append(f"does not reach {SOLVED}{at}: {entry.task} x {entry.label} ({best})")
     return capped(lines, "cells")

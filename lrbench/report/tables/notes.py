@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
 
 from lrbench.metrics import METRICS
+from lrbench.records import IRRELEVANT
 from lrbench.report.output.cells import MISSING, escape, span
 from lrbench.report.runs.collection import Collection
+from lrbench.report.runs.looks import UnderWay
+from lrbench.report.tables.entry import Entry
+from lrbench.report.tables.grid import Grid
 
 SHOWN = 10  # failures named one by one; the rest is counted
 NAMED = 100  # files and folders that could not be used: each matters, but not a thousand lines
-# Keys that are no part of the fingerprint: they cannot be why two of them differ.
-OUTSIDE = ("seed", "data_seed", "trials", "device", "threads", "force", "output_dir", "tuning_runs")
 
 
 def settings_of(runs: pd.DataFrame, collection: Collection) -> dict[str, Any]:
@@ -32,15 +36,25 @@ def competitors(cell: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
 def differences(runs: pd.DataFrame, collection: Collection) -> list[str]:
     """Return the configuration keys on which the fingerprints among `runs` differ."""
     cells = runs.groupby("fingerprint", sort=True)
-    settings = [found for _, cell in cells if (found := settings_of(cell, collection))]
+    settings = [_hashed(found) for _, cell in cells if (found := settings_of(cell, collection))]
     keys = sorted({key for found in settings for key in found})
-    return [
-        key
-        for key in keys
-        if key not in OUTSIDE
-        and not key.startswith("versions")
-        and len({repr(found.get(key)) for found in settings}) > 1
-    ]
+    return [key for key in keys if len({repr(found.get(key)) for found in settings}) > 1]
+
+
+def _hashed(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings that are in a fingerprint: no others can be why two of them differ.
+
+    A data seed that spells out the seed of a single run is not in it, nor is none at all.
+    """
+    kept = {
+        key: value
+        for key, value in settings.items()
+        if key.partition(".")[0] not in {*IRRELEVANT, "versions"}
+    }
+    spelt_out = settings.get("trials", 1) == 1 and kept.get("data_seed") == settings.get("seed")
+    if kept.get("data_seed") is None or spelt_out:
+        kept.pop("data_seed", None)
+    return kept
 
 
 def table_notes(runs: pd.DataFrame, frame: pd.DataFrame, collection: Collection) -> list[str]:
@@ -150,3 +164,86 @@ def unsuccessful(runs: pd.DataFrame) -> list[str]:
     ]
     more = [f"and {len(lines) - SHOWN} more that failed or diverged"] if len(lines) > SHOWN else []
     return lines[:SHOWN] + more
+
+
+def selection_notes(grid: Grid, collection: Collection, protocol: str) -> list[str]:
+    """Return the notes on the cells of one table and on the runs that are no part of it."""
+    cells = grid.cells
+    shown = pd.concat([entry.runs for entry in cells]) if cells else collection.runs[:0]
+    shown = shown[~shown.index.duplicated()]
+    return [
+        *capped((line for entry in cells for line in competing(entry, collection)), "cells"),
+        *capped((line for entry in cells for line in _short(entry, grid)), "cells"),
+        *unfinished_notes(cells),
+        *ended_early(shown),
+        *unsuccessful(shown),
+        *_elsewhere(grid, collection, protocol),
+    ]
+
+
+def competing(entry: Entry, collection: Collection) -> list[str]:
+    """Say which configurations compete, or which was chosen and what it left out."""
+    if not entry.contested:
+        if not entry.left_out:
+            return []
+        shown = entry.rivals[0] if entry.rivals else "none"
+        return [f"{_name(entry)}: {shown} is shown, not {', '.join(entry.left_out)}"]
+    runs = collection.runs[collection.runs["fingerprint"].isin(entry.rivals)]
+    keys = differences(runs[runs["task"] == entry.task], collection)
+    why = f"they differ in {', '.join(keys)}" if keys else "equal configurations, other versions"
+    return [
+        f"{len(entry.rivals)} configurations compete for {_name(entry)}"
+        f" ({', '.join(entry.rivals)}): {why}; none is shown: choose one with --fingerprint"
+    ]
+
+
+def unfinished_notes(entries: Iterable[Entry]) -> list[str]:
+    """Return a note on each run that has not ended: how far it is, and what continues it."""
+    return capped((_unfinished(entry, run) for entry in entries for run in entry.under_way), "runs")
+
+
+def _unfinished(entry: Entry, run: UnderWay) -> str:
+    budget = f" of {run.budget:,}" if run.budget else ""
+    look = f", last look {run.told_look}" if run.told_look else ""
+    several = len({other.fingerprint for other in entry.under_way}) > 1
+    rivals = f" ({run.fingerprint})" if several else ""
+    asked = [word for word in entry.overrides if word.partition("=")[0] not in ("trials", "seed")]
+    words = shlex.join([*asked, f"seed={run.seed}"])
+    return (
+        f"{_name(entry)} seed {run.seed}{rivals}: unfinished, {run.steps:,}{budget} updates{look};"
+        f" goes on with: lrbench train {words}"
+    )
+
+
+def _short(entry: Entry, grid: Grid) -> list[str]:
+    """Say how many runs a cell lacks, and which of its runs have no number."""
+    if entry.contested:
+        return []
+    ended = len(entry.runs) - entry.count("failed")
+    lines = list(grid.without_number(entry, ended))
+    if entry.wanted and ended < entry.wanted:
+        lines.insert(0, f"{ended} of {entry.wanted} runs have ended")
+    return [f"{_name(entry)}: {line}" for line in lines]
+
+
+def _elsewhere(grid: Grid, collection: Collection, protocol: str) -> list[str]:
+    """Count the runs that belong to no cell of the table, by what they are."""
+    names: Counter[str] = Counter()
+    for run in collection.runs.itertuples(index=False):
+        settings = collection.settings[str(run.folder)]
+        names.update(filter(None, [grid.outside(run, settings, protocol)]))
+    found = [f"{name} ({count})" for name, count in sorted(names.items())]
+    more = f", and {len(found) - SHOWN} cells more" if len(found) > SHOWN else ""
+    told = ", ".join(found[:SHOWN])
+    return [f"{names.total()} runs of no cell of this table: {told}{more}"] if names else []
+
+
+def capped(lines: Iterable[str], noun: str) -> list[str]:
+    """Return the lines once each, the first ten and how many more there are."""
+    found = list(dict.fromkeys(lines))
+    more = [f"and {len(found) - SHOWN} more such {noun}"] if len(found) > SHOWN else []
+    return found[:SHOWN] + more
+
+
+def _name(entry: Entry) -> str:
+    return f"{entry.task} x {entry.label}"

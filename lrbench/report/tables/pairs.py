@@ -8,26 +8,26 @@ from itertools import combinations
 from lrbench.metrics import Metric
 from lrbench.report.output.cells import Cell, Column, Table, estimate
 from lrbench.report.tables.entry import Entry
-from lrbench.report.tables.places import View
+from lrbench.report.tables.grid import Grid
 from lrbench.statistics import difference_of_means, probability_of_improvement
 
 MOST = 6  # models of which every pair is shown; of more, each against the first
 
 
-def pairs_table(view: View) -> list[Table]:
-    """Return a table of pairs by the view's rule on fresh strings, none where there is no pair.
+def pairs_table(grid: Grid) -> list[Table]:
+    """Return a table of pairs by the grid's rule on fresh strings, none where there is no pair.
 
     Numbers at different lengths are never compared.
     """
-    metrics = dict.fromkeys(entry.metric for entry in view.entries)
-    return [table for metric in metrics for table in _pairs_by(view, metric)]
+    metrics = dict.fromkeys(entry.metric for entry in grid.entries)
+    return [table for metric in metrics for table in _pairs_by(grid, metric)]
 
 
-def _pairs_by(view: View, metric: Metric) -> list[Table]:
-    rule, rows, cut = view.rule, [], False
-    for task in view.tasks:
+def _pairs_by(grid: Grid, metric: Metric) -> list[Table]:
+    rule, rows, cut = grid.rule, [], False
+    for task in (column.name for column in grid.columns):
         entries = [
-            entry for entry in view.entries if (entry.column, entry.metric) == (task, metric)
+            entry for entry in grid.entries if (entry.column, entry.metric) == (task, metric)
         ]
         there = [entry for entry in entries if entry.values(rule, "test")]
         cut = cut or len(there) > MOST
@@ -38,7 +38,7 @@ def _pairs_by(view: View, metric: Metric) -> list[Table]:
         return []
     beats, how = (">", "above") if metric.higher_is_better else ("<", "below")
     columns = (
-        *(Column(title, right=False) for title in (view.heading, "A", "B")),
+        *(Column(title, right=False) for title in (grid.heading, "A", "B")),
         *(Column(title) for title in ("runs", f"P(A {beats} B)", "mean A - mean B")),
     )
     notes = [

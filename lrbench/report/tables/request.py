@@ -10,12 +10,14 @@ from typing import Any
 import pandas as pd
 
 from lrbench.errors import unknown
-from lrbench.report.corpora.chosen import tasks_of
+from lrbench.protocols.base import declared
 from lrbench.report.output.cells import Cell, Table, spread
 from lrbench.report.runs.collection import Collection
-from lrbench.report.runs.columns import BY_SPLIT
 from lrbench.report.runs.looks import UnderWay
+from lrbench.report.tables.chosen import chosen_tables, tasks_of
+from lrbench.report.tables.matrix import paper_tables
 from lrbench.report.tables.selection import matching_runs, matching_under_way
+from lrbench.report.tables.summary_table import report_tables
 from lrbench.statistics import mean
 from lrbench.tables import TableSpec
 
@@ -55,16 +57,10 @@ def tables_of(
     rule = request.one_rule
     chosen: dict[str, Any] = {"choose": request.fingerprints, "digits": request.digits}
     if request.table:
-        from lrbench.report.tables.matrix import paper_tables
-
         return paper_tables(collection, request.table, rule, references, **chosen)
     if request.selective:
-        from lrbench.report.tables.matrix import chosen_tables
-
         names = (request.rows, request.columns)
         return chosen_tables(collection, *names, rule, references, **chosen)
-    from lrbench.report.tables.summary_table import report_tables
-
     tables = report_tables(narrowed(collection, request), references)
     return [rounded(table, request.digits) for table in tables]
 
@@ -77,7 +73,7 @@ def narrowed(collection: Collection, request: Request) -> Collection:
         places = {(cell.task, cell.model) for cell in request.table.cells}
         there = pd.Series(list(zip(runs["task"], runs["model"], strict=True)), index=runs.index)
         kept &= there.isin(places) & (runs["protocol"] == request.table.protocol)
-        if request.table.protocol in BY_SPLIT or request.table.kind == "lengths":
+        if declared(request.table.protocol).by_split or request.table.kind == "lengths":
             cells = [matching_runs(collection, request.table, c) for c in request.table.cells]
             kept &= runs["folder"].isin([folder for cell in cells for folder in cell["folder"]])
     models = [row for row in request.rows if row in set(runs["model"])]

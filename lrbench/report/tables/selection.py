@@ -20,8 +20,7 @@ from lrbench.report.paper.reference import (
     printed_modulus,
     published,
 )
-from lrbench.report.runs.collection import Collection
-from lrbench.report.runs.columns import BY_SPLIT
+from lrbench.report.runs.collection import Collection, by_split
 from lrbench.report.runs.looks import UnderWay
 from lrbench.report.runs.schema import is_integer
 from lrbench.report.tables.entry import Entry, Score
@@ -164,7 +163,7 @@ def _scores(collection: Collection) -> dict[str, list[Score]]:
     rows = collection.frame
     rows = rows[
         rows["metric"].isin(METRICS)
-        & (rows["split"].isin(["test", "train_length"]) | rows["protocol"].isin(BY_SPLIT))
+        & (rows["split"].isin(["test", "train_length"]) | by_split(rows["protocol"]))
         & rows["value"].notna()
     ]
     names = ("folder", "which", "kind", "split", "length", "value", "n", "chance", "metric")

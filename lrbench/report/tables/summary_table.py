@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,22 +11,36 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from lrbench.metrics import ACCURACY, METRICS, metric_among
-from lrbench.report.corpora.table import split_report_tables
+from lrbench.protocols.base import ByLength, declared
 from lrbench.report.output.cells import MISSING, Cell, Column, Table, span, spread
 from lrbench.report.paper.reference import Reference, faithful, lookup
+from lrbench.report.paper.splits import Split
+from lrbench.report.paper.splits import faithful as faithful_split
+from lrbench.report.paper.splits import lookup as lookup_split
 from lrbench.report.runs.collection import Collection
-from lrbench.report.runs.columns import BY_SPLIT, CELL
+from lrbench.report.runs.columns import CELL
+from lrbench.report.tables.chosen import splits_there
 from lrbench.report.tables.notes import (
+    competition,
     differences,
     settings_of,
     statuses,
     table_notes,
+    unsuccessful,
     without_number,
 )
+from lrbench.report.tables.splits import (
+    TRAIN_SPLIT,
+    baseline_notes,
+    baseline_rows,
+    cut_short,
+    paper_notes,
+    split_column,
+)
 from lrbench.statistics import mean
-from lrbench.tables import RULES
 
 PAPER_RULE = "best"
+RULES = tuple(ByLength.rules)
 COLUMNS = (
     Column("task", right=False),
     Column("model", right=False),
@@ -65,7 +80,7 @@ def report_tables(collection: Collection, references: Path | None = None) -> lis
     """
     tables: list[Table] = []
     for protocol, runs in collection.runs.groupby("protocol", sort=True):
-        if protocol in BY_SPLIT:
+        if declared(str(protocol)).by_split:
             tables += split_report_tables(collection, str(protocol), references)
             continue
         frame = collection.frame[collection.frame["protocol"] == protocol]
@@ -169,3 +184,137 @@ def _paper(runs: pd.DataFrame, collection: Collection, references: Path | None) 
     if not faithful(str(task), settings, references):
         return None
     return lookup(task, modulus, model, protocol, references)
+
+
+SPLIT_HEAD = ("model", "configuration", "runs", "updates", "parameters", "number", "dev")
+BLANK = (Cell(""),) * (SPLIT_HEAD.index("number") - 1)
+RIGHT = ("updates", "parameters", "dev")
+SplitScores = dict[tuple[str, str, str, str], float]  # folder, rule, kind, split
+
+
+def split_report_tables(
+    collection: Collection, protocol: str, references: Path | None = None
+) -> list[Table]:
+    """Return a table for each task and training split of a protocol over corpora."""
+    collection = replace(collection, under_way=[])  # what has not ended has no row
+    runs = collection.runs[collection.runs["protocol"] == protocol]
+    scores = _split_scores(collection.frame[collection.frame["protocol"] == protocol])
+    # A run that failed before it told its settings stands with those on the usual split.
+    sources = runs["folder"].map(
+        lambda folder: str(collection.settings[folder].get(TRAIN_SPLIT, "train"))
+    )
+    return [
+        _split_table(collection, there, Split(task, "", source), protocol, scores, references)
+        for task, source in sorted(
+            set(zip(runs["task"], sources, strict=True)),
+            key=lambda place: (place[0], place[1] != "train", place[1]),
+        )
+        for there in [runs[(runs["task"] == task) & (sources == source)]]
+    ]
+
+
+def _split_table(
+    collection: Collection,
+    runs: pd.DataFrame,
+    place: Split,
+    protocol: str,
+    scores: SplitScores,
+    references: Path | None,
+) -> Table:
+    splits = tuple(
+        split
+        for split in splits_there(collection)
+        if (split.task, split.trained_on) == (place.task, place.trained_on)
+    )
+    folders = [str(folder) for folder in runs["folder"]]
+    columns = [split_column(split, collection, folders, "", references) for split in splits]
+    rows: list[tuple[Cell, ...]] = []
+    for model, rivals in runs.groupby("model", sort=True):
+        keys = differences(rivals, collection)
+        for _, cell in rivals.groupby(CELL, sort=True):
+            rows += _split_rows(collection, cell, keys, splits, scores)
+        settings = settings_of(rivals, collection)
+        rows += _paper_row(str(model), splits, settings, references)
+    rows += [
+        (first, *BLANK, name, Cell(""), *rest) for first, name, *rest in baseline_rows(columns)
+    ]
+    numbers = _printed_numbers(runs, splits, references)
+    title = f"{protocol}: {place.task}"
+    title += "" if place.trained_on == "train" else f", trained on {place.trained_on}"
+    notes = [
+        "dev, splits: accuracy on all their strings, mean ± sample std (n) over n runs; "
+        + "; ".join(f"{rule} = {legend}" for rule, legend in declared(protocol).rules.items()),
+        *paper_notes(numbers, marks=False),
+        *baseline_notes(columns),
+        *cut_short(runs),
+        *competition(runs, collection),
+        *unsuccessful(runs),
+    ]
+    return Table(title, _split_columns(splits), tuple(rows), tuple(notes))
+
+
+def _split_rows(
+    collection: Collection,
+    cell: pd.DataFrame,
+    keys: list[str],
+    splits: tuple[Split, ...],
+    scores: SplitScores,
+) -> list[tuple[Cell, ...]]:
+    """A row for each rule."""
+    settings = settings_of(cell, collection)
+    model = str(cell["model"].iloc[0])
+    apart = [f"{key}={settings.get(key)}" for key in keys if settings]
+    head = (
+        Cell(model),
+        Cell(" ".join([str(cell["fingerprint"].iloc[0]), *apart])),
+        Cell(statuses(cell)),
+        *(span([int(v) for v in cell[name].dropna()]) for name in ("steps", "parameters")),
+    )
+    dev = str(settings.get("protocol.dev_split", "dev"))
+    folders, missing = [str(folder) for folder in cell["folder"]], without_number(cell)
+    rows = []
+    for first, rule in enumerate(declared(str(cell["protocol"].iloc[0])).rules):
+        places = [("look", dev), *(("test", split.name) for split in splits)]
+        found = [
+            [scores[key] for f in folders if (key := (f, rule, kind, name)) in scores]
+            for kind, name in places
+        ]
+        if not first or any(found):
+            rows.append((*head, Cell(rule), *(spread(each, missing=missing) for each in found)))
+    return rows
+
+
+def _paper_row(
+    model: str, splits: tuple[Split, ...], settings: Mapping[str, Any], references: Path | None
+) -> list[tuple[Cell, ...]]:
+    """The paper's numbers where it has such a model."""
+    theirs = [
+        lookup_split(split, model, folder=references) if faithful_split(split, settings) else None
+        for split in splits
+    ]
+    names = [each.model for each in theirs if each]
+    if not names:
+        return []
+    told = [Cell(each.shown if each else MISSING) for each in theirs]
+    return [(Cell(model), *BLANK, Cell(f"paper: {names[0]}"), Cell(""), *told)]
+
+
+def _printed_numbers(
+    runs: pd.DataFrame, splits: tuple[Split, ...], references: Path | None
+) -> list[Reference]:
+    """What the paper prints for these models."""
+    models = sorted(set(runs["model"]))
+    found = (lookup_split(split, model, folder=references) for model in models for split in splits)
+    return [number for number in found if number]
+
+
+def _split_scores(frame: pd.DataFrame) -> SplitScores:
+    rows = frame[(frame["metric"] == "accuracy") & frame["value"].notna()]
+    names = ("folder", "which", "kind", "split", "value")
+    columns = zip(*(rows[name].tolist() for name in names), strict=True)
+    return {(folder, rule, kind, split): float(v) for folder, rule, kind, split, v in columns}
+
+
+def _split_columns(splits: tuple[Split, ...]) -> tuple[Column, ...]:
+    head = (Column(title, right=title in RIGHT) for title in SPLIT_HEAD)
+    return (*head, *(Column(split.name) for split in splits))

@@ -14,22 +14,9 @@ from types import ModuleType
 from typing import Any
 
 from lrbench.errors import UserError
+from lrbench.records import IRRELEVANT
 
 DIGITS = 12
-IRRELEVANT = frozenset(
-    {
-        "seed",
-        "trials",
-        "device",
-        "threads",
-        "force",
-        "output_dir",
-        "logging",
-        "table",
-        "progress",
-        "tuning_runs",
-    }
-)
 
 
 def fingerprint(config: dict[str, Any], versions: dict[str, Any]) -> str:

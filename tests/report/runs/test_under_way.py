@@ -13,7 +13,8 @@ from lrbench.report.output.cells import Table
 from lrbench.report.output.render import render
 from lrbench.report.runs.collect import collect
 from lrbench.report.runs.looks import UnderWay
-from lrbench.report.tables.matrix import chosen_tables, paper_tables
+from lrbench.report.tables.chosen import chosen_tables
+from lrbench.report.tables.matrix import paper_tables
 from lrbench.report.tables.request import Request, narrowed
 from lrbench.tables import TableCell, TableSpec, load_table
 from tests.made_up_results import make_split_result

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lrbench.report.runs.collect import collect
-from lrbench.report.tables.notes import reading_notes, reading_texts
+from lrbench.report.tables.notes import competition, reading_notes, reading_texts
 
 
 def broken(runs: Path, number: int) -> None:
@@ -51,3 +51,30 @@ def test_markdown_lines_are_escaped(runs: Path) -> None:
     [line] = reading_notes(collect(runs))
     assert line.startswith("- no result yet")
     assert r"a\|b" in line
+
+
+def of_data_seed(write: Callable[..., Path], fingerprint: str, seed: int | None) -> None:
+    folder = write(fingerprint=fingerprint)
+    content = json.loads((folder / "result.json").read_text())
+    content["config"] |= {"data_seed": seed, "trials": 1}
+    (folder / "result.json").write_text(json.dumps(content))
+
+
+def test_cells_that_differ_in_their_data_alone_say_so(
+    runs: Path, write: Callable[..., Path]
+) -> None:
+    of_data_seed(write, "a" * 12, 7)
+    of_data_seed(write, "b" * 12, 8)
+    collection = collect(runs)
+    [line] = competition(collection.runs, collection)
+    assert "they differ in data_seed;" in line
+
+
+def test_a_data_seed_that_is_not_hashed_makes_no_difference(
+    runs: Path, write: Callable[..., Path]
+) -> None:
+    of_data_seed(write, "a" * 12, None)
+    of_data_seed(write, "b" * 12, 0)
+    collection = collect(runs)
+    [line] = competition(collection.runs, collection)
+    assert "equal configurations, so another version" in line

@@ -30,7 +30,7 @@ def test_golden_markdown(runs: Path, three: Write, write_splits: Write, printed:
     three({"near_iid": 0.59, "args_10": 0.4})
     write_splits({"near_iid": 0.5}, fingerprint=B, stopped="budget")
     text = render(collect(runs), references=printed)
-    golden = Path(__file__).parent / "golden.md"
+    golden = Path(__file__).parent / "golden_splits.md"
     assert text == golden.read_text()
 
 

@@ -1,0 +1,219 @@
+"""The cells of a table: rows by label, columns by an axis, and what one of them says.
+
+A column is a task at its test length, or a split of a corpus. `lengths.py` and `splits.py` make
+grids of the two kinds; what stands here, and every table made of a grid, is the same for both.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from lrbench.report.output.cells import MISSING, Cell, Column, marked, spread
+from lrbench.report.paper.reference import Published, Reference
+from lrbench.report.paper.verdict import (
+    FEWEST,
+    Evidence,
+    Guesser,
+    Verdict,
+    guesses,
+    judge,
+    printed_at_chance,
+)
+from lrbench.report.runs.looks import UNFINISHED
+from lrbench.report.tables.entry import Entry
+
+LEVEL_DIGITS = 3  # of chance, guessing and baselines
+Row = tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class AxisColumn:
+    """A task at its test length, or a split: what is known there without any run of ours.
+
+    `chance` is what the best reaches that knows nothing of a string; `guesser` guesses as often as
+    the paper looked; `printed` are the paper's numbers, in its order. `published` is how it took
+    them, `baselines` is what each lookup reaches on a split.
+    """
+
+    name: str
+    title: str
+    chance: float | None
+    guesser: Guesser | None
+    printed: tuple[Reference, ...]
+    published: Published | None = None
+    baselines: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def best_baseline(self) -> tuple[str, float] | None:
+        """The baseline to beat, and its accuracy."""
+        return max(self.baselines.items(), key=lambda item: item[1], default=None)
+
+    def paper(self, model: str) -> Cell:
+        """Return what the paper prints for one of its models, 'at chance' where guessing does it.
+
+        Guessing by many looks explains only a number that is the best of them.
+        """
+        found = next((number for number in self.printed if number.model == model), None)
+        if found is None:
+            return Cell(MISSING)
+        guesser = self.guesser
+        alike = guesser is not None and (guesser.looks == 1 or found.rule == "best")
+        guessed = alike and guesser is not None and printed_at_chance(found, guesser)
+        cell = Cell(found.shown, (found.value,))
+        return marked(cell, Verdict.AT_CHANCE if guessed else None)
+
+
+@dataclass(frozen=True)
+class Grid(ABC):
+    """A table's cells by one rule.
+
+    `cells` are the runs of each of its cells, once; `entries` the same once for each column that
+    they are shown in.
+    """
+
+    heading: ClassVar[str]  # above the names of columns, where a table has them as rows
+    kind: ClassVar[str]  # of the scores that are held against the paper's: look or test
+
+    columns: tuple[AxisColumn, ...]
+    cells: tuple[Entry, ...]
+    entries: tuple[Entry, ...]
+    rule: str
+    digits: int = 4
+
+    @property
+    @abstractmethod
+    def number(self) -> str:
+        """What our number is called."""
+
+    @property
+    @abstractmethod
+    def verdict_titles(self) -> tuple[str, ...]:
+        """What a verdict rests on: the columns of its table."""
+
+    @property
+    def labels(self) -> list[str]:
+        """The rows of ours."""
+        return list(dict.fromkeys(entry.label for entry in self.cells))
+
+    @property
+    def chance(self) -> dict[str, float | None]:
+        return {column.name: column.chance for column in self.columns}
+
+    @property
+    def printed_models(self) -> list[str]:
+        """The paper's models, in the paper's order."""
+        return list(dict.fromkeys(each.model for column in self.columns for each in column.printed))
+
+    @property
+    def scored_by(self) -> str:
+        """What the numbers are: accuracy, NRMSE, or both."""
+        return (
+            " or ".join(dict.fromkeys(entry.metric.title for entry in self.entries)) or "accuracy"
+        )
+
+    @property
+    def tested_where_trained(self) -> bool:
+        """Whether every test is at the training length, on other strings."""
+        trained = [entry.settings.get("protocol.train_length") for entry in self.entries]
+        lengths = [entry.length for entry in self.entries]
+        known = [pair for pair in zip(trained, lengths, strict=True) if pair[0] is not None]
+        return bool(known) and all(at == length for at, length in known)
+
+    @abstractmethod
+    def row(self, label: str) -> list[Entry | None]:
+        """Return what stands in each column of a row, None where it has no cell."""
+
+    @abstractmethod
+    def our_rows(self, label: str) -> list[Row]:
+        """Return the rows on our runs."""
+
+    @abstractmethod
+    def level_rows(self) -> list[Row]:
+        """Return the rows at the foot: what those reach who know next to nothing."""
+
+    @abstractmethod
+    def legend(self) -> list[str]:
+        """Return the notes on how to read the main table."""
+
+    @abstractmethod
+    def verdict_cells(self, entry: Entry, evidence: Evidence) -> dict[str, Cell]:
+        """Return what else a verdict rests on, by its title."""
+
+    @abstractmethod
+    def verdict_notes(self) -> tuple[str, ...]:
+        """Return what the titles of those mean."""
+
+    @abstractmethod
+    def without_number(self, entry: Entry, ended: int) -> Iterator[str]:
+        """Yield what the runs of a cell lack, and what they have that is not shown."""
+
+    @abstractmethod
+    def outside(self, run: Any, settings: dict[str, Any], protocol: str) -> str | None:
+        """Return how a run is named that belongs to no cell, None where it belongs to one."""
+
+    def paper_row(self, first: str, second: str, model: str) -> Row:
+        """Return the paper's numbers of one of its models."""
+        return Cell(first), Cell(second), *(column.paper(model) for column in self.columns)
+
+    def column_of(self, entry: Entry) -> AxisColumn:
+        """Return the column that an entry stands in."""
+        return next(column for column in self.columns if column.name == entry.column)
+
+    def with_runs(self) -> Iterator[tuple[Entry, tuple[Cell, Cell]]]:
+        """Yield the entries that have runs, each with the cells that begin its row."""
+        yield from heads(self.entries)
+
+    def evidence(self, entry: Entry) -> Evidence:
+        """Return what the verdict on an entry is given by."""
+        return entry.evidence(self.rule, self.kind, self.chance[entry.column])
+
+    def compared(self, entry: Entry | None) -> Cell:
+        """Return our number as the paper takes its own, with the verdict on it."""
+        if entry is None or entry.contested or entry.unfinished:
+            return self._instead(entry, self.rule, self.kind)
+        evidence = self.evidence(entry)
+        cell = spread(evidence.values, self.digits, missing=missing(entry))
+        return marked(cell, judge(evidence, entry.reference, entry.comparable(self.rule)))
+
+    def fresh(self, entry: Entry | None, rule: str) -> Cell:
+        """Return our number on fresh strings: no paper has one, so only chance is marked."""
+        if entry is None or entry.contested or entry.unfinished:
+            return self._instead(entry, rule, "test")
+        evidence = entry.evidence(rule, "test", self.chance[entry.column])
+        cell = spread(evidence.values, self.digits, missing=missing(entry))
+        known = len(evidence.values) >= FEWEST and guesses(evidence)
+        return marked(cell, Verdict.AT_CHANCE if known else None)
+
+    def _instead(self, entry: Entry | None, rule: str, kind: str) -> Cell:
+        """What stands where there is no cell, several compete for it, or no run has ended."""
+        if entry is None or entry.contested:
+            return Cell(f"{len(entry.rivals)} compete") if entry else Cell()
+        found = entry.so_far(rule, kind)
+        told = f"{spread(found, self.digits).text}, {UNFINISHED}" if found else UNFINISHED
+        return Cell(told, tuple(found), mark=UNFINISHED)
+
+
+def heads(entries: Sequence[Entry]) -> Iterator[tuple[Entry, tuple[Cell, Cell]]]:
+    """Yield those that have runs, each with its column and label."""
+    for entry in entries:
+        if len(entry.runs):
+            yield entry, (Cell(entry.column), Cell(entry.label))
+
+
+def left(heading: str = "task") -> tuple[Column, Column]:
+    """Return the headings above the cells that begin a row."""
+    return Column(heading, right=False), Column("model", right=False)
+
+
+def level(value: float | None) -> Cell:
+    """Return what is reached by chance, by guessing or by a baseline."""
+    return Cell() if value is None else Cell(f"{value:.{LEVEL_DIGITS}f}", (value,))
+
+
+def missing(entry: Entry) -> str:
+    """Return what stands for a number: 'failed' and 'diverged' only where all runs did."""
+    statuses = set(entry.runs["status"])
+    return str(statuses.pop()) if statuses in ({"failed"}, {"diverged"}) else MISSING

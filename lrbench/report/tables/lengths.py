@@ -1,0 +1,251 @@
+"""Tables whose columns are tasks: looks and fresh strings at a test length, beside the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lrbench.errors import unknown
+from lrbench.protocols.base import declared
+from lrbench.report.output.cells import Cell, spread
+from lrbench.report.paper.reference import printed
+from lrbench.report.paper.verdict import (
+    FEWEST,
+    LEARNED,
+    RELATIVE_TOLERANCE,
+    TOLERANCE,
+    Evidence,
+    Guesser,
+)
+from lrbench.report.runs.collection import Collection
+from lrbench.report.tables.entry import Entry
+from lrbench.report.tables.grid import AxisColumn, Grid, Row, level
+from lrbench.report.tables.selection import chances, select
+from lrbench.statistics import guessing_best_of, runs_upper
+from lrbench.tables import TableSpec
+
+BETWEEN = "above, below = all of it on that side; inconclusive = too wide to tell"
+OTHER = "not comparable = another rule, length or protocol than the paper's"
+OF_ACCURACIES = (
+    f"verdicts (none for fewer than {FEWEST} runs): reproduced = 95 % interval within {TOLERANCE}"
+    f" of the paper's number at its printed precision; {BETWEEN}; not learned = the median run has"
+    f" less than {LEARNED} at the training length; at chance = no better than guessing under the"
+    f" same rule, or far worse; {OTHER}"
+)
+WITHIN = f"within {RELATIVE_TOLERANCE} times the paper's number"
+OF_ERRORS = (
+    f"verdicts (none for fewer than {FEWEST} runs): reproduced = 95 % interval {WITHIN} of it, at"
+    f" its printed precision; {BETWEEN}; not learned = all runs diverged; at chance = no better"
+    f" than the best baseline; {OTHER}"
+)
+ERRORS = (
+    "NRMSE: root of the summed squared error over the summed squared target, at every position of"
+    " every test series; lower is better, so below the paper's number is better than it; look and"
+    " fresh strings are the same test series; nothing is guessed or solved"
+)
+ERRORS_BESIDE = (
+    f"; reproduced = {WITHIN} of it; at chance = no better than the best baseline; not learned ="
+    " all runs diverged"
+)
+
+
+@dataclass(frozen=True)
+class LengthGrid(Grid):
+    """Models x tasks: the paper takes its number from looks, ours is told on fresh strings too."""
+
+    heading = "task"
+    kind = "look"
+
+    @property
+    def number(self) -> str:
+        return f"{self.rule} look"
+
+    @property
+    def verdict_titles(self) -> tuple[str, ...]:
+        return (
+            *("n", "mean", "95 % interval", "paper", "verdict"),
+            *("train", "looks", "guessing", "up to"),
+        )
+
+    def row(self, label: str) -> list[Entry | None]:
+        found = {entry.task: entry for entry in self.entries if entry.label == label}
+        return [found.get(column.name) for column in self.columns]
+
+    def our_rows(self, label: str) -> list[Row]:
+        """The rule's look, and below it the same checkpoints on fresh strings."""
+        found = self.row(label)
+        return [
+            (Cell(label), Cell(self.number), *map(self.compared, found)),
+            (
+                Cell(label),
+                Cell("fresh strings"),
+                *(self.fresh(entry, self.rule) for entry in found),
+            ),
+        ]
+
+    def level_rows(self) -> list[Row]:
+        """Guessing under the paper's rule, where it tells one, and chance."""
+        rows = []
+        guessers = [column.guesser for column in self.columns]
+        if any(guessers):
+            guessing = [
+                level(guessing_best_of(g.p, g.strings, g.looks)) if g else Cell() for g in guessers
+            ]
+            rows.append((Cell("guessing"), Cell("by the paper's rule"), *guessing))
+        chance = [level(column.chance) for column in self.columns]
+        return [*rows, (Cell("chance"), Cell("best baseline"), *chance)]
+
+    def legend(self) -> list[str]:
+        return [
+            f"{self.number}: our {self.scored_by} by the rule {self.rule}"
+            f" ({rule_legend(self.rule, self.entries)}), mean ±"
+            " sample std (n) over n runs; fresh strings: the same checkpoints, on strings that"
+            " nothing was chosen by",
+            *self._paper_notes(),
+            *self._on_verdicts(),
+        ]
+
+    def verdict_cells(self, entry: Entry, evidence: Evidence) -> dict[str, Cell]:
+        found = {"train": spread(evidence.trained, self.digits)}
+        guesser, n = evidence.guesser, len(evidence.values)
+        if guesser is None or not n:
+            return found
+        upper, _ = runs_upper(guesser.p, guesser.strings, guesser.looks, n)
+        return found | {
+            "looks": Cell(f"{guesser.looks} × {guesser.strings:,}"),
+            "guessing": level(guessing_best_of(guesser.p, guesser.strings, guesser.looks)),
+            "up to": level(upper),
+        }
+
+    def verdict_notes(self) -> tuple[str, ...]:
+        return (
+            "95 % interval: Student's t over runs, cut at 0 and 1; train: accuracy at the training"
+            " length on fresh strings",
+            "looks: how many, at how many strings; guessing: the mean of n guessers who have the"
+            " best baseline, by the same rule, and what 97.5 % of such means stay up to; at"
+            " chance: no mean beyond that, and no run beyond what the best of n guessers stays up"
+            " to in 97.5 %",
+        )
+
+    def without_number(self, entry: Entry, ended: int) -> Iterator[str]:
+        without = ended - len(entry.values(self.rule, "test"))
+        if without:
+            yield f"{without} of {ended} runs have no number by {self.rule}"
+        others = [length for length in entry.lengths() if length != entry.length]
+        if others:
+            lengths = ", ".join(f"{length:,}" for length in others)
+            yield f"tested at {lengths} as well, which is in the csv format"
+
+    def outside(self, run: Any, settings: dict[str, Any], protocol: str) -> str | None:
+        if run.protocol != protocol:
+            return f"{run.task} x {run.model} by {run.protocol}"
+        covered = any((run.task, run.model) == (entry.task, entry.model) for entry in self.entries)
+        return None if covered else f"{run.task} x {run.model}"
+
+    def _paper_notes(self) -> list[str]:
+        """Say where the paper's numbers are from and what they may not mean."""
+        first = next((found for column in self.columns for found in column.printed), None)
+        if first is None:
+            return []
+        took = (column.published for column in self.columns)
+        looked = sorted({f"{p.looks} looks at {p.strings} strings" for p in took if p})
+        how = f"; its rule: the best of up to {', '.join(looked)}" if looked else ""
+        return [
+            f"paper: as printed in {first.source} ({first.aggregation}){how}; marked at chance"
+            " where a mean of as many guessers under that rule reaches it in 5 % of cases or more"
+        ]
+
+    def _on_verdicts(self) -> Iterator[str]:
+        """Yield what the verdicts mean, and what they leave open."""
+        counted = [entry.metric.counts for entry in self.entries]
+        only_errors = bool(counted) and not any(counted)
+        yield OF_ERRORS if only_errors else OF_ACCURACIES
+        if any(_all_alike(entry, self.rule) for entry in self.entries):
+            yield (
+                "runs that are all alike give an interval without width: a further run may differ"
+                " all the same; the solve rates have an interval that says how often"
+            )
+        yield from self._fewer_updates()
+        if not all(counted):
+            yield ERRORS + ("" if only_errors else ERRORS_BESIDE)
+
+    def _fewer_updates(self) -> Iterator[str]:
+        """Say where our runs had a smaller budget than the paper's: that may be a 'below'."""
+        budgets = {
+            (ours, entry.published.updates)
+            for entry in self.entries
+            if len(entry.runs) and entry.published
+            if (ours := entry.settings.get("protocol.max_steps")) and ours < entry.published.updates
+        }
+        for ours, theirs in sorted(budgets):
+            yield (
+                f"our runs of {ours:,} updates stand against the paper's of {theirs:,}: 'below',"
+                " 'not learned' and 'at chance' may be for want of training"
+            )
+
+
+def length_grid(
+    collection: Collection,
+    spec: TableSpec,
+    rule: str,
+    references: Path | None = None,
+    choose: Sequence[str] = (),
+    digits: int = 4,
+) -> LengthGrid:
+    """Return the cells of `spec`. Raises UserError for a rule or fingerprint that is not there."""
+    check_rule(spec.protocol, rule)
+    entries = select(collection, spec, choose, references)
+    tasks = tuple(spec.columns) or tuple(dict.fromkeys(entry.task for entry in entries))
+    shown = tuple(entry for entry in entries if entry.task in tasks)
+    chance = chances(shown, references)
+    columns = tuple(_column(task, shown, chance.get(task), references) for task in tasks)
+    return LengthGrid(columns, shown, shown, rule, digits)
+
+
+def check_rule(protocol: str, rule: str) -> None:
+    """Raise UserError for a rule that runs of a protocol do not have."""
+    if rule not in (rules := tuple(declared(protocol).rules)):
+        raise unknown("rule", rule, rules, exit_code=2)
+
+
+def rule_legend(rule: str, entries: Iterable[Entry]) -> str:
+    """Say which checkpoint a rule keeps, and whether the papers of these entries took theirs so."""
+    entries = list(entries)
+    papers = {entry.reference.rule for entry in entries if entry.reference} - {None}
+    theirs = rule in (papers or {"best"})
+    protocol = next((entry.protocol for entry in entries), "")
+    return declared(protocol).rules[rule] + (", the paper's rule" if theirs else "")
+
+
+def _column(
+    task: str, entries: Sequence[Entry], chance: float | None, references: Path | None
+) -> AxisColumn:
+    mine = [entry for entry in entries if entry.task == task]
+    if not mine:
+        return AxisColumn(task, task, chance, None, ())
+    first = mine[0]
+    looked = first.published
+    guesser = looked and chance is not None and Guesser(chance, looked.strings, looked.looks)
+    return AxisColumn(
+        name=task,
+        title=_title(task, mine),
+        chance=chance,
+        guesser=guesser or None,
+        printed=tuple(printed(task, first.modulus, first.protocol, references)),
+        published=looked,
+    )
+
+
+def _title(task: str, entries: Sequence[Entry]) -> str:
+    titles = [str(title) for entry in entries for title in entry.runs["task_title"].dropna()]
+    modulus = entries[0].modulus
+    named = titles[0] if titles else f"{task} (mod {modulus})" if modulus else task
+    errors = [entry.metric.title for entry in entries if not entry.metric.counts]
+    return f"{named}, {errors[0]}" if errors else named
+
+
+def _all_alike(entry: Entry, rule: str) -> bool:
+    values = entry.values(rule, "look")
+    return len(values) >= FEWEST and len(set(values)) == 1
