@@ -170,23 +170,32 @@ class TreeSearch(ABC):
             leaves[:, :, 0].clone(), scores.clone(), valid.clone(), rows, slots.clone()
         )
         left = [size - 1 for size in sizes.tolist()]
-        kept, left = _going(left, rows)
-        if not left:
+        if not any(left):
             return found
-        rows, table = rows[kept], leaves[rows[kept], :, : max(left) + 1]
-        beams = self.begin(Beams(rows, sizes[kept] - 1, table, scores[rows], valid[rows]))
+        kept, going = _going(left, rows)
+        first = slice(0, len(rows)) if sort else kept
+        rows, left = rows[first], left if sort else going
+        table = leaves[rows, :, : max(left) + 1]
+        beams = self.begin(Beams(rows, sizes[first] - 1, table, scores[rows], valid[rows]))
+        if sort:
+            beams, left = beams.only(kept), going
         while left:
             step = self._step(beams, len(found.steps))
             found.steps.append(self.record(step))
             left = [count - 1 for count in left]
-            if 0 in left:
+            kept, going = _going(left, rows)
+            if len(going) < len(left):
                 done = torch.tensor([not count for count in left], device=rows.device)
                 ended = step.only(done)
                 found.put(ended.beams.rows, self._first_nodes(ended), ended.chosen)
-                kept, left = _going(left, rows)
-                step = step.only(kept)
-            if left:
-                beams = self.onward(step, len(found.steps))
+            if going:
+                # which strings have new pairs: last bits of scores may depend on how many are
+                # computed together, and numbers of published runs are to come out again
+                if sort:
+                    beams = self.onward(step, len(found.steps)).only(kept)
+                else:
+                    beams = self.onward(step.only(kept), len(found.steps))
+            left = going
         return found
 
     @abstractmethod
