@@ -104,7 +104,9 @@ def rescore_splits(
 
     Nothing in the checkpoint is executed. Raises UserError where it cannot be scored.
     """
-    told = {split: row for split, row in told_on_splits(result, rule).items() if split in splits}
+    told = {
+        split: row for split, row in recorded_on_splits(result, rule).items() if split in splits
+    }
     if not told:
         return []
     check_fits(_config(result), resolve_device(device))
@@ -124,7 +126,7 @@ def rescore_splits(
     ]
 
 
-def told_on_splits(result: dict[str, Any], rule: str) -> dict[str, dict[str, Any]]:
+def recorded_on_splits(result: dict[str, Any], rule: str) -> dict[str, dict[str, Any]]:
     """Return the rows of a run's accuracies on test splits, by split."""
     return {
         row["split"]: row

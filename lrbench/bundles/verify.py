@@ -24,9 +24,9 @@ from lrbench.bundles.pack import tables, unpack
 from lrbench.bundles.rescore import (
     ScoreComparison,
     differing,
+    recorded_on_splits,
     rescore,
     rescore_splits,
-    told_on_splits,
 )
 from lrbench.errors import UserError
 from lrbench.report.output.display import plural
@@ -280,7 +280,7 @@ def unscored_splits(
     left: dict[tuple[str, str, bool], dict[str, None]] = {}
     for run, found in states.items():
         result = results[run]
-        for name in told_on_splits(result, rule):
+        for name in recorded_on_splits(result, rule):
             state = obstacle(result, found, name)
             if state.why:
                 key = result["task"], state.why, state.fault

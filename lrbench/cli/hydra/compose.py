@@ -55,7 +55,7 @@ def run_hydra(words: Sequence[str], job: Callable[[Config], None]) -> None:
             raised.append(error)
 
     folders = [folder for folder in (said.folder, conf_dir()) if folder]
-    with told_in_our_words(typed):
+    with in_our_words(typed):
         hydra_main(task, [*said.flags, *completed(said.overrides, folders)], said.folder)
     if raised:
         raise raised[0]
@@ -136,7 +136,7 @@ def _typed(value: Any) -> str:
 
 def to_config(composed: Any, typed: Mapping[str, str] | None = None) -> Config:
     """Return the dataclasses of a composed configuration; a value out of range is a UserError."""
-    with told_in_our_words(typed):
+    with in_our_words(typed):
         _refuse_extra_keys(composed)
         config = OmegaConf.to_object(composed)
     assert isinstance(config, Config)
@@ -144,7 +144,7 @@ def to_config(composed: Any, typed: Mapping[str, str] | None = None) -> Config:
 
 
 @contextmanager
-def told_in_our_words(typed: Mapping[str, str] | None = None) -> Iterator[None]:
+def in_our_words(typed: Mapping[str, str] | None = None) -> Iterator[None]:
     """Turn what Hydra, OmegaConf or a range check refuses into a UserError."""
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
@@ -208,7 +208,7 @@ def composed(overrides: Sequence[str]) -> Config:
 
     typed = prepare(overrides)
     with (
-        told_in_our_words(typed),
+        in_our_words(typed),
         initialize_config_dir(config_dir=str(conf_dir()), version_base="1.3"),
     ):
         words = completed(overrides, [conf_dir()])

@@ -45,7 +45,7 @@ class _Flags(argparse.ArgumentParser):
 
 
 @dataclass(frozen=True)
-class Words:
+class CommandLine:
     """Hydra's flags, the overrides, and the folder of the user's own configuration files."""
 
     flags: list[str]
@@ -53,7 +53,7 @@ class Words:
     folder: Path | None
 
 
-def split(words: Sequence[str]) -> Words:
+def split(words: Sequence[str]) -> CommandLine:
     """Tell flags and overrides apart. Raises UserError for a flag that does not fit here."""
     for names, reason in REFUSED.items():
         for word in words:
@@ -69,7 +69,7 @@ def split(words: Sequence[str]) -> Words:
     for name, value in flags.items():
         if value not in (None, False):
             given += [f"--{name.replace('_', '-')}", *([] if value is True else [value])]
-    return Words(
+    return CommandLine(
         given,
         [] if flags["hydra_help"] else overrides,
         Path(folder).absolute() if folder is not None else None,

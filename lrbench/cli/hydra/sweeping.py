@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lrbench.checks import nearest, shown
-from lrbench.cli.hydra.compose import composed, hydra_main, run_hydra, told_in_our_words
+from lrbench.cli.hydra.compose import composed, hydra_main, in_our_words, run_hydra
 from lrbench.cli.hydra.launchers import (
     BASIC,
     LAUNCHER,
@@ -107,14 +107,14 @@ def run_plan(
     from lrbench.sweeps.launch.drive import Drive
     from lrbench.sweeps.launch.worker import JobFunction, sweeping
     from lrbench.sweeps.plan.ledger import Ledger
-    from lrbench.sweeps.plan.report import accuracy, end_table, line_of, told
+    from lrbench.sweeps.plan.report import accuracy, announce, end_table, line_of
 
     scored = score or (lambda result: accuracy(result, request.rule))
-    ledger = Ledger(plan, lambda end, k, n: told(f"[{k}/{n}] {line_of(end, scored)}"))
+    ledger = Ledger(plan, lambda end, k, n: announce(f"[{k}/{n}] {line_of(end, scored)}"))
     if plan.finished:
-        told(f"skipped: {len(plan.finished)} of {len(plan.runs)} runs are finished")
+        announce(f"skipped: {len(plan.finished)} of {len(plan.runs)} runs are finished")
     if detach and plan.jobs and launcher_of(request.launcher) != SLURM:
-        told(f"goes on in the background as {start_in_background(plan)}\n{LATER}")
+        announce(f"goes on in the background as {start_in_background(plan)}\n{LATER}")
         return 0
     try:
         if plan.jobs:
@@ -128,7 +128,7 @@ def run_plan(
                 job = JobFunction(to_config, parent, placement, detach)
                 hydra_main(job, words, request.folder)
             if detach:
-                told(LATER)
+                announce(LATER)
     finally:
         end_table(ledger.ends.values(), len(ledger.open), results())
     return 1 if any(end.status == "failed" for end in ledger.ends.values()) else 0
@@ -144,7 +144,7 @@ def _check_launcher(words: Sequence[str]) -> None:
         key, _, name = word.partition("=")
         if key == LAUNCHER and name not in launchers():
             raise _no_launcher(name, launchers())
-    with told_in_our_words(), initialize_config_dir(str(conf_dir()), version_base="1.3"):
+    with in_our_words(), initialize_config_dir(str(conf_dir()), version_base="1.3"):
         compose("config", overrides=list(words), return_hydra_config=True)
 
 

@@ -16,7 +16,7 @@ from lrbench.sweeps.launch.worker import JobEnd, Parent
 from lrbench.sweeps.plan.expansion import Overrides
 from lrbench.sweeps.plan.ledger import Ledger, Lookout
 from lrbench.sweeps.plan.plan import Job, Plan
-from lrbench.sweeps.plan.report import told
+from lrbench.sweeps.plan.report import announce
 
 MOST_ATTEMPTS = 2  # at a job whose process died, or that came to no end; the second is alone
 
@@ -37,7 +37,7 @@ class Drive:
         self.pending = list(plan.jobs)
         self.attempts: Counter[Job] = Counter()
         self.waiting = False
-        self.others: set[Job] = set()  # jobs that were somebody else's when we last looked
+        self.elsewhere: set[Job] = set()  # jobs that were somebody else's when we last looked
 
     def __call__(self, launch: Launch) -> None:
         """Launch until nothing is pending. Raises Interrupted when asked to stop."""
@@ -45,7 +45,7 @@ class Drive:
             while self.pending:
                 self._stop_if_asked(stop)
                 free = [job for job in self.pending if not _held(job)]
-                self.others |= set(self.pending) - set(free)
+                self.elsewhere |= set(self.pending) - set(free)
                 if self.detached:
                     self._detach(launch, free)
                     return
@@ -63,7 +63,7 @@ class Drive:
     def _round(self, launch: Launch, jobs: Sequence[Job]) -> None:
         """Launch these jobs, and count an attempt for each that should have ended and did not."""
         crash, returned = "", []
-        self.others -= set(jobs)
+        self.elsewhere -= set(jobs)
         try:
             words = [self.words(job.overrides) for job in jobs]
             returned = list(launch(words, lambda at, name: _note(jobs[at], name)))
@@ -83,11 +83,11 @@ class Drive:
         if free:
             self._round(launch, free)
         for job in self.pending:
-            told(f"{job.runs[0].name}: {_held(job) or 'not submitted'}")
+            announce(f"{job.runs[0].name}: {_held(job) or 'not submitted'}")
 
     def _settle(self, job: Job, end: JobEnd) -> None:
         if end.how == "taken":
-            self.others.add(job)
+            self.elsewhere.add(job)
         if end.how in ("taken", "declined", "queued"):
             return
         for run in job.runs:
@@ -111,12 +111,12 @@ class Drive:
         if not self.waiting:
             self.waiting = True
             holders = {holder for job in self.pending if (holder := _held(job))}
-            told(f"waiting for {len(self.pending)} runs of {', '.join(sorted(holders))}")
+            announce(f"waiting for {len(self.pending)} runs of {', '.join(sorted(holders))}")
         time.sleep(0.3)
 
     def _drop_ended(self) -> None:
         self.ledger.look()
-        for job in self.others:
+        for job in self.elsewhere:
             for run in job.runs:
                 self.ledger.done_elsewhere(run)
         self.pending = [job for job in self.pending if self._is_open(job)]

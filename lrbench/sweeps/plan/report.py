@@ -66,7 +66,7 @@ def _workload(config: dict[str, Any]) -> str:
     return json.dumps(parts, sort_keys=True)
 
 
-def told(text: str) -> None:
+def announce(text: str) -> None:
     """Print a line on stderr, above a live bar if there is one."""
     if interactive():
         messages().print(text, markup=False)
