@@ -100,14 +100,18 @@ def printed(
     place = _place(task, modulus, protocol)
     if place is None:
         return []
-    paper, table, name = place
-    return [
+    return list(_numbers(*place, folder or reference_dir()))
+
+
+@lru_cache(maxsize=512)
+def _numbers(paper: str, table: str, name: str, folder: Path) -> tuple[Reference, ...]:
+    return tuple(
         _reference(row)
-        for row in load(folder or reference_dir())
+        for row in load(folder)
         if (row.get("table"), row.get("task")) == (table, name)
         and row["paper"].startswith(paper)
         and ("accuracy" in row["metric"] or row["metric"] == "NRMSE")
-    ]
+    )
 
 
 def faithful(task: str, settings: Mapping[str, Any], folder: Path | None = None) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -117,12 +118,15 @@ def faithful(split: Split, settings: Mapping[str, Any]) -> bool:
     return split.task != "logic" or settings.get("task.source", "released") == "released"
 
 
-def _rows(split: Split, folder: Path | None) -> Iterator[dict[str, str]]:
+def _rows(split: Split, folder: Path | None) -> tuple[dict[str, str], ...]:
+    return _rows_in(split, folder or reference_dir())
+
+
+@lru_cache(maxsize=512)
+def _rows_in(split: Split, folder: Path) -> tuple[dict[str, str], ...]:
     task, splits = PLACES.get((split.task, split.trained_on), ("", {}))
     wanted = (task, splits.get(split.name))
-    for row in load(folder or reference_dir()):
-        if (row.get("task"), row.get("split")) == wanted:
-            yield row
+    return tuple(row for row in load(folder) if (row.get("task"), row.get("split")) == wanted)
 
 
 def _reference(row: dict[str, str]) -> Reference:

@@ -42,7 +42,8 @@ def read_looks(
             problems.append(problem)
         return ()
     looks = {look["step"]: look for line in lines if MARK in line and (look := look_of(line))}
-    rows = (row for look in looks.values() for row in look_rows(look, protocol, settings, EVERY))
+    own = _own(settings)
+    rows = (row for look in looks.values() for row in look_rows(look, protocol, own, EVERY))
     return tuple(row for row in rows if row[2] in METRICS)
 
 
@@ -57,10 +58,13 @@ def look_of(line: bytes) -> dict[str, Any] | None:
 
 
 def look_rows(
-    look: Mapping[str, Any], protocol: str, settings: Mapping[str, Any], which: str
+    look: Mapping[str, Any], protocol: str, own: Mapping[str, Any], which: str
 ) -> Iterator[Evaluation]:
-    """Yield what a look saw, in the order of EVALUATION_COLUMNS; a dev split has no length."""
-    for seen in declared(protocol).look_values(look, _own(settings)):
+    """Yield what a look saw, in the order of EVALUATION_COLUMNS; a dev split has no length.
+
+    `own` are the settings of the protocol by their own names: once a run, there are many looks.
+    """
+    for seen in declared(protocol).look_values(look, own):
         known = is_number(seen.value) and math.isfinite(seen.value) and is_integer(seen.n)
         if known and (seen.length is None or is_integer(seen.length)):
             told = (seen.length, seen.split, seen.metric, float(seen.value), seen.n)
@@ -115,7 +119,7 @@ class UnderWay:
         return [*self._last_look(), *self.evaluations]
 
     def _last_look(self) -> Iterator[Evaluation]:
-        return look_rows(self.look or {}, self.protocol, self.settings, "last")
+        return look_rows(self.look or {}, self.protocol, _own(self.settings), "last")
 
     @property
     def told_look(self) -> str:
