@@ -1,4 +1,4 @@
-"""The Elman network with tanh, position by position.
+"""The Elman network with tanh: position by position, in parallel, and by n iterations.
 
 Elman 1990; as in J. Su, "Mind-blowing: can non-linear RNNs actually be computed in parallel?"
 (kexue.fm 9783), Eq. 1:
@@ -6,10 +6,24 @@ Elman 1990; as in J. Su, "Mind-blowing: can non-linear RNNs actually be computed
     x_k = tanh(A x_{k-1} + u_k),   u_k = W i_k + b
     dx_k/dx_{k-1} = diag(1 - x_k^2) A
 
+`elman` runs the loop. The others iterate (`fixed_point.py`) with a surrogate of the Jacobians:
+
+    elman_plain_solve   A itself (Su, Eq. 3)        elman_plain_iter    the same, n iterations
+    elman_taylor_solve  diag(sech^2 u_k) A (Su)     elman_taylor_iter   the same, n iterations
+    elman_newton_solve  the Jacobians: DEER (Lim et al. 2024)
+    elman_quasi_solve   their diagonals (Gonzalez et al. 2024)
+
+`_solve` ends when the states no longer change: it is `elman`, with one gradient for all
+(`solved.py`). `_iter` is a model of its own, cut off after n = `iterations` (`truncated.py`):
+
+    x^i_k = A (x^i_{k-1} - x^{i-1}_{k-1}) + tanh(A x^{i-1}_{k-1} + u_k)
+
 Glossary: matrix = A (N, N), [row, column]; input = W, b; x_0 = 0.
 
 Differences: the post has no b. torch.nn.RNN (`rnn`) adds a second bias, which changes nothing
-that can be computed.
+that can be computed. The post leaves open when to stop and what the gradient is. Its
+diagonalisation of A, which loses nothing but changes what costs what, is not made. Nothing keeps
+A's spectral radius below one: states of `_iter` may grow on strings longer than those of training.
 """
 
 from __future__ import annotations
@@ -19,8 +33,16 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from lrbench.mixers.nonlinear.recurrence import Recurrence, Tensors
-from lrbench.mixers.nonlinear.recurrent import RecurrentConfig, RecurrentMixer, empty
+from lrbench.mixers.nonlinear.fixed_point_surrogates import SURROGATES
+from lrbench.mixers.nonlinear.recurrence import (
+    Recurrence,
+    RecurrentConfig,
+    RecurrentMixer,
+    Tensors,
+    empty,
+)
+from lrbench.mixers.nonlinear.solved import SolveConfig, SolvedMixer
+from lrbench.mixers.nonlinear.truncated import IteratedMixer, IterConfig
 from lrbench.registry import register_mixer
 from lrbench.scan.row_scaled import RowScaled
 
@@ -68,3 +90,45 @@ class ElmanWeights(RecurrentMixer):
 @register_mixer("elman", RecurrentConfig, "tanh network (Elman 1990)", backbone="bare")
 class ElmanMixer(ElmanWeights):
     """Elman network by a loop over time (Elman 1990; Su, kexue.fm 9783, Eq. 1)."""
+
+
+@register_mixer("elman_plain_solve", SolveConfig, "iterated with A (Su 2023)", "bare")
+class ElmanPlainSolve(ElmanWeights, SolvedMixer):
+    """Elman network, iterated with A at every position (Su 2023, Eq. 3)."""
+
+    surrogate = SURROGATES["plain"]
+
+
+@register_mixer("elman_taylor_solve", SolveConfig, "iterated with sech^2(u) A (Su 2023)", "bare")
+class ElmanTaylorSolve(ElmanWeights, SolvedMixer):
+    """Elman network, iterated with its Jacobians at x = 0 (Su 2023)."""
+
+    surrogate = SURROGATES["taylor"]
+
+
+@register_mixer("elman_newton_solve", SolveConfig, "Newton iteration: DEER (Lim 2024)", "bare")
+class ElmanNewtonSolve(ElmanWeights, SolvedMixer):
+    """Elman network, iterated with its Jacobians at each iterate (Lim et al. 2024)."""
+
+    surrogate = SURROGATES["newton"]
+
+
+@register_mixer("elman_quasi_solve", SolveConfig, "quasi-DEER (Gonzalez et al. 2024)", "bare")
+class ElmanQuasiSolve(ElmanWeights, SolvedMixer):
+    """Elman network, iterated with the diagonals of its Jacobians (Gonzalez et al. 2024)."""
+
+    surrogate = SURROGATES["quasi"]
+
+
+@register_mixer("elman_plain_iter", IterConfig, "n iterations with A (Su 2023)", "bare")
+class ElmanPlainIter(ElmanWeights, IteratedMixer):
+    """n iterations with A at every position (Su 2023, Eq. 3)."""
+
+    surrogate = SURROGATES["plain"]
+
+
+@register_mixer("elman_taylor_iter", IterConfig, "n iterations with sech^2(u) A (Su 2023)", "bare")
+class ElmanTaylorIter(ElmanWeights, IteratedMixer):
+    """n iterations with the Jacobians at x = 0 (Su 2023)."""
+
+    surrogate = SURROGATES["taylor"]

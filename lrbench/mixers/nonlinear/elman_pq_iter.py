@@ -28,8 +28,7 @@ from torch import Tensor, nn
 
 from lrbench.checks import at_least
 from lrbench.mixers.nonlinear.fixed_point_surrogates import Linear
-from lrbench.mixers.nonlinear.recurrence import StateMap, Tensors
-from lrbench.mixers.nonlinear.recurrent import empty
+from lrbench.mixers.nonlinear.recurrence import StateMap, Tensors, empty
 from lrbench.mixers.nonlinear.truncated import IterConfig, TruncatedMixer
 from lrbench.mixers.state_space.lru import ring
 from lrbench.registry import register_mixer

@@ -1,4 +1,4 @@
-"""The gated recurrent unit that resets before the matrix, position by position.
+"""The gated recurrent unit that resets before the matrix: by a loop, or by iterations.
 
 Cho et al. 2014, as in J. Su, "Mind-blowing: can non-linear RNNs actually be computed in parallel?"
 (kexue.fm 9783), General Cases:
@@ -9,6 +9,12 @@ Cho et al. 2014, as in J. Su, "Mind-blowing: can non-linear RNNs actually be com
 
     dh_k/dh_{k-1} = diag(1 - z) + diag((c - h) z (1 - z)) U_z
                     + diag(z (1 - c^2)) U_h [diag(r) + diag(h r (1 - r)) U_r]
+
+`gru_seed` runs the loop. `gru_plain_solve` iterates (`fixed_point.py`) with (I + U_h / 2) / 2, the
+Jacobian where all gates are a half, which is at h = 0 and u = 0; `gru_newton_solve` with the
+Jacobians at each iterate (Lim et al. 2024, DEER). Both end at the states of `gru_seed`, with one
+gradient (`solved.py`). `gru_plain_iter` is a model of its own, n = `iterations` of the first
+(`truncated.py`).
 
 Glossary: gates = U_z over U_r (2N, N); candidate = U_h (N, N); input = W, b of all three; h_0 = 0.
 
@@ -23,8 +29,16 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from lrbench.mixers.nonlinear.recurrence import Recurrence, Tensors
-from lrbench.mixers.nonlinear.recurrent import RecurrentConfig, RecurrentMixer, empty
+from lrbench.mixers.nonlinear.fixed_point_surrogates import SURROGATES
+from lrbench.mixers.nonlinear.recurrence import (
+    Recurrence,
+    RecurrentConfig,
+    RecurrentMixer,
+    Tensors,
+    empty,
+)
+from lrbench.mixers.nonlinear.solved import SolveConfig, SolvedMixer
+from lrbench.mixers.nonlinear.truncated import IteratedMixer, IterConfig
 from lrbench.registry import register_mixer
 from lrbench.scan.linearised import Linearised
 
@@ -137,3 +151,24 @@ class GatedWeights(RecurrentMixer):
 )
 class GruSeedMixer(GatedWeights):
     """Gated recurrent unit by a loop over time (Cho et al. 2014; Su, kexue.fm 9783)."""
+
+
+@register_mixer("gru_plain_solve", SolveConfig, "gated unit, iterated with one matrix", "bare")
+class GruPlainSolve(GatedWeights, SolvedMixer):
+    """Gated unit, iterated with (I + U_h / 2) / 2 (Su 2023)."""
+
+    surrogate = SURROGATES["plain"]
+
+
+@register_mixer("gru_newton_solve", SolveConfig, "gated unit by DEER (Lim et al. 2024)", "bare")
+class GruNewtonSolve(GatedWeights, SolvedMixer):
+    """Gated unit, iterated with its Jacobians at each iterate (Lim et al. 2024)."""
+
+    surrogate = SURROGATES["newton"]
+
+
+@register_mixer("gru_plain_iter", IterConfig, "n iterations of a gated unit (Su 2023)", "bare")
+class GruPlainIter(GatedWeights, IteratedMixer):
+    """n iterations of a gated unit with (I + U_h / 2) / 2 (Su 2023)."""
+
+    surrogate = SURROGATES["plain"]

@@ -21,8 +21,14 @@ from torch import Tensor
 from lrbench.checks import at_least, one_of
 from lrbench.mixers.nonlinear.fixed_point import Limits, solve
 from lrbench.mixers.nonlinear.fixed_point_surrogates import Surrogate
-from lrbench.mixers.nonlinear.recurrence import Recurrence, Tensors, gradients, one_before
-from lrbench.mixers.nonlinear.recurrent import RecurrentConfig, RecurrentMixer
+from lrbench.mixers.nonlinear.recurrence import (
+    Recurrence,
+    RecurrentConfig,
+    RecurrentMixer,
+    Tensors,
+    gradients,
+    one_before,
+)
 from lrbench.scan import ALGORITHMS
 from lrbench.scan.closed_form import ClosedForm, one_by_one
 

@@ -22,8 +22,7 @@ from torch import Tensor
 from lrbench.checks import at_least, one_of
 from lrbench.mixers.nonlinear.fixed_point import online, unrolled
 from lrbench.mixers.nonlinear.fixed_point_surrogates import Linear, Surrogate, fixed_linear
-from lrbench.mixers.nonlinear.recurrence import StateMap
-from lrbench.mixers.nonlinear.recurrent import RecurrentConfig, RecurrentMixer
+from lrbench.mixers.nonlinear.recurrence import RecurrentConfig, RecurrentMixer, StateMap
 from lrbench.scan import ALGORITHMS
 
 
