@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.pages.table import Compared, MeasuredTable, RawOutput, Row, Settings
-from lrbench.report.output.cells import MISSING, Cell, Column, Table
+from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table
 from lrbench.report.paper.times import Printed, speeds
 
 LOOP, PSCAN = "sequential", "pscan"
@@ -72,16 +72,16 @@ def compared(rows: Sequence[Row], settings: Settings, references: Path | None) -
     return found
 
 
-def _line(rows: Sequence[Row], setting: str, references: Path | None) -> tuple[Cell, ...]:
+def _line(rows: Sequence[Row], setting: str, references: Path | None) -> tuple[PrintedCell, ...]:
     ratios, paper = _ratios(rows, setting), _printed(setting, references)
     ours = [median(_seconds(rows, setting, name)) for name in (LOOP, PSCAN)]
     theirs = (paper.sequential, paper.pscan, f"{paper.ratio:.2f}") if paper else (MISSING,) * 3
     return (
-        Cell(setting),
-        *(Cell(f"{seconds:.4f}", (seconds,)) for seconds in ours),
-        Cell(f"{median(ratios):.4f}", (median(ratios),)),
-        Cell(f"{min(ratios):.4f} to {max(ratios):.4f}"),
-        *map(Cell, theirs),
+        PrintedCell(setting),
+        *(PrintedCell(f"{seconds:.4f}", (seconds,)) for seconds in ours),
+        PrintedCell(f"{median(ratios):.4f}", (median(ratios),)),
+        PrintedCell(f"{min(ratios):.4f} to {max(ratios):.4f}"),
+        *map(PrintedCell, theirs),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.pages.figure import Plot
 from benchmarks.pages.table import Compared, MeasuredTable, RawOutput, Row, Settings
-from lrbench.report.output.cells import MISSING, Cell, Column, Table
+from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table
 
 ORIGINAL = ("lmu_loop", "lmu")  # the original, by autograd's backward and by ours
 LOOPS = ("lti_loop", "lti")  # the linear recurrence step by step: the first that was measured
@@ -85,19 +85,19 @@ def plots(rows: Sequence[Row], settings: Settings) -> list[Plot]:
     return found
 
 
-def _line(rows: Sequence[Row], side: str, sizes: dict[str, Any]) -> tuple[Cell, ...]:
+def _line(rows: Sequence[Row], side: str, sizes: dict[str, Any]) -> tuple[PrintedCell, ...]:
     """A side beside both originals; the paper's ratio is to the first, the range to the second."""
     ms = 1000 * median(_seconds(rows, side))
     by_loop, by_ours = (_ratios(rows, original, side) for original in ORIGINAL)
     low, high = min(by_ours), max(by_ours)
     paper = sizes["paper"] if side == sizes["parallel"] else None
     return (
-        Cell(side),
-        Cell(f"{ms:.2f}", (ms,)),
-        Cell(f"{median(by_loop):.2f}", (median(by_loop),)),
-        Cell(f"{paper:g}" if paper else MISSING),
-        Cell(f"{median(by_ours):.2f}", (median(by_ours),)),
-        Cell(f"{low:.2f} to {high:.2f}"),
+        PrintedCell(side),
+        PrintedCell(f"{ms:.2f}", (ms,)),
+        PrintedCell(f"{median(by_loop):.2f}", (median(by_loop),)),
+        PrintedCell(f"{paper:g}" if paper else MISSING),
+        PrintedCell(f"{median(by_ours):.2f}", (median(by_ours),)),
+        PrintedCell(f"{low:.2f} to {high:.2f}"),
     )
 
 
@@ -108,7 +108,10 @@ def _by_length(rows: Sequence[Row]) -> list[Table]:
         lengths = sorted({length for _, length in times})
         sides = dict.fromkeys(side for side, _ in times)
         lines = tuple(
-            (Cell(side), *(Cell(f"{times[side, x]:.2f}", (times[side, x],)) for x in lengths))
+            (
+                PrintedCell(side),
+                *(PrintedCell(f"{times[side, x]:.2f}", (times[side, x],)) for x in lengths),
+            )
             for side in sides
         )
         columns = (Column("side", right=False), *(Column(f"{length:,}") for length in lengths))

@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.pages.figure import Plot, Points
 from benchmarks.pages.table import Compared, MeasuredTable, RawOutput, Row, Settings
-from lrbench.report.output.cells import MISSING, Cell, Column, Table
+from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table
 from lrbench.report.paper.times import times_unit, told, tree_speeds
 
 MEBIBYTE = 2**20
@@ -51,11 +51,14 @@ def tables(rows: Sequence[Row], settings: Settings, references: Path | None) -> 
             time, memory = told(printed, mine[0]["paper"], lengths)
             lines.append(
                 (
-                    *(Cell(model), Cell(str(sum(bool(row["seconds"]) for row in mine)))),
+                    *(
+                        PrintedCell(model),
+                        PrintedCell(str(sum(bool(row["seconds"]) for row in mine))),
+                    ),
                     *_ours(mine),
-                    Cell(time),
-                    Cell(f"{_mebibytes(mine):,.0f}" if mine[0]["peak_bytes"] else MISSING),
-                    Cell(memory),
+                    PrintedCell(time),
+                    PrintedCell(f"{_mebibytes(mine):,.0f}" if mine[0]["peak_bytes"] else MISSING),
+                    PrintedCell(memory),
                 )
             )
         titles = ("strings", "s a string", "times RNN-GRC", "paper", "MiB", "paper: GB")
@@ -107,11 +110,11 @@ def _cells(rows: Sequence[Row], lengths: str) -> Iterator[tuple[str, list[Row]]]
         yield model, [row for row in there if row["model"] == model]
 
 
-def _ours(mine: list[Row]) -> tuple[Cell, Cell]:
+def _ours(mine: list[Row]) -> tuple[PrintedCell, PrintedCell]:
     if not mine[0]["seconds"]:
-        return Cell(mine[0]["failed"]), Cell()
+        return PrintedCell(mine[0]["failed"]), PrintedCell()
     mean = _mean([float(row["seconds"]) for row in mine])
-    return Cell(f"{mean:.3f}", (mean,)), Cell(f"{_ratio(mine):.2f}", (_ratio(mine),))
+    return PrintedCell(f"{mean:.3f}", (mean,)), PrintedCell(f"{_ratio(mine):.2f}", (_ratio(mine),))
 
 
 def _ratio(mine: list[Row]) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 from lrbench.errors import UserError
 from lrbench.publish.layout import PAGE, is_table, spec_of
 from lrbench.publish.verdicts import Judged, judged
-from lrbench.report.output.cells import MISSING, Cell, Column, Table, spread, to_markdown
+from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table, spread, to_markdown
 from lrbench.report.runs.archive import read_archive
 from lrbench.report.tables.grid import missing
 from lrbench.statistics import mean
@@ -56,17 +56,17 @@ def compact(folder: Path) -> str:
     labels = list(dict.fromkeys(cell.entry.label for cell in cells if len(cell.entry.runs)))
     names = list(dict.fromkeys(cell.entry.column for cell in cells))
     rows = tuple(
-        (Cell(label), *(_cell(by_place.get((label, name)), spec.rule) for name in names))
+        (PrintedCell(label), *(_cell(by_place.get((label, name)), spec.rule) for name in names))
         for label in labels
     )
     columns = (Column("", right=False), *(_column(name, cells) for name in names))
     return to_markdown(Table("", columns, rows)).partition("\n\n")[2]
 
 
-def _cell(cell: Judged | None, rule: str) -> Cell:
+def _cell(cell: Judged | None, rule: str) -> PrintedCell:
     """Return 'mean ± std (n) / at the training length / paper's'."""
     if cell is None or not len(cell.entry.runs):
-        return Cell()
+        return PrintedCell()
     entry = cell.entry
     values = entry.values(rule, "test")
     fresh = spread(values, DIGITS, missing=missing(entry)).text
@@ -76,7 +76,7 @@ def _cell(cell: Judged | None, rule: str) -> Cell:
     if not entry.split:
         parts.append(f"{mean(trained):.{DIGITS}f}" if trained else MISSING)
     parts.append(entry.reference.text if entry.reference else MISSING)
-    return Cell(" / ".join(parts))
+    return PrintedCell(" / ".join(parts))
 
 
 def _column(name: str, cells: Sequence[Judged]) -> Column:

@@ -10,7 +10,7 @@ from lrbench.publish.layout import RECORDS, SETTINGS
 from lrbench.publish.notes import Notes
 from lrbench.report.output.cells import MISSING, escape
 from lrbench.report.runs.collection import Collection
-from lrbench.report.tables.entry import Entry
+from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.selection import TUNING, select
 from lrbench.tables import TableSpec
 
@@ -85,23 +85,23 @@ def _each(texts: Iterable[str]) -> str:
     return "; ".join(sorted({text for text in texts if text}))
 
 
-def _cells(spec: TableSpec, collection: Collection) -> list[Entry]:
+def _cells(spec: TableSpec, collection: Collection) -> list[FilledCell]:
     return [entry for entry in select(collection, spec) if len(entry.runs)]
 
 
-def _budget(entry: Entry) -> str:
+def _budget(entry: FilledCell) -> str:
     updates, epochs = (entry.settings.get(f"protocol.{key}") for key in ("max_steps", "epochs"))
     if updates:
         return f"{updates:,} updates"
     return f"{epochs} epochs" if epochs else MISSING
 
 
-def _tuning(entry: Entry) -> str:
+def _tuning(entry: FilledCell) -> str:
     runs = entry.settings.get(TUNING)
     return f"settings chosen from {runs} runs" if runs else "no search recorded"
 
 
-def _by_value(entries: Sequence[Entry], tell: Any) -> str:
+def _by_value(entries: Sequence[FilledCell], tell: Any) -> str:
     """Say it once where all cells have the same, else for each value which cells have it."""
     groups: dict[str, list[str]] = {}
     for entry in entries:

@@ -23,14 +23,14 @@ HEAD = "<!-- made by lrbench publish from runs.csv, settings.json and notes.yaml
 
 
 @dataclass(frozen=True)
-class Page:
+class PageFiles:
     """A table's generated files, and what a person should look at."""
 
     files: Files
     warnings: tuple[str, ...] = ()
 
 
-def page(folder: Path) -> Page:
+def page(folder: Path) -> PageFiles:
     """Return README.md and figures/*.svg of a table's folder, the same bytes for the same files.
 
     Raises UserError for notes that may not stand there, and where matplotlib is not installed.
@@ -47,7 +47,7 @@ def page(folder: Path) -> Page:
     text = "\n".join(_lines(spec, collection, notes, cells, tables, drawn))
     figures = {f"{FIGURES}/{one.name}.svg": one.files["svg"] for one in drawn}
     said = tuple(f"{spec.name}: {line}" for line in warnings(cells, notes))
-    return Page({PAGE: text.encode(), **figures}, said)
+    return PageFiles({PAGE: text.encode(), **figures}, said)
 
 
 def _lines(

@@ -8,7 +8,7 @@ from lrbench.report.output.cells import escape
 from lrbench.report.output.display import plural
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.looks import UnderWay
-from lrbench.report.tables.entry import Entry
+from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.selection import select
 from lrbench.tables import TableCell, TableSpec
 
@@ -46,7 +46,7 @@ def command(spec: TableSpec, cell: TableCell) -> str:
     return f"lrbench sweep --table {spec.name} task={cell.task} model={cell.model}"
 
 
-def _progress(entry: Entry, ended: int, going: Iterable[UnderWay]) -> str:
+def _progress(entry: FilledCell, ended: int, going: Iterable[UnderWay]) -> str:
     wanted = f"{ended} of {entry.wanted} runs have ended" if entry.wanted else ""
     failed = entry.count("failed")
     parts = [wanted, f"{failed} failed" if failed else "", *map(_steps, going)]
@@ -59,7 +59,7 @@ def _steps(run: UnderWay) -> str:
     return f"seed {run.seed} is under way, {run.steps:,}{budget}{look}"
 
 
-def _name(cell: TableCell, entry: Entry) -> str:
+def _name(cell: TableCell, entry: FilledCell) -> str:
     """Its task and row; where a corpus has several training splits, the splits of this one too."""
     splits = f" ({', '.join(cell.splits)})" if cell.splits else ""
     return f"{entry.task} x {entry.label}{splits}"

@@ -15,7 +15,7 @@ from lrbench.report.paper.verdict import (
     mean_interval,
 )
 from lrbench.report.runs.collection import Collection
-from lrbench.report.tables.entry import Entry
+from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.matrix import grids_of
 from lrbench.statistics import mean
 from lrbench.tables import TableSpec
@@ -31,7 +31,7 @@ DISAGREE = (
 class Judged:
     """One cell: its runs, the verdict, and what the paper prints, marked where that is guessing."""
 
-    entry: Entry
+    entry: FilledCell
     evidence: Evidence
     verdict: Verdict | None
     paper: str

@@ -22,7 +22,7 @@ Points = tuple[tuple[float, float], ...]  # (length or cost, accuracy), by incre
 
 
 @dataclass(frozen=True)
-class Trial:
+class DrawnRun:
     """One run: its accuracy at each length, and at the test length against each known cost."""
 
     by_length: Points
@@ -35,7 +35,7 @@ class Curve:
     """All runs of one cell; `trials` are those with a number, `runs` counts the others too."""
 
     label: str
-    trials: tuple[Trial, ...]
+    trials: tuple[DrawnRun, ...]
     runs: int
     horizon: int | None = None  # of the median run, where it is one of the tested lengths
 
@@ -153,7 +153,7 @@ def _horizon(cell: pd.DataFrame) -> int | None:
     return median_of([reached(scores.values()) for scores in by_run.values()]).length or None
 
 
-def _trials(cell: pd.DataFrame, test_length: int | None) -> Iterator[Trial]:
+def _trials(cell: pd.DataFrame, test_length: int | None) -> Iterator[DrawnRun]:
     """Yield the runs of a cell: plain loops, since frames of a few rows each are slow."""
     order = ["folder", "length", "n"]  # of several scores at a length, that on most strings
     ordered = cell.sort_values(order, ascending=[True, True, False], kind="stable")
@@ -169,7 +169,7 @@ def _trials(cell: pd.DataFrame, test_length: int | None) -> Iterator[Trial]:
                 if pd.notna(cost) and cost > 0
             }
         at_test = points.get(float(test_length)) if test_length is not None else None
-        yield Trial(tuple(points.items()), at_test, costs)
+        yield DrawnRun(tuple(points.items()), at_test, costs)
 
 
 def _alone(key: Sequence[str], keys: Sequence[Sequence[str]]) -> bool:

@@ -11,9 +11,9 @@ from lrbench.protocols.base import declared
 from lrbench.report.figures.data import (
     PANEL,
     Curve,
+    DrawnRun,
     Panel,
     Points,
-    Trial,
     curve_label,
     slugs,
     titled,
@@ -44,7 +44,7 @@ def learning_panels(collection: Collection) -> list[Panel]:
 def _panel(key: Sequence[str], slug: str, rows: pd.DataFrame) -> Panel:
     curves = []
     for (model, fingerprint), cell in rows.groupby(["model", "fingerprint"], sort=True):
-        trials = tuple(Trial(points, None, {}) for points in _by_run(cell))
+        trials = tuple(DrawnRun(points, None, {}) for points in _by_run(cell))
         curves.append(Curve(curve_label(rows, str(model), str(fingerprint)), trials, len(trials)))
     return Panel(
         title=key[1],

@@ -25,7 +25,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Cell:
+class PrintedCell:
     """What one cell says, unescaped. The values behind it stay with it.
 
     `mark` is the verdict among the words of `text`, for formats that can colour it.
@@ -42,38 +42,38 @@ class Table:
 
     title: str
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[PrintedCell, ...], ...]
     notes: tuple[str, ...] = ()
 
 
-def spread(values: Sequence[float], digits: int = 4, missing: str = MISSING) -> Cell:
+def spread(values: Sequence[float], digits: int = 4, missing: str = MISSING) -> PrintedCell:
     """Return 'mean ± sample std (n)', the plain number for one value, `missing` for none."""
     if not values:
-        return Cell(missing)
+        return PrintedCell(missing)
     if len(values) == 1:
-        return Cell(f"{values[0]:.{digits}f}", tuple(values))
+        return PrintedCell(f"{values[0]:.{digits}f}", tuple(values))
     text = f"{mean(values):.{digits}f} ± {sample_std(values):.{digits}f} ({len(values)})"
-    return Cell(text, tuple(values))
+    return PrintedCell(text, tuple(values))
 
 
-def span(values: Sequence[int]) -> Cell:
+def span(values: Sequence[int]) -> PrintedCell:
     """Return a count that all runs share, or from the smallest to the largest."""
     if not values:
-        return Cell()
+        return PrintedCell()
     low, high = min(values), max(values)
     text = f"{low:,}" if low == high else f"{low:,}–{high:,}"
-    return Cell(text, tuple(values))
+    return PrintedCell(text, tuple(values))
 
 
-def share(part: Share, digits: int = 2) -> Cell:
+def share(part: Share, digits: int = 2) -> PrintedCell:
     """Return '4/5 [0.38, 0.96]': a count of all, and its Wilson interval."""
-    return Cell(f"{part.count}/{part.n} {interval((part.low, part.high), digits)}")
+    return PrintedCell(f"{part.count}/{part.n} {interval((part.low, part.high), digits)}")
 
 
-def estimate(value: float, ends: tuple[float, float] | None, digits: int = 4) -> Cell:
+def estimate(value: float, ends: tuple[float, float] | None, digits: int = 4) -> PrintedCell:
     """Return '0.9853 [0.9560, 1.0000]', or the value alone where it has no interval."""
     text = f"{value:.{digits}f}"
-    return Cell(f"{text} {interval(ends, digits)}" if ends else text, (value,))
+    return PrintedCell(f"{text} {interval(ends, digits)}" if ends else text, (value,))
 
 
 def interval(ends: tuple[float, float], digits: int = 4) -> str:
@@ -82,7 +82,7 @@ def interval(ends: tuple[float, float], digits: int = 4) -> str:
     return f"[{low:.{digits}f}, {high:.{digits}f}]"
 
 
-def marked(cell: Cell, mark: str | None) -> Cell:
+def marked(cell: PrintedCell, mark: str | None) -> PrintedCell:
     """Return `cell` with a verdict after its text; nothing is added for '-' and none."""
     if not mark or mark in (MISSING, cell.text):
         return cell

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape as _escape
 
-from lrbench.report.output.cells import Cell, Column, Table
+from lrbench.report.output.cells import Column, PrintedCell, Table
 from lrbench.report.output.display import group_starts
 
 LONG = 60  # characters from which the text of a cell is broken into lines
@@ -98,7 +98,7 @@ def _head(column: Column) -> str:
     return f'<th scope="col"{side}>{escape(column.title)}</th>'
 
 
-def _row(row: Sequence[Cell], columns: Sequence[Column], starts: bool) -> str:
+def _row(row: Sequence[PrintedCell], columns: Sequence[Column], starts: bool) -> str:
     texts = []
     for cell, column in zip(row, columns, strict=True):
         kinds = ["number"] if column.right else []

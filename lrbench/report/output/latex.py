@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from lrbench.report.output.cells import Cell, Column, Table
+from lrbench.report.output.cells import Column, PrintedCell, Table
 from lrbench.report.output.display import group_starts
 
 WIDEST = 85  # characters of a row that fit a page as they are
@@ -155,7 +155,7 @@ def _title(column: Column) -> str:
     return text if not column.right else f"\\multicolumn{{1}}{{c}}{{{text}}}"
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: PrintedCell) -> str:
     """A dash for no number, a minus sign before one."""
     if cell.text == BARE:
         return "{--}"

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lrbench.report.output.cells import MISSING, Cell, Column, Table, estimate, share, span, spread
+from lrbench.report.output.cells import (
+    MISSING,
+    Column,
+    PrintedCell,
+    Table,
+    estimate,
+    share,
+    span,
+    spread,
+)
 from lrbench.report.output.display import duration
-from lrbench.report.tables.entry import Entry
+from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.grid import Grid, heads, left
 from lrbench.report.tables.selection import TUNING
 from lrbench.statistics import SOLVED, bootstrap_mean, mean, median, solve_rate
@@ -28,13 +37,16 @@ def solved_table(grid: Grid) -> Table:
         values = entry.values(rule, "test")
         lost = entry.lost(rule, "test")
         known = entry.metric.counts and (values or lost)
-        counted = share(solve_rate(values, lost=lost)) if known else Cell()
+        counted = share(solve_rate(values, lost=lost)) if known else PrintedCell()
         rows.append(
             (
                 *head,
                 counted,
-                estimate(mean(values), bootstrap_mean(values), digits) if values else Cell(),
-                *(_number(f(values), digits) if values else Cell() for f in (median, min, max)),
+                estimate(mean(values), bootstrap_mean(values), digits) if values else PrintedCell(),
+                *(
+                    _number(f(values), digits) if values else PrintedCell()
+                    for f in (median, min, max)
+                ),
             )
         )
     titles = ("solved", "mean [bootstrap]", "median", "lowest", "highest")
@@ -62,12 +74,12 @@ def cost_table(grid: Grid) -> Table:
                 *(_bought(entry, grid) if iterated else ()),
                 *(span(_whole(entry, name)) for name in ("parameters", "state_size", "steps")),
                 span([int(n) for n in [entry.settings.get("protocol.max_steps")] if n]),
-                Cell(duration(median(seconds)) if seconds else MISSING, tuple(seconds)),
+                PrintedCell(duration(median(seconds)) if seconds else MISSING, tuple(seconds)),
                 _speed(entry),
                 *([_iterations(entry)] if iterated else []),
-                Cell(str(entry.settings.get(TUNING) or MISSING)),
-                Cell(", ".join(_statuses(entry))),
-                Cell(str(entry.runs["fingerprint"].iloc[0])),
+                PrintedCell(str(entry.settings.get(TUNING) or MISSING)),
+                PrintedCell(", ".join(_statuses(entry))),
+                PrintedCell(str(entry.runs["fingerprint"].iloc[0])),
             )
         )
     titles = (
@@ -86,44 +98,44 @@ def cost_table(grid: Grid) -> Table:
     return Table("Cost", _columns(titles), tuple(rows), notes)
 
 
-def _bought(entry: Entry, grid: Grid) -> tuple[Cell, Cell]:
+def _bought(entry: FilledCell, grid: Grid) -> tuple[PrintedCell, PrintedCell]:
     """Return the accuracy at the training length and at the test length."""
     trained = entry.values(grid.rule, "test", "train_length")
     return spread(trained, grid.digits), spread(entry.values(grid.rule, "test"), grid.digits)
 
 
-def _speed(entry: Entry) -> Cell:
+def _speed(entry: FilledCell) -> PrintedCell:
     """Return the updates a second of the median run."""
     runs = entry.runs[(entry.runs["train_seconds"] > 0) & entry.runs["steps"].notna()]
     pairs = zip(runs["steps"].tolist(), runs["train_seconds"].tolist(), strict=True)
     speeds = tuple(float(steps) / float(seconds) for steps, seconds in pairs)
-    return Cell(f"{median(speeds):.3g}", speeds) if speeds else Cell()
+    return PrintedCell(f"{median(speeds):.3g}", speeds) if speeds else PrintedCell()
 
 
-def _iterations(entry: Entry) -> Cell:
+def _iterations(entry: FilledCell) -> PrintedCell:
     """Return the mean iterations of all runs, and how many solutions had converged if not all."""
     known = entry.runs[entry.runs["iterations"].notna()]
     values = [float(value) for value in known["iterations"].tolist()]
     if not values:  # a number that was set is no mean
-        return Cell(str(entry.settings.get("model.mixer.iterations") or MISSING))
+        return PrintedCell(str(entry.settings.get("model.mixer.iterations") or MISSING))
     converged = mean([float(value) for value in known["converged"].fillna(1.0).tolist()])
     share_told = "" if converged == 1 else f", {converged:.1%} converged"
-    return Cell(f"{mean(values):.1f}{share_told}", tuple(values))
+    return PrintedCell(f"{mean(values):.1f}{share_told}", tuple(values))
 
 
 def _columns(titles: Sequence[str]) -> tuple[Column, ...]:
     return (*left(), *(Column(title, right=title != "configuration") for title in titles))
 
 
-def _number(value: float, digits: int) -> Cell:
-    return Cell(f"{value:.{digits}f}", (value,))
+def _number(value: float, digits: int) -> PrintedCell:
+    return PrintedCell(f"{value:.{digits}f}", (value,))
 
 
-def _whole(entry: Entry, name: str) -> list[int]:
+def _whole(entry: FilledCell, name: str) -> list[int]:
     ended = entry.runs[entry.runs["status"] != "failed"]
     return [int(value) for value in ended[name].dropna()]
 
 
-def _statuses(entry: Entry) -> list[str]:
+def _statuses(entry: FilledCell) -> list[str]:
     known = ("finished", "diverged", "failed")
     return [f"{entry.count(name)} {name}" for name in known if entry.count(name)]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lrbench.protocols.base import declared
-from lrbench.report.output.cells import MISSING, Cell, Column, Table, estimate, interval
+from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table, estimate, interval
 from lrbench.report.paper.verdict import FEWEST, judge, mean_interval
-from lrbench.report.tables.entry import Entry
+from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.grid import Grid, left, level, missing
 from lrbench.report.tables.lengths import rule_legend
 from lrbench.statistics import mean
@@ -17,7 +17,7 @@ def verdicts_table(grid: Grid) -> Table:
     """Return a row for each of its cells: mean and interval, the paper's number, what guessing."""
     titles = grid.verdict_titles
     rows = tuple(
-        (*head, *(told.get(title, Cell()) for title in titles))
+        (*head, *(told.get(title, PrintedCell()) for title in titles))
         for entry, head in grid.with_runs()
         for told in [_verdict(grid, entry)]
     )
@@ -26,18 +26,18 @@ def verdicts_table(grid: Grid) -> Table:
     return Table(title, columns, rows, grid.verdict_notes())
 
 
-def _verdict(grid: Grid, entry: Entry) -> dict[str, Cell]:
+def _verdict(grid: Grid, entry: FilledCell) -> dict[str, PrintedCell]:
     evidence = grid.evidence(entry)
     verdict = judge(evidence, entry.reference, entry.comparable(grid.rule))
     values, digits = evidence.values, grid.digits
     enough = len(values) >= FEWEST
     ends = interval(mean_interval(values, evidence.metric), digits) if enough else MISSING
     return {
-        "n": Cell(f"{len(values)}"),
-        "mean": estimate(mean(values), None, digits) if values else Cell(missing(entry)),
-        "95 % interval": Cell(ends),
-        "paper": Cell(entry.reference.at(entry.length) if entry.reference else MISSING),
-        "verdict": Cell(str(verdict or MISSING), mark=str(verdict or "")),
+        "n": PrintedCell(f"{len(values)}"),
+        "mean": estimate(mean(values), None, digits) if values else PrintedCell(missing(entry)),
+        "95 % interval": PrintedCell(ends),
+        "paper": PrintedCell(entry.reference.at(entry.length) if entry.reference else MISSING),
+        "verdict": PrintedCell(str(verdict or MISSING), mark=str(verdict or "")),
         **grid.verdict_cells(entry, evidence),
     }
 
@@ -53,8 +53,8 @@ def fresh_table(grid: Grid) -> Table:
         rows.append(
             (
                 *head,
-                Cell(f"{entry.length:,}" if entry.length else MISSING),
-                Cell(" or ".join(f"{n:,}" for n in counts) or MISSING),
+                PrintedCell(f"{entry.length:,}" if entry.length else MISSING),
+                PrintedCell(" or ".join(f"{n:,}" for n in counts) or MISSING),
                 *(grid.fresh(entry, name) for name in rules),
                 level(grid.chance.get(entry.task)),
             )

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from lrbench.report.output.cells import MISSING, Cell, Column, marked, spread
+from lrbench.report.output.cells import MISSING, Column, PrintedCell, marked, spread
 from lrbench.report.paper.reference import Published, Reference
 from lrbench.report.paper.verdict import (
     FEWEST,
@@ -23,10 +23,10 @@ from lrbench.report.paper.verdict import (
     printed_at_chance,
 )
 from lrbench.report.runs.looks import UNFINISHED
-from lrbench.report.tables.entry import Entry
+from lrbench.report.tables.filled_cell import FilledCell
 
 LEVEL_DIGITS = 3  # of chance, guessing and baselines
-Row = tuple[Cell, ...]
+Row = tuple[PrintedCell, ...]
 
 
 @dataclass(frozen=True)
@@ -51,18 +51,18 @@ class AxisColumn:
         """The baseline to beat, and its accuracy."""
         return max(self.baselines.items(), key=lambda item: item[1], default=None)
 
-    def paper(self, model: str) -> Cell:
+    def paper(self, model: str) -> PrintedCell:
         """Return what the paper prints for one of its models, 'at chance' where guessing does it.
 
         Guessing by many looks explains only a number that is the best of them.
         """
         found = next((number for number in self.printed if number.model == model), None)
         if found is None:
-            return Cell(MISSING)
+            return PrintedCell(MISSING)
         guesser = self.guesser
         alike = guesser is not None and (guesser.looks == 1 or found.rule == "best")
         guessed = alike and guesser is not None and printed_at_chance(found, guesser)
-        cell = Cell(found.shown, (found.value,))
+        cell = PrintedCell(found.shown, (found.value,))
         return marked(cell, Verdict.AT_CHANCE if guessed else None)
 
 
@@ -78,8 +78,8 @@ class Grid(ABC):
     kind: ClassVar[str]  # of the scores that are held against the paper's: look or test
 
     columns: tuple[AxisColumn, ...]
-    cells: tuple[Entry, ...]
-    entries: tuple[Entry, ...]
+    cells: tuple[FilledCell, ...]
+    entries: tuple[FilledCell, ...]
     rule: str
     digits: int = 4
 
@@ -123,7 +123,7 @@ class Grid(ABC):
         return bool(known) and all(at == length for at, length in known)
 
     @abstractmethod
-    def row(self, label: str) -> list[Entry | None]:
+    def row(self, label: str) -> list[FilledCell | None]:
         """Return what stands in each column of a row, None where it has no cell."""
 
     @abstractmethod
@@ -139,7 +139,7 @@ class Grid(ABC):
         """Return the notes on how to read the main table."""
 
     @abstractmethod
-    def verdict_cells(self, entry: Entry, evidence: Evidence) -> dict[str, Cell]:
+    def verdict_cells(self, entry: FilledCell, evidence: Evidence) -> dict[str, PrintedCell]:
         """Return what else a verdict rests on, by its title."""
 
     @abstractmethod
@@ -147,7 +147,7 @@ class Grid(ABC):
         """Return what the titles of those mean."""
 
     @abstractmethod
-    def without_number(self, entry: Entry, ended: int) -> Iterator[str]:
+    def without_number(self, entry: FilledCell, ended: int) -> Iterator[str]:
         """Yield what the runs of a cell lack, and what they have that is not shown."""
 
     @abstractmethod
@@ -156,21 +156,25 @@ class Grid(ABC):
 
     def paper_row(self, first: str, second: str, model: str) -> Row:
         """Return the paper's numbers of one of its models."""
-        return Cell(first), Cell(second), *(column.paper(model) for column in self.columns)
+        return (
+            PrintedCell(first),
+            PrintedCell(second),
+            *(column.paper(model) for column in self.columns),
+        )
 
-    def column_of(self, entry: Entry) -> AxisColumn:
+    def column_of(self, entry: FilledCell) -> AxisColumn:
         """Return the column that an entry stands in."""
         return next(column for column in self.columns if column.name == entry.column)
 
-    def with_runs(self) -> Iterator[tuple[Entry, tuple[Cell, Cell]]]:
+    def with_runs(self) -> Iterator[tuple[FilledCell, tuple[PrintedCell, PrintedCell]]]:
         """Yield the entries that have runs, each with the cells that begin its row."""
         yield from heads(self.entries)
 
-    def evidence(self, entry: Entry) -> Evidence:
+    def evidence(self, entry: FilledCell) -> Evidence:
         """Return what the verdict on an entry is given by."""
         return entry.evidence(self.rule, self.kind, self.chance[entry.column])
 
-    def compared(self, entry: Entry | None) -> Cell:
+    def compared(self, entry: FilledCell | None) -> PrintedCell:
         """Return our number as the paper takes its own, with the verdict on it."""
         if entry is None or entry.contested or entry.unfinished:
             return self._instead(entry, self.rule, self.kind)
@@ -178,7 +182,7 @@ class Grid(ABC):
         cell = spread(evidence.values, self.digits, missing=missing(entry))
         return marked(cell, judge(evidence, entry.reference, entry.comparable(self.rule)))
 
-    def fresh(self, entry: Entry | None, rule: str) -> Cell:
+    def fresh(self, entry: FilledCell | None, rule: str) -> PrintedCell:
         """Return our number on fresh strings: no paper has one, so only chance is marked."""
         if entry is None or entry.contested or entry.unfinished:
             return self._instead(entry, rule, "test")
@@ -187,20 +191,22 @@ class Grid(ABC):
         known = len(evidence.values) >= FEWEST and guesses(evidence)
         return marked(cell, Verdict.AT_CHANCE if known else None)
 
-    def _instead(self, entry: Entry | None, rule: str, kind: str) -> Cell:
+    def _instead(self, entry: FilledCell | None, rule: str, kind: str) -> PrintedCell:
         """What stands where there is no cell, several compete for it, or no run has ended."""
         if entry is None or entry.contested:
-            return Cell(f"{len(entry.rivals)} compete") if entry else Cell()
+            return PrintedCell(f"{len(entry.rivals)} compete") if entry else PrintedCell()
         found = entry.so_far(rule, kind)
         told = f"{spread(found, self.digits).text}, {UNFINISHED}" if found else UNFINISHED
-        return Cell(told, tuple(found), mark=UNFINISHED)
+        return PrintedCell(told, tuple(found), mark=UNFINISHED)
 
 
-def heads(entries: Sequence[Entry]) -> Iterator[tuple[Entry, tuple[Cell, Cell]]]:
+def heads(
+    entries: Sequence[FilledCell],
+) -> Iterator[tuple[FilledCell, tuple[PrintedCell, PrintedCell]]]:
     """Yield those that have runs, each with its column and label."""
     for entry in entries:
         if len(entry.runs):
-            yield entry, (Cell(entry.column), Cell(entry.label))
+            yield entry, (PrintedCell(entry.column), PrintedCell(entry.label))
 
 
 def left(heading: str = "task") -> tuple[Column, Column]:
@@ -208,12 +214,12 @@ def left(heading: str = "task") -> tuple[Column, Column]:
     return Column(heading, right=False), Column("model", right=False)
 
 
-def level(value: float | None) -> Cell:
+def level(value: float | None) -> PrintedCell:
     """Return what is reached by chance, by guessing or by a baseline."""
-    return Cell() if value is None else Cell(f"{value:.{LEVEL_DIGITS}f}", (value,))
+    return PrintedCell() if value is None else PrintedCell(f"{value:.{LEVEL_DIGITS}f}", (value,))
 
 
-def missing(entry: Entry) -> str:
+def missing(entry: FilledCell) -> str:
     """Return what stands for a number: 'failed' and 'diverged' only where all runs did."""
     statuses = set(entry.runs["status"])
     return str(statuses.pop()) if statuses in ({"failed"}, {"diverged"}) else MISSING

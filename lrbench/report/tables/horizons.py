@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from lrbench.report.output.cells import Cell
+from lrbench.report.output.cells import PrintedCell
 from lrbench.statistics import FEWEST_STRINGS, horizon
 
 
@@ -48,10 +48,12 @@ def median_of(runs: Sequence[Reached]) -> Reached:
     return sorted(runs)[(len(runs) - 1) // 2]
 
 
-def horizon_cells(runs: Sequence[Reached]) -> tuple[Cell, Cell]:
+def horizon_cells(runs: Sequence[Reached]) -> tuple[PrintedCell, PrintedCell]:
     """Return every run's horizon, and the median."""
     if not runs:
-        return Cell(), Cell()
+        return PrintedCell(), PrintedCell()
     median = median_of(runs)
     values = tuple(float(run.length) for run in runs)
-    return Cell("; ".join(run.text for run in runs), values), Cell(median.text, (median.length,))
+    return PrintedCell("; ".join(run.text for run in runs), values), PrintedCell(
+        median.text, (median.length,)
+    )

@@ -16,9 +16,9 @@ import pandas as pd
 from lrbench.errors import UserError
 from lrbench.metrics import ACCURACY
 from lrbench.protocols.base import declared
-from lrbench.report.output.cells import MISSING, Cell, Column, Table, spread
+from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table, spread
 from lrbench.report.runs.collection import Collection
-from lrbench.report.tables.entry import Entry
+from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.horizons import ONE_WRONG, Reached, horizon_cells, reached
 from lrbench.report.tables.lengths import LengthGrid, check_rule, rule_legend
 from lrbench.report.tables.notes import capped, selection_notes
@@ -47,10 +47,10 @@ ByRun = dict[str, dict[int, Scored]]  # a run's folder, a length
 
 
 @dataclass(frozen=True)
-class Curve:
+class LengthCurve:
     """A cell of the table that is shown: its runs' scores by the rules that are shown."""
 
-    entry: Entry
+    entry: FilledCell
     by_rule: dict[str, ByRun]
 
     def values(self, rule: str, length: int) -> list[float]:
@@ -105,7 +105,7 @@ def _curves(
     rule: str,
     references: Path | None,
     choose: Sequence[str],
-) -> tuple[list[Entry], list[Curve]]:
+) -> tuple[list[FilledCell], list[LengthCurve]]:
     """The cells of the table, and those of them that solve their task at the test length."""
     if declared(spec.protocol).by_split:
         raise UserError(f"table '{spec.name}': kind 'lengths' goes with no corpus")
@@ -117,7 +117,7 @@ def _curves(
         if _solved(entry, rule):
             folders = entry.runs["folder"]
             mine = {r: {f: runs.get(f, {}) for f in folders} for r, runs in by_rule.items()}
-            curves.append(Curve(entry, mine))
+            curves.append(LengthCurve(entry, mine))
     return entries, curves
 
 
@@ -125,7 +125,7 @@ def _rules(rule: str) -> list[str]:
     return list(dict.fromkeys([rule, OTHER]))
 
 
-def _solved(entry: Entry, rule: str) -> bool:
+def _solved(entry: FilledCell, rule: str) -> bool:
     values = entry.values(rule, "test")
     return entry.metric.counts and max(values, default=0.0) >= SOLVED
 
@@ -154,21 +154,28 @@ def _scores(frame: pd.DataFrame, rule: str) -> ByRun:
     return found
 
 
-def _horizons(title: str, curves: Sequence[Curve], rule: str, notes: Sequence[str]) -> Table:
+def _horizons(title: str, curves: Sequence[LengthCurve], rule: str, notes: Sequence[str]) -> Table:
     """A row a cell: how far its runs got, by each rule."""
     rules = _rules(rule)
     rows = []
     for curve in curves:
         told = [cell for name in rules for cell in horizon_cells(curve.horizons(name))]
         entry = curve.entry
-        rows.append((Cell(entry.task), Cell(entry.label), Cell(str(len(entry.runs))), *told))
+        rows.append(
+            (
+                PrintedCell(entry.task),
+                PrintedCell(entry.label),
+                PrintedCell(str(len(entry.runs))),
+                *told,
+            )
+        )
     titles = [name for rule in rules for name in (f"horizons: {rule}", f"median: {rule}")]
     columns = [Column("task", right=False), Column("model", right=False), Column("runs")]
     columns += [Column(title) for title in titles]
     return Table(title, tuple(columns), tuple(rows), tuple(notes))
 
 
-def _of_task(curves: Sequence[Curve], rule: str, digits: int) -> Table:
+def _of_task(curves: Sequence[LengthCurve], rule: str, digits: int) -> Table:
     """A row a model, a column a length, and chance below."""
     runs = [run for curve in curves for run in curve.by_rule[rule].values()]
     lengths = sorted({length for run in runs for length in run})
@@ -176,8 +183,10 @@ def _of_task(curves: Sequence[Curve], rule: str, digits: int) -> Table:
     for curve in curves:
         scores = [spread(curve.values(rule, length), digits) for length in lengths]
         _, median = horizon_cells(curve.horizons(rule))
-        rows.append((Cell(curve.entry.label), *scores, median))
-    rows.append((Cell("chance"), *(_chance(runs, length) for length in lengths), Cell()))
+        rows.append((PrintedCell(curve.entry.label), *scores, median))
+    rows.append(
+        (PrintedCell("chance"), *(_chance(runs, length) for length in lengths), PrintedCell())
+    )
     titles = [f"{length:,}" for length in lengths]
     columns = [Column("model", right=False), *map(Column, titles), Column("horizon")]
     told = rule_legend(rule, (curve.entry for curve in curves))
@@ -197,10 +206,10 @@ def _says_nothing(score: Scored) -> bool:
     return bool(pd.notna(score.chance)) and score.value < score.chance / 2
 
 
-def _chance(runs: Iterable[dict[int, Scored]], length: int) -> Cell:
+def _chance(runs: Iterable[dict[int, Scored]], length: int) -> PrintedCell:
     found = [run[length].chance for run in runs if length in run]
     known = [float(value) for value in found if pd.notna(value)]
-    return Cell(f"{mean(known):.3f}", (mean(known),)) if known else Cell()
+    return PrintedCell(f"{mean(known):.3f}", (mean(known),)) if known else PrintedCell()
 
 
 def _strings(runs: Iterable[dict[int, Scored]]) -> str:
@@ -210,7 +219,7 @@ def _strings(runs: Iterable[dict[int, Scored]]) -> str:
     return " to ".join(f"{n:,}" for n in dict.fromkeys([counts[0], counts[-1]]))
 
 
-def _title(entry: Entry) -> str:
+def _title(entry: FilledCell) -> str:
     titles: list[Any] = entry.runs["task_title"].dropna().tolist()
     return str(titles[0]) if titles else entry.task
 
@@ -226,7 +235,7 @@ def _horizon_legend() -> list[str]:
     ]
 
 
-def _unsolved(grid: LengthGrid, curves: Sequence[Curve]) -> list[str]:
+def _unsolved(grid: LengthGrid, curves: Sequence[LengthCurve]) -> list[str]:
     """Name the cells with runs of which none solves its task: they are no rows."""
     shown = {id(curve.entry) for curve in curves}
     lines = []
@@ -240,6 +249,6 @@ def _unsolved(grid: LengthGrid, curves: Sequence[Curve]) -> list[str]:
     return capped(lines, "cells")
 
 
-def _without_runs(entries: Sequence[Entry]) -> list[str]:
+def _without_runs(entries: Sequence[FilledCell]) -> list[str]:
     missing = [f"{e.task} x {e.label}" for e in entries if not len(e.runs) and not e.rivals]
     return [f"no run has ended of {', '.join(missing)}"] if missing else []

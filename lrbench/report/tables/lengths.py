@@ -9,7 +9,7 @@ from typing import Any
 
 from lrbench.errors import unknown
 from lrbench.protocols.base import declared
-from lrbench.report.output.cells import Cell, spread
+from lrbench.report.output.cells import PrintedCell, spread
 from lrbench.report.paper.reference import printed
 from lrbench.report.paper.verdict import (
     FEWEST,
@@ -20,7 +20,7 @@ from lrbench.report.paper.verdict import (
     Guesser,
 )
 from lrbench.report.runs.collection import Collection
-from lrbench.report.tables.entry import Entry
+from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.grid import AxisColumn, Grid, Row, level
 from lrbench.report.tables.selection import chances, select
 from lrbench.statistics import guessing_best_of, runs_upper
@@ -69,7 +69,7 @@ class LengthGrid(Grid):
             *("train", "looks", "guessing", "up to"),
         )
 
-    def row(self, label: str) -> list[Entry | None]:
+    def row(self, label: str) -> list[FilledCell | None]:
         found = {entry.task: entry for entry in self.entries if entry.label == label}
         return [found.get(column.name) for column in self.columns]
 
@@ -77,10 +77,10 @@ class LengthGrid(Grid):
         """The rule's look, and below it the same checkpoints on fresh strings."""
         found = self.row(label)
         return [
-            (Cell(label), Cell(self.number), *map(self.compared, found)),
+            (PrintedCell(label), PrintedCell(self.number), *map(self.compared, found)),
             (
-                Cell(label),
-                Cell("fresh strings"),
+                PrintedCell(label),
+                PrintedCell("fresh strings"),
                 *(self.fresh(entry, self.rule) for entry in found),
             ),
         ]
@@ -91,11 +91,12 @@ class LengthGrid(Grid):
         guessers = [column.guesser for column in self.columns]
         if any(guessers):
             guessing = [
-                level(guessing_best_of(g.p, g.strings, g.looks)) if g else Cell() for g in guessers
+                level(guessing_best_of(g.p, g.strings, g.looks)) if g else PrintedCell()
+                for g in guessers
             ]
-            rows.append((Cell("guessing"), Cell("by the paper's rule"), *guessing))
+            rows.append((PrintedCell("guessing"), PrintedCell("by the paper's rule"), *guessing))
         chance = [level(column.chance) for column in self.columns]
-        return [*rows, (Cell("chance"), Cell("best baseline"), *chance)]
+        return [*rows, (PrintedCell("chance"), PrintedCell("best baseline"), *chance)]
 
     def legend(self) -> list[str]:
         return [
@@ -107,14 +108,14 @@ class LengthGrid(Grid):
             *self._on_verdicts(),
         ]
 
-    def verdict_cells(self, entry: Entry, evidence: Evidence) -> dict[str, Cell]:
+    def verdict_cells(self, entry: FilledCell, evidence: Evidence) -> dict[str, PrintedCell]:
         found = {"train": spread(evidence.trained, self.digits)}
         guesser, n = evidence.guesser, len(evidence.values)
         if guesser is None or not n:
             return found
         upper, _ = runs_upper(guesser.p, guesser.strings, guesser.looks, n)
         return found | {
-            "looks": Cell(f"{guesser.looks} × {guesser.strings:,}"),
+            "looks": PrintedCell(f"{guesser.looks} × {guesser.strings:,}"),
             "guessing": level(guessing_best_of(guesser.p, guesser.strings, guesser.looks)),
             "up to": level(upper),
         }
@@ -129,7 +130,7 @@ class LengthGrid(Grid):
             " to in 97.5 %",
         )
 
-    def without_number(self, entry: Entry, ended: int) -> Iterator[str]:
+    def without_number(self, entry: FilledCell, ended: int) -> Iterator[str]:
         without = ended - len(entry.values(self.rule, "test"))
         if without:
             yield f"{without} of {ended} runs have no number by {self.rule}"
@@ -210,7 +211,7 @@ def check_rule(protocol: str, rule: str) -> None:
         raise unknown("rule", rule, rules, exit_code=2)
 
 
-def rule_legend(rule: str, entries: Iterable[Entry]) -> str:
+def rule_legend(rule: str, entries: Iterable[FilledCell]) -> str:
     """Say which checkpoint a rule keeps, and whether the papers of these entries took theirs so."""
     entries = list(entries)
     papers = {entry.reference.rule for entry in entries if entry.reference} - {None}
@@ -220,7 +221,7 @@ def rule_legend(rule: str, entries: Iterable[Entry]) -> str:
 
 
 def _column(
-    task: str, entries: Sequence[Entry], chance: float | None, references: Path | None
+    task: str, entries: Sequence[FilledCell], chance: float | None, references: Path | None
 ) -> AxisColumn:
     mine = [entry for entry in entries if entry.task == task]
     if not mine:
@@ -238,7 +239,7 @@ def _column(
     )
 
 
-def _title(task: str, entries: Sequence[Entry]) -> str:
+def _title(task: str, entries: Sequence[FilledCell]) -> str:
     titles = [str(title) for entry in entries for title in entry.runs["task_title"].dropna()]
     modulus = entries[0].modulus
     named = titles[0] if titles else f"{task} (mod {modulus})" if modulus else task
@@ -246,6 +247,6 @@ def _title(task: str, entries: Sequence[Entry]) -> str:
     return f"{named}, {errors[0]}" if errors else named
 
 
-def _all_alike(entry: Entry, rule: str) -> bool:
+def _all_alike(entry: FilledCell, rule: str) -> bool:
     values = entry.values(rule, "look")
     return len(values) >= FEWEST and len(set(values)) == 1

@@ -14,7 +14,7 @@ from lrbench.records import IRRELEVANT
 from lrbench.report.output.cells import MISSING, escape, span
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.looks import UnderWay
-from lrbench.report.tables.entry import Entry
+from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.grid import Grid
 
 SHOWN = 10  # failures named one by one; the rest is counted
@@ -181,7 +181,7 @@ def selection_notes(grid: Grid, collection: Collection, protocol: str) -> list[s
     ]
 
 
-def competing(entry: Entry, collection: Collection) -> list[str]:
+def competing(entry: FilledCell, collection: Collection) -> list[str]:
     """Say which configurations compete, or which was chosen and what it left out."""
     if not entry.contested:
         if not entry.left_out:
@@ -197,12 +197,12 @@ def competing(entry: Entry, collection: Collection) -> list[str]:
     ]
 
 
-def unfinished_notes(entries: Iterable[Entry]) -> list[str]:
+def unfinished_notes(entries: Iterable[FilledCell]) -> list[str]:
     """Return a note on each run that has not ended: how far it is, and what continues it."""
     return capped((_unfinished(entry, run) for entry in entries for run in entry.under_way), "runs")
 
 
-def _unfinished(entry: Entry, run: UnderWay) -> str:
+def _unfinished(entry: FilledCell, run: UnderWay) -> str:
     budget = f" of {run.budget:,}" if run.budget else ""
     look = f", last look {run.told_look}" if run.told_look else ""
     several = len({other.fingerprint for other in entry.under_way}) > 1
@@ -215,7 +215,7 @@ def _unfinished(entry: Entry, run: UnderWay) -> str:
     )
 
 
-def _short(entry: Entry, grid: Grid) -> list[str]:
+def _short(entry: FilledCell, grid: Grid) -> list[str]:
     """Say how many runs a cell lacks, and which of its runs have no number."""
     if entry.contested:
         return []
@@ -245,5 +245,5 @@ def capped(lines: Iterable[str], noun: str) -> list[str]:
     return found[:SHOWN] + more
 
 
-def _name(entry: Entry) -> str:
+def _name(entry: FilledCell) -> str:
     return f"{entry.task} x {entry.label}"

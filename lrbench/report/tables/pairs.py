@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from lrbench.metrics import Metric
-from lrbench.report.output.cells import Cell, Column, Table, estimate
-from lrbench.report.tables.entry import Entry
+from lrbench.report.output.cells import Column, PrintedCell, Table, estimate
+from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.grid import Grid
 from lrbench.statistics import difference_of_means, probability_of_improvement
 
@@ -52,18 +52,20 @@ def _pairs_by(grid: Grid, metric: Metric) -> list[Table]:
     return [Table(f"Pairs of models ({named})", columns, tuple(rows), tuple(notes))]
 
 
-def _pairs(there: Sequence[Entry]) -> list[tuple[Entry, Entry]]:
+def _pairs(there: Sequence[FilledCell]) -> list[tuple[FilledCell, FilledCell]]:
     if len(there) > MOST:
         return [(there[0], other) for other in there[1:]]
     return list(combinations(there, 2))
 
 
-def _row(first: Entry, second: Entry, rule: str, metric: Metric) -> tuple[Cell, ...]:
+def _row(
+    first: FilledCell, second: FilledCell, rule: str, metric: Metric
+) -> tuple[PrintedCell, ...]:
     a, b = first.values(rule, "test"), second.values(rule, "test")
     x, y = ([metric.merit(value) for value in values] for values in (a, b))
     return (
-        *(Cell(text) for text in (first.column, first.label, second.label)),
-        Cell(f"{len(a)}, {len(b)}"),
+        *(PrintedCell(text) for text in (first.column, first.label, second.label)),
+        PrintedCell(f"{len(a)}, {len(b)}"),
         estimate(*probability_of_improvement(x, y), 2),
         estimate(*difference_of_means(a, b), 3),
     )

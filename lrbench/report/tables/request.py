@@ -11,7 +11,7 @@ import pandas as pd
 
 from lrbench.errors import unknown
 from lrbench.protocols.base import declared
-from lrbench.report.output.cells import Cell, Table, spread
+from lrbench.report.output.cells import PrintedCell, Table, spread
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.looks import UnderWay
 from lrbench.report.tables.chosen import chosen_tables, tasks_of
@@ -103,7 +103,7 @@ def rounded(table: Table, digits: int) -> Table:
     return replace(table, rows=tuple(tuple(_rounded(c, digits) for c in row) for row in table.rows))
 
 
-def _rounded(cell: Cell, digits: int) -> Cell:
+def _rounded(cell: PrintedCell, digits: int) -> PrintedCell:
     if not cell.values:
         return cell
     if cell.text == spread(cell.values).text:

@@ -23,7 +23,7 @@ from lrbench.report.paper.reference import (
 from lrbench.report.runs.collection import Collection, by_split
 from lrbench.report.runs.looks import UnderWay
 from lrbench.report.runs.schema import is_integer
-from lrbench.report.tables.entry import Entry, Score
+from lrbench.report.tables.filled_cell import FilledCell, RunScore
 from lrbench.report.tables.notes import settings_of
 from lrbench.statistics import mean
 from lrbench.tables import TableCell, TableSpec
@@ -109,7 +109,7 @@ def select(
     table: TableSpec,
     choose: Sequence[str] = (),
     references: Path | None = None,
-) -> list[Entry]:
+) -> list[FilledCell]:
     """Return an entry for each cell of `table`, without runs where there is none to show.
 
     Where several configurations compete for a cell, those in `choose` (fingerprints, or the first
@@ -136,15 +136,17 @@ def row_labels(cells: Sequence[TableCell]) -> list[str]:
     return labels
 
 
-def chances(entries: Iterable[Entry], references: Path | None = None) -> dict[str, float | None]:
+def chances(
+    entries: Iterable[FilledCell], references: Path | None = None
+) -> dict[str, float | None]:
     """Return the best measured baseline of each task: the runs' own, else the one that is kept."""
-    by_task: dict[str, list[Entry]] = {}
+    by_task: dict[str, list[FilledCell]] = {}
     for entry in entries:
         by_task.setdefault(entry.task, []).append(entry)
     return {task: _chance(group, references) for task, group in by_task.items()}
 
 
-def _chance(entries: Sequence[Entry], references: Path | None) -> float | None:
+def _chance(entries: Sequence[FilledCell], references: Path | None) -> float | None:
     by_run = {
         score.folder: score.chance
         for entry in entries
@@ -158,7 +160,7 @@ def _chance(entries: Sequence[Entry], references: Path | None) -> float | None:
     return measured_chance(first.task, first.modulus, length, references) if length else None
 
 
-def _scores(collection: Collection) -> dict[str, list[Score]]:
+def _scores(collection: Collection) -> dict[str, list[RunScore]]:
     """The scores of each run (folder) at the test and training lengths, or on its splits."""
     rows = collection.frame
     rows = rows[
@@ -167,21 +169,21 @@ def _scores(collection: Collection) -> dict[str, list[Score]]:
         & rows["value"].notna()
     ]
     names = ("folder", "which", "kind", "split", "length", "value", "n", "chance", "metric")
-    found: dict[str, list[Score]] = {}
-    for score in map(Score._make, zip(*(rows[name].tolist() for name in names), strict=True)):
+    found: dict[str, list[RunScore]] = {}
+    for score in map(RunScore._make, zip(*(rows[name].tolist() for name in names), strict=True)):
         found.setdefault(score.folder, []).append(score)
     return found
 
 
 def _entry(
     collection: Collection,
-    scores: dict[str, list[Score]],
+    scores: dict[str, list[RunScore]],
     table: TableSpec,
     cell: TableCell,
     label: str,
     choose: Sequence[str],
     references: Path | None,
-) -> Entry:
+) -> FilledCell:
     matching = matching_runs(collection, table, cell)
     chosen = _rivals(matching, choose)
     one = chosen if len(chosen) == 1 else []
@@ -197,7 +199,7 @@ def _entry(
         cell.task, modulus, cell.model, table.protocol, references, row=cell.reference
     )
     wanted = _word(cell, "trials")
-    return Entry(
+    return FilledCell(
         task=cell.task,
         label=label,
         model=cell.model,
@@ -258,7 +260,7 @@ def _modulus(
 
 
 def _length(
-    scores: Iterable[Score], reference: Reference | None, settings: dict[str, Any]
+    scores: Iterable[RunScore], reference: Reference | None, settings: dict[str, Any]
 ) -> int | None:
     """The paper's test length where it was tested, else the shortest that was or is to be."""
     tested = {score.length for score in scores if score.split == "test"}

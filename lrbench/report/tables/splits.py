@@ -12,7 +12,7 @@ import pandas as pd
 
 from lrbench.errors import unknown
 from lrbench.protocols.base import declared
-from lrbench.report.output.cells import MISSING, Cell, spread
+from lrbench.report.output.cells import MISSING, PrintedCell, spread
 from lrbench.report.paper.reference import Reference
 from lrbench.report.paper.splits import (
     Split,
@@ -25,7 +25,7 @@ from lrbench.report.paper.splits import (
 )
 from lrbench.report.paper.verdict import FEWEST, TOLERANCE, Evidence, Guesser
 from lrbench.report.runs.collection import Collection
-from lrbench.report.tables.entry import Entry
+from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.grid import AxisColumn, Grid, Row, heads, level
 from lrbench.report.tables.selection import select
 from lrbench.statistics import mean, median, runs_upper
@@ -61,7 +61,7 @@ class SplitGrid(Grid):
     kind = "test"
 
     protocol: str = ""
-    rows: Mapping[tuple[str, str], Entry] = field(default_factory=dict)
+    rows: Mapping[tuple[str, str], FilledCell] = field(default_factory=dict)
 
     @property
     def number(self) -> str:
@@ -79,13 +79,13 @@ class SplitGrid(Grid):
             *(self.other, "chance", "up to", "best baseline"),
         )
 
-    def row(self, label: str) -> list[Entry | None]:
+    def row(self, label: str) -> list[FilledCell | None]:
         return [self.rows.get((label, column.title)) for column in self.columns]
 
     def our_rows(self, label: str) -> list[Row]:
         """Ours, and our median where the paper prints one: it is another number than the mean."""
         entries = self.row(label)
-        ours = (Cell(label), Cell(self.rule), *map(self.compared, entries))
+        ours = (PrintedCell(label), PrintedCell(self.rule), *map(self.compared, entries))
         told = [e for e in entries if e and e.reference and "median" in e.reference.aggregation]
         values = {id(e): e.values(self.rule, "test") for e in told}
         if max(map(len, values.values()), default=0) < FEWEST:
@@ -94,18 +94,18 @@ class SplitGrid(Grid):
         for entry in entries:
             found = values.get(id(entry), [])
             text = f"{median(found):.{self.digits}f} ({len(found)})" if found else MISSING
-            cells.append(Cell(text, (median(found),) if found else ()))
-        return [ours, (Cell(label), Cell(f"{self.rule}, median"), *cells)]
+            cells.append(PrintedCell(text, (median(found),) if found else ()))
+        return [ours, (PrintedCell(label), PrintedCell(f"{self.rule}, median"), *cells)]
 
     def level_rows(self) -> list[Row]:
         return baseline_rows(self.columns)
 
-    def with_runs(self) -> Iterator[tuple[Entry, tuple[Cell, Cell]]]:
+    def with_runs(self) -> Iterator[tuple[FilledCell, tuple[PrintedCell, PrintedCell]]]:
         """Split by split."""
         for index, column in enumerate(self.columns):
             there = [entry for label in self.labels if (entry := self.row(label)[index])]
             for entry, (_, label) in heads(there):
-                yield entry, (Cell(column.title), label)
+                yield entry, (PrintedCell(column.title), label)
 
     def legend(self) -> list[str]:
         numbers = [number for column in self.columns for number in column.printed]
@@ -126,17 +126,17 @@ class SplitGrid(Grid):
         shown = pd.concat([entry.runs for entry in self.cells])
         return shown[~shown.index.duplicated()]
 
-    def verdict_cells(self, entry: Entry, evidence: Evidence) -> dict[str, Cell]:
+    def verdict_cells(self, entry: FilledCell, evidence: Evidence) -> dict[str, PrintedCell]:
         column, guesser, n = self.column_of(entry), evidence.guesser, len(evidence.values)
         strings = entry.strings(self.rule, "test")
         upper = runs_upper(guesser.p, guesser.strings, 1, n)[0] if guesser and n else None
         best = column.best_baseline
         return {
-            "strings": Cell(MISSING if strings is None else f"{strings:,}"),
+            "strings": PrintedCell(MISSING if strings is None else f"{strings:,}"),
             self.other: spread(entry.values(self.other, "test"), self.digits),
             "chance": level(column.chance),
             "up to": level(upper),
-            "best baseline": Cell(f"{best[1]:.3f} {best[0]}" if best else MISSING),
+            "best baseline": PrintedCell(f"{best[1]:.3f} {best[0]}" if best else MISSING),
         }
 
     def verdict_notes(self) -> tuple[str, ...]:
@@ -148,7 +148,7 @@ class SplitGrid(Grid):
             " those at the foot of the table above",
         )
 
-    def without_number(self, entry: Entry, ended: int) -> Iterator[str]:
+    def without_number(self, entry: FilledCell, ended: int) -> Iterator[str]:
         mine = [
             each
             for (label, _), each in self.rows.items()
@@ -275,7 +275,11 @@ def trained_on(cell: TableCell, settings: Mapping[str, Any]) -> str:
 def baseline_rows(columns: Sequence[AxisColumn]) -> list[Row]:
     """Return a row for each baseline there is, those that see least of a string first."""
     return [
-        (Cell("baseline"), Cell(name), *(level(column.baselines.get(name)) for column in columns))
+        (
+            PrintedCell("baseline"),
+            PrintedCell(name),
+            *(level(column.baselines.get(name)) for column in columns),
+        )
         for name in _baseline_names(columns)
     ]
 
@@ -325,16 +329,16 @@ def _baseline_names(columns: Sequence[AxisColumn]) -> list[str]:
 
 
 def _rows(
-    cells: Sequence[tuple[TableCell, Entry]],
+    cells: Sequence[tuple[TableCell, FilledCell]],
     splits: Sequence[Split],
     table: str,
     references: Path | None,
-) -> dict[tuple[str, str], Entry]:
+) -> dict[tuple[str, str], FilledCell]:
     """What stands in each row and column, by its label and the column's title.
 
     A cell is meant for the splits that it names, or for all that its training split has.
     """
-    rows: dict[tuple[str, str], Entry] = {}
+    rows: dict[tuple[str, str], FilledCell] = {}
     for cell, entry in cells:
         source = trained_on(cell, entry.settings)
         for split in splits:
@@ -352,7 +356,7 @@ def _rows(
     return rows
 
 
-def _told_apart(cell: TableCell, entry: Entry) -> Entry:
+def _told_apart(cell: TableCell, entry: FilledCell) -> FilledCell:
     """A model may be trained on several splits: where it is listed once for each, say which."""
     source = trained_on(cell, entry.settings)
     return entry if source == "train" else replace(entry, task=f"{cell.task} ({source})")
@@ -361,7 +365,7 @@ def _told_apart(cell: TableCell, entry: Entry) -> Entry:
 def _splits(
     task: str,
     columns: Sequence[str],
-    cells: Sequence[tuple[TableCell, Entry]],
+    cells: Sequence[tuple[TableCell, FilledCell]],
     printed: Sequence[Split],
     alone: bool,
 ) -> list[Split]:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from lrbench.metrics import ACCURACY, METRICS, metric_among
 from lrbench.protocols.base import ByLength, declared
-from lrbench.report.output.cells import MISSING, Cell, Column, Table, span, spread
+from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table, span, spread
 from lrbench.report.paper.reference import Reference, faithful, lookup
 from lrbench.report.paper.splits import Split
 from lrbench.report.paper.splits import faithful as faithful_split
@@ -59,7 +59,7 @@ COLUMNS = (
 )
 
 
-class Score(NamedTuple):
+class EvaluationCell(NamedTuple):
     """One evaluation of a run, plain: a filter of a frame costs a thousand times as much."""
 
     folder: str
@@ -91,17 +91,20 @@ def report_tables(collection: Collection, references: Path | None = None) -> lis
             for _, cell in rivals.groupby(CELL, sort=True):
                 evaluations = [score for f in cell["folder"] for score in scores.get(f, [])]
                 paper = _paper(cell, collection, references)
-                head = Cell(_configuration(cell, keys, collection))
+                head = PrintedCell(_configuration(cell, keys, collection))
                 rows += _rows(cell, evaluations, head, paper)
         notes = table_notes(runs, frame, collection)
         tables.append(Table(str(protocol), COLUMNS, tuple(rows), tuple(notes)))
     return tables
 
 
-def _scores(frame: pd.DataFrame) -> dict[str, list[Score]]:
+def _scores(frame: pd.DataFrame) -> dict[str, list[EvaluationCell]]:
     """Each run's evaluations; the rows of a run stand together."""
-    known = frame[[*Score._fields]][frame["length"].notna()]
-    rows = map(Score._make, zip(*(known[name].tolist() for name in Score._fields), strict=True))
+    known = frame[[*EvaluationCell._fields]][frame["length"].notna()]
+    rows = map(
+        EvaluationCell._make,
+        zip(*(known[name].tolist() for name in EvaluationCell._fields), strict=True),
+    )
     return {folder: list(scores) for folder, scores in groupby(rows, lambda row: row.folder)}
 
 
@@ -113,14 +116,17 @@ def _configuration(cell: pd.DataFrame, keys: list[str], collection: Collection) 
 
 
 def _rows(
-    runs: pd.DataFrame, scores: list[Score], configuration: Cell, paper: Reference | None
-) -> list[tuple[Cell, ...]]:
+    runs: pd.DataFrame,
+    scores: list[EvaluationCell],
+    configuration: PrintedCell,
+    paper: Reference | None,
+) -> list[tuple[PrintedCell, ...]]:
     """One row for each test length (most protocols have one)."""
     head = (
-        Cell(_title(runs) + _scored_by(scores)),
-        Cell(str(runs["model"].iloc[0])),
+        PrintedCell(_title(runs) + _scored_by(scores)),
+        PrintedCell(str(runs["model"].iloc[0])),
         configuration,
-        Cell(statuses(runs)),
+        PrintedCell(statuses(runs)),
         *(span(_whole(runs, name)) for name in ("steps", "parameters", "state_size")),
     )
     trained = [score for score in scores if score.split == "train_length"]
@@ -133,39 +139,42 @@ def _rows(
 
 
 def _accuracy_cells(
-    runs: pd.DataFrame, trained: list[Score], tested: list[Score], paper: Reference | None
-) -> tuple[Cell, ...]:
+    runs: pd.DataFrame,
+    trained: list[EvaluationCell],
+    tested: list[EvaluationCell],
+    paper: Reference | None,
+) -> tuple[PrintedCell, ...]:
     lengths = [span([score.length for score in scores]).text for scores in (trained, tested)]
     missing = without_number(runs)
     by_rule = [score for score in tested if score.which == PAPER_RULE]
     return (
-        Cell(" → ".join(lengths) if set(lengths) != {MISSING} else MISSING),
+        PrintedCell(" → ".join(lengths) if set(lengths) != {MISSING} else MISSING),
         spread(_accuracies(trained, PAPER_RULE, "test"), missing=missing),
         *(spread(_accuracies(tested, rule, "test"), missing=missing) for rule in RULES),
         spread(_accuracies(tested, PAPER_RULE, "look"), missing=missing),
         _level(tested, lambda score: score.chance),
         _level(by_rule, lambda score: score.guessing),
-        Cell(paper.at(tested[0].length) if paper and tested else MISSING),
+        PrintedCell(paper.at(tested[0].length) if paper and tested else MISSING),
     )
 
 
-def _accuracies(scores: list[Score], rule: str, kind: str) -> list[float]:
+def _accuracies(scores: list[EvaluationCell], rule: str, kind: str) -> list[float]:
     chosen = [score for score in scores if (score.which, score.kind) == (rule, kind)]
     known = [score for score in chosen if score.metric in METRICS]
     return [float(score.value) for score in known if pd.notna(score.value)]
 
 
-def _scored_by(scores: list[Score]) -> str:
+def _scored_by(scores: list[EvaluationCell]) -> str:
     """What the numbers of a row are, where they are no accuracies."""
     metric = metric_among(score.metric for score in scores)
     return "" if metric == ACCURACY else f", {metric.title}"
 
 
-def _level(scores: list[Score], read: Callable[[Score], Any]) -> Cell:
+def _level(scores: list[EvaluationCell], read: Callable[[EvaluationCell], Any]) -> PrintedCell:
     """A level measured once a run: its mean over runs (the spread of chance says nothing)."""
     known = {score.folder: read(score) for score in reversed(scores) if pd.notna(read(score))}
     values = tuple(float(known[folder]) for folder in sorted(known))
-    return Cell(f"{mean(values):.3f}", values) if values else Cell()
+    return PrintedCell(f"{mean(values):.3f}", values) if values else PrintedCell()
 
 
 def _whole(runs: pd.DataFrame, name: str) -> list[int]:
@@ -187,7 +196,7 @@ def _paper(runs: pd.DataFrame, collection: Collection, references: Path | None) 
 
 
 SPLIT_HEAD = ("model", "configuration", "runs", "updates", "parameters", "number", "dev")
-BLANK = (Cell(""),) * (SPLIT_HEAD.index("number") - 1)
+BLANK = (PrintedCell(""),) * (SPLIT_HEAD.index("number") - 1)
 RIGHT = ("updates", "parameters", "dev")
 SplitScores = dict[tuple[str, str, str, str], float]  # folder, rule, kind, split
 
@@ -228,7 +237,7 @@ def _split_table(
     )
     folders = [str(folder) for folder in runs["folder"]]
     columns = [split_column(split, collection, folders, "", references) for split in splits]
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[PrintedCell, ...]] = []
     for model, rivals in runs.groupby("model", sort=True):
         keys = differences(rivals, collection)
         for _, cell in rivals.groupby(CELL, sort=True):
@@ -236,7 +245,8 @@ def _split_table(
         settings = settings_of(rivals, collection)
         rows += _paper_row(str(model), splits, settings, references)
     rows += [
-        (first, *BLANK, name, Cell(""), *rest) for first, name, *rest in baseline_rows(columns)
+        (first, *BLANK, name, PrintedCell(""), *rest)
+        for first, name, *rest in baseline_rows(columns)
     ]
     numbers = _printed_numbers(runs, splits, references)
     title = f"{protocol}: {place.task}"
@@ -259,15 +269,15 @@ def _split_rows(
     keys: list[str],
     splits: tuple[Split, ...],
     scores: SplitScores,
-) -> list[tuple[Cell, ...]]:
+) -> list[tuple[PrintedCell, ...]]:
     """A row for each rule."""
     settings = settings_of(cell, collection)
     model = str(cell["model"].iloc[0])
     apart = [f"{key}={settings.get(key)}" for key in keys if settings]
     head = (
-        Cell(model),
-        Cell(" ".join([str(cell["fingerprint"].iloc[0]), *apart])),
-        Cell(statuses(cell)),
+        PrintedCell(model),
+        PrintedCell(" ".join([str(cell["fingerprint"].iloc[0]), *apart])),
+        PrintedCell(statuses(cell)),
         *(span([int(v) for v in cell[name].dropna()]) for name in ("steps", "parameters")),
     )
     dev = str(settings.get("protocol.dev_split", "dev"))
@@ -280,13 +290,15 @@ def _split_rows(
             for kind, name in places
         ]
         if not first or any(found):
-            rows.append((*head, Cell(rule), *(spread(each, missing=missing) for each in found)))
+            rows.append(
+                (*head, PrintedCell(rule), *(spread(each, missing=missing) for each in found))
+            )
     return rows
 
 
 def _paper_row(
     model: str, splits: tuple[Split, ...], settings: Mapping[str, Any], references: Path | None
-) -> list[tuple[Cell, ...]]:
+) -> list[tuple[PrintedCell, ...]]:
     """The paper's numbers where it has such a model."""
     theirs = [
         lookup_split(split, model, folder=references) if faithful_split(split, settings) else None
@@ -295,8 +307,8 @@ def _paper_row(
     names = [each.model for each in theirs if each]
     if not names:
         return []
-    told = [Cell(each.shown if each else MISSING) for each in theirs]
-    return [(Cell(model), *BLANK, Cell(f"paper: {names[0]}"), Cell(""), *told)]
+    told = [PrintedCell(each.shown if each else MISSING) for each in theirs]
+    return [(PrintedCell(model), *BLANK, PrintedCell(f"paper: {names[0]}"), PrintedCell(""), *told)]
 
 
 def _printed_numbers(

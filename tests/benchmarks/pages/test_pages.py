@@ -26,7 +26,7 @@ ENVIRONMENT = {
     **{"torch": "2.13.0", "cpu": "A CPU", "cores": 2, "threads": 1, "devices": []},
     **{"date": "2026-11-21T20:11:09+00:00"},
 }
-Cell = dict[str, Any]
+PrintedCell = dict[str, Any]
 Run = Callable[..., Any]
 
 
@@ -40,7 +40,9 @@ def raw(command: list[str], **content: Any) -> dict[str, Any]:
     }
 
 
-def tree_cell(model: str, paper: str, lengths: str, passes: list[float], **changes: Any) -> Cell:
+def tree_cell(
+    model: str, paper: str, lengths: str, passes: list[float], **changes: Any
+) -> PrintedCell:
     unit = [0.5] * len(passes)
     return {
         **{"model": model, "paper": paper, "lengths": lengths, "strings": len(passes)},

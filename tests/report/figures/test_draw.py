@@ -12,7 +12,7 @@ import pytest
 from lrbench.errors import UserError
 from lrbench.report.figures import draw as figures
 from lrbench.report.figures.axes import drawable, new_figure
-from lrbench.report.figures.data import Curve, Panel, Trial, panels, pareto
+from lrbench.report.figures.data import Curve, DrawnRun, Panel, panels, pareto
 from lrbench.report.figures.draw import cost_figure, draw, length_figure, panel_costs
 from lrbench.report.runs.collect import collect
 
@@ -27,7 +27,7 @@ def panel(*curves: Curve) -> Panel:
 
 def curve(label: str, seconds: float, *accuracies: float, runs: int = 0) -> Curve:
     trials = tuple(
-        Trial(((40.0, 1.0), (500.0, value)), value, {"train_seconds": seconds, "steps": 1000.0})
+        DrawnRun(((40.0, 1.0), (500.0, value)), value, {"train_seconds": seconds, "steps": 1000.0})
         for value in accuracies
     )
     return Curve(label, trials, runs or len(trials))

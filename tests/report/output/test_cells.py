@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from lrbench.report.output.cells import (
-    Cell,
     Column,
+    PrintedCell,
     Table,
     escape,
     estimate,
@@ -40,7 +40,7 @@ def shown(markdown: str) -> list[list[str]]:
 @given(st.lists(st.tuples(TEXTS, TEXTS, TEXTS), min_size=1, max_size=3))
 def test_any_text_stays_in_its_cell_and_is_shown_as_it_is(rows: list[tuple[str, ...]]) -> None:
     columns = (Column("a|b", right=False), Column("c"), Column("d", right=False))
-    grid = tuple(tuple(Cell(text) for text in row) for row in rows)
+    grid = tuple(tuple(PrintedCell(text) for text in row) for row in rows)
     expected = [["a|b", "c", "d"], *([" ".join(text.split()) for text in row] for row in rows)]
     assert shown(to_markdown(Table("t", columns, grid))) == expected
 
@@ -52,7 +52,10 @@ def test_names_stay_readable() -> None:
 
 def test_markdown_is_padded_and_notes_follow() -> None:
     table = Table(
-        "title", (Column("name", right=False), Column("n")), ((Cell("x"), Cell("10")),), ("so",)
+        "title",
+        (Column("name", right=False), Column("n")),
+        ((PrintedCell("x"), PrintedCell("10")),),
+        ("so",),
     )
     assert to_markdown(table) == (
         "## title\n\n| name |   n |\n| ---- | --: |\n| x    |  10 |\n\n- so\n"
@@ -78,14 +81,14 @@ def test_span() -> None:
 
 def test_share_and_estimate() -> None:
     assert share(Share(4, 5, 0.3755, 0.9638)).text == "4/5 [0.38, 0.96]"
-    assert estimate(0.5, (0.25, 1.0), 2) == Cell("0.50 [0.25, 1.00]", (0.5,))
+    assert estimate(0.5, (0.25, 1.0), 2) == PrintedCell("0.50 [0.25, 1.00]", (0.5,))
     assert estimate(0.5, None).text == "0.5000"
 
 
 def test_marked_says_it_in_words_and_apart() -> None:
-    assert marked(Cell("0.27", (0.27,)), "at chance") == Cell(
+    assert marked(PrintedCell("0.27", (0.27,)), "at chance") == PrintedCell(
         "0.27, at chance", (0.27,), "at chance"
     )
     for mark in (None, "", "-"):
-        assert marked(Cell("0.27"), mark) == Cell("0.27")
-    assert marked(Cell("failed"), "failed") == Cell("failed")
+        assert marked(PrintedCell("0.27"), mark) == PrintedCell("0.27")
+    assert marked(PrintedCell("failed"), "failed") == PrintedCell("failed")

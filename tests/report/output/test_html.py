@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lrbench.report.output.cells import Cell, Column, Table
+from lrbench.report.output.cells import Column, PrintedCell, Table
 from lrbench.report.output.html import Page, inline, to_html
 from lrbench.report.output.render import render
 from lrbench.report.runs.collect import collect
@@ -40,7 +40,7 @@ def texts(page: str, tag: str) -> list[str]:
 
 def page(*names: str) -> str:
     columns = (Column("model", right=False), Column("accuracy"))
-    rows = tuple((Cell(name), Cell("0.5", mark="at chance")) for name in names)
+    rows = tuple((PrintedCell(name), PrintedCell("0.5", mark="at chance")) for name in names)
     tables = [Table(names[0], columns, rows, names)]
     return to_html(Page(names[0], names, tables, [(name, SVG) for name in names], names))
 

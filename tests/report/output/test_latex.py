@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lrbench.report.output.cells import Cell, Column, Table, spread
+from lrbench.report.output.cells import Column, PrintedCell, Table, spread
 from lrbench.report.output.latex import escape, to_latex
 
 HOSTILE = [
@@ -25,7 +25,7 @@ HOSTILE = [
 
 def table(*names: str, title: str = "Fan et al. 2024, Table 2", wide: str = "") -> Table:
     columns = (Column("model", right=False), Column("accuracy_%"), Column("paper"))
-    rows = [(Cell(name), spread([0.5, 1.0]), Cell()) for name in names]
+    rows = [(PrintedCell(name), spread([0.5, 1.0]), PrintedCell()) for name in names]
     return Table(title, columns, tuple(rows), (*names, wide) if wide else names)
 
 
@@ -80,7 +80,7 @@ def test_a_row_that_starts_like_an_argument() -> None:
 
 
 def test_a_wide_table_is_scaled_to_the_page() -> None:
-    wide = Table("t", (Column("n"),) * 20, ((Cell("1.0000"),) * 20,))
+    wide = Table("t", (Column("n"),) * 20, ((PrintedCell("1.0000"),) * 20,))
     text = to_latex([wide, table("word " * 20)])
     assert r"\usepackage{graphicx}" in text.splitlines()[0]
     assert r"\resizebox{\textwidth}{!}{%" in text and r"\begin{table*}" in text

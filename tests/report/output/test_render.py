@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lrbench.errors import UserError
-from lrbench.report.output.cells import Cell, Column, Table
+from lrbench.report.output.cells import Column, PrintedCell, Table
 from lrbench.report.output.render import render, tables_csv
 from lrbench.report.runs.collect import collect
 from lrbench.report.tables.request import Request, narrowed, rounded
@@ -43,8 +43,12 @@ def test_csv_is_every_number_unless_cells_are_chosen(rivals: Path, references: P
 
 
 def test_csv_of_several_tables() -> None:
-    one = Table("A", (Column("x"), Column("x"), Column("y")), ((Cell("1"), Cell("2"), Cell(",")),))
-    two = Table("B", (Column("y"), Column("z")), ((Cell("3"), Cell('"')),))
+    one = Table(
+        "A",
+        (Column("x"), Column("x"), Column("y")),
+        ((PrintedCell("1"), PrintedCell("2"), PrintedCell(",")),),
+    )
+    two = Table("B", (Column("y"), Column("z")), ((PrintedCell("3"), PrintedCell('"')),))
     assert rows(tables_csv([one, two])) == [
         {"table": "A", "x": "1", "x 2": "2", "y": ",", "z": ""},
         {"table": "B", "x": "", "x 2": "", "y": "3", "z": '"'},
@@ -84,7 +88,11 @@ def test_digits_change_what_was_measured_and_not_what_was_printed(
 
 
 def test_digits_leave_other_cells_alone() -> None:
-    cells = (Cell("5 finished", (5.0,)), Cell("0.123"), Cell("0.2500", (0.25,)))
+    cells = (
+        PrintedCell("5 finished", (5.0,)),
+        PrintedCell("0.123"),
+        PrintedCell("0.2500", (0.25,)),
+    )
     [row] = rounded(Table("t", (Column("x"),) * 3, (cells,)), 1).rows
     assert [cell.text for cell in row] == ["5 finished", "0.123", "0.2"]
 

@@ -8,14 +8,14 @@ import pytest
 
 from lrbench.report.paper.verdict import Guesser
 from lrbench.report.runs.collect import collect
-from lrbench.report.tables.entry import Entry
+from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.selection import chances, row_labels, select
 from lrbench.tables import TableCell, TableSpec
 
 Write = Callable[..., Path]
 
 
-def entry(runs: Path, *words: str, reference: str | None = None, **options: Any) -> Entry:
+def entry(runs: Path, *words: str, reference: str | None = None, **options: Any) -> FilledCell:
     cell = TableCell(("task=sum", "model=blockdiag", *words), reference)
     [found] = select(collect(runs), TableSpec("t", "T", (cell,)), **options)
     return found

@@ -13,7 +13,7 @@ from lrbench.report.paper.verdict import Evidence, Guesser
 from lrbench.report.runs.looks import UnderWay
 
 
-class Score(NamedTuple):
+class RunScore(NamedTuple):
     """One accuracy (or error) of a run.
 
     Plain, because a filter of a frame costs a thousand times as much.
@@ -31,7 +31,7 @@ class Score(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Entry:
+class FilledCell:
     """One cell of a table: its runs (all of one fingerprint), their scores, the paper's number.
 
     `rivals` are the fingerprints that compete for it; where there are several it has no runs.
@@ -47,7 +47,7 @@ class Entry:
     protocol: str
     modulus: int | None
     runs: pd.DataFrame
-    scores: tuple[Score, ...]
+    scores: tuple[RunScore, ...]
     settings: dict[str, Any]
     rivals: tuple[str, ...]
     left_out: tuple[str, ...]
