@@ -33,6 +33,8 @@ U32, U64 = 2.0**-24, 2.0**-53
 TANH32, TANH64 = 8 * U32, 1e-15  # absolute errors of tanh in float32 and here
 UNDERFLOW, TINY = 1e-37, 1e-300
 MOST_BYTES, MOST_NODES = 1 << 28, 1_000_000
+# Beyond these float32 might overflow, and the bounds below say nothing of infinity.
+LARGEST_WEIGHT, WIDEST_SIDE, MOST_UNITS = 1e6, 2.0, 100_000
 ARITHMETIC = {"unit": U32, "tanh_error": TANH32, "format": "float32"}
 
 Array = Any  # of numpy
@@ -46,6 +48,14 @@ class Refused(Exception):
 def check(file: Path) -> dict[str, float]:
     """Return the nodes reached and the least margin of a proof that holds; Refused otherwise."""
     told, arrays = _read(file)
+    try:
+        with np.errstate(all="ignore"):  # what overflows becomes inf or nan, and is refused
+            return _checked(told, arrays)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise Refused(f"parts of another kind than a certificate's: {error!r:.200}") from error
+
+
+def _checked(told: Any, arrays: dict[str, Array]) -> dict[str, float]:
     weights = {k.removeprefix("w/"): v for k, v in arrays.items() if k.startswith("w/")}
     _need(digest(weights) == told.get("weights_sha256"), "the weights are not those of the digest")
     layers, head = _network(told, weights)
@@ -56,6 +66,8 @@ def check(file: Path) -> dict[str, float]:
     _need(lo.dtype == hi.dtype == np.float64, "boxes must be float64")
     _need(bool(np.isfinite(lo).all() and np.isfinite(hi).all()), "a side that is not finite")
     _need(bool((lo <= hi).all()), "a box with lo above hi")
+    inside = (lo >= -WIDEST_SIDE).all() and (hi <= WIDEST_SIDE).all()
+    _need(bool(inside), f"a box beyond {WIDEST_SIDE}, where no tanh is")
     _need(0 < len(lo) <= MOST_NODES, "too many nodes, or none")
     start, delta, answers = machine(told["task"])
     _need(following.shape == (len(lo), len(delta[0])), "successors of another shape")
@@ -77,8 +89,9 @@ def check(file: Path) -> dict[str, float]:
     for answer in sorted({a for a in answers if a is not None}):
         asked = [v for v in np.nonzero(entered)[0] if answers[labels[v]] == answer]
         if asked:
-            least = min(least, margin(head, answer, (lo[asked, last], hi[asked, last])))
-    _need(least > 0, "a box on which the right answer does not lead")
+            lead = margin(head, answer, (lo[asked, last], hi[asked, last]))
+            least = float(np.minimum(least, lead))  # of a nan it is nan
+    _need(0 < least < np.inf, "a box on which the right answer does not lead")
     return {"nodes": len(reached), "margin": float(least)}
 
 
@@ -149,7 +162,7 @@ def margin(head: Any, answer: int, box: Box) -> float:
             size = np.abs(weight[row]) @ np.abs(scale)
             offset = np.abs(weight[row]) @ np.abs(shift) + abs(bias[row])
             rounding += size * error + gamma(n + 8, U32) * (size * largest + offset)
-        least = min(least, float((lead - 1.01 * rounding - UNDERFLOW).min()))
+        least = float(np.minimum(least, (lead - 1.01 * rounding - UNDERFLOW).min()))
     return least
 
 
@@ -230,6 +243,9 @@ def _network(told: Any, w: dict[str, Array]) -> tuple[Any, Any]:
     exact = {name: value.astype(np.float64) for name, value in w.items()}
     _need(all(v.dtype == np.float32 for v in w.values()), "weights must be float32")
     _need(all(np.isfinite(v).all() for v in w.values()), "a weight that is not finite")
+    for name, value in exact.items():
+        small = value.size == 0 or np.abs(value).max() <= LARGEST_WEIGHT
+        _need(bool(small) and max(value.shape, default=0) <= MOST_UNITS, f"{name} is too large")
     names = [f"mixers.{i}.network" for i in range(int(model.get("layers", 0)))]
     parts = [("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")] * len(names)
     wanted = [f"{n}.{p}" for n, four in zip(names, parts, strict=True) for p in four]

@@ -201,6 +201,33 @@ DAMAGES: dict[str, tuple[Callable[[Certificate], None], str]] = {
     "weights of another type": (changed(OWN, lambda a: a.astype(np.float64)), "must be float32"),
     "boxes of another type": (changed("lo", lambda a: a.astype(np.float32)), "must be float64"),
     "another array": (lambda mine: mine.arrays.update({"w/more": np.ones(1, np.float32)}), "dige"),
+    "numbers that overflow": (
+        lambda mine: mine.arrays.update(
+            lo=np.full_like(mine.arrays["lo"], -1e308), hi=np.full_like(mine.arrays["hi"], 1e308)
+        ),
+        "where no tanh is",
+    ),
+    "logits that overflow float32": (
+        changed(HEAD, lambda a: a * np.float32(1e37)),
+        "head.0.weight is too large",
+    ),
+    "no layers": (
+        lambda mine: mine.told.update(model={**mine.told["model"], "layers": 0}),
+        "weights of another model|of another kind",
+    ),
+    "layers in words": (
+        lambda mine: mine.told.update(model={**mine.told["model"], "layers": "one"}),
+        "of another kind",
+    ),
+    "settings that are none": (told(task={"name": "sum", "settings": 5}), "of another kind"),
+    "a task of more classes": (
+        lambda mine: (
+            changed(HEAD, lambda a: a[:3])(mine),
+            changed("w/head.0.bias", lambda a: a[:3])(mine),
+        )[0],
+        "of another kind|not lead",
+    ),
+    "a scalar for a matrix": (changed(OWN, lambda a: a[0, 0]), "of another kind|fit"),
     "no boxes": (lambda mine: mine.arrays.__delitem__("lo"), "must be there"),
 }
 

@@ -109,6 +109,8 @@ def certify_run(
     if foretell_to and record["verdict"] != "certified":
         record["foretold"] = foretold_record(foretell(model, machine, foretell_to))
     _write(file, record)
+    if record["verdict"] != "certified":
+        file.with_suffix(".npz").unlink(missing_ok=True)  # of a proof that was of other weights
     if record["witness"] is not None:
         _write(
             folder / WITNESS if output is None else output.with_name(WITNESS),
