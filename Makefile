@@ -3,6 +3,7 @@
 #
 #   make demo         train block-diagonal on Sum(5) and print its report
 #   make test         the test suite
+#   make test-fast    the quick half of it: modules, no whole commands and nothing slow
 #   make check        formatting, lint, types, dependency directions
 #   make tables       every published table again, from the files in results/
 #   make reproduce TABLE=fan2024_table2   that table from scratch, to compare; goes on where it stopped
@@ -22,7 +23,7 @@ pip_install := $(bin)/python -m pip install --disable-pip-version-check $(PIP_EX
 slurm := ../shared/tools/slurm_one_node.sh
 requirements := pyproject.toml constraints.txt
 
-.PHONY: demo test check tables reproduce wheel-test slurm-test clean
+.PHONY: demo test test-fast check tables reproduce wheel-test slurm-test clean
 .NOTPARALLEL: # two pips in one environment trip over each other
 
 demo: $(VENV)/.installed
@@ -31,6 +32,9 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed-dev
 	$(bin)/python -m pytest $(PYTEST_ARGS)
+
+test-fast: $(VENV)/.installed-dev
+	$(bin)/python -m pytest $(PYTEST_ARGS) -m 'unit and not slow'
 
 check: $(VENV)/.installed-dev
 	$(bin)/ruff format --check .

@@ -12,6 +12,40 @@ from hypothesis import settings
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 
+LAYERS = {
+    "commands": ("bench", "benchmarks", "bundles", "cli", "contract", "publish", "sweeps"),
+    "programs": ("end_to_end", "faults"),
+}
+# Modules of units that take more than eight seconds; `make test-fast` leaves them out.
+SLOW = (
+    "encoders/test_contract.py",
+    "encoders/trees/test_ebt_grc.py",
+    "mixers/attention/test_transformer.py",
+    "mixers/test_contract.py",
+    "models/test_document.py",
+    "models/test_products.py",
+    "net/test_fingerprints.py",
+    "protocols/rir2023/test_trial.py",
+    "report/runs/test_archive.py",
+    "report/runs/test_damage.py",
+    "runs/evaluate/test_table.py",
+    "runs/train/test_validate.py",
+    "scan/compiled/test_compiler.py",
+    "scan/compiled/test_generated.py",
+    "scan/compiled/test_perceptron_blocks.py",
+    "scan/test_algorithms.py",
+    "scan/test_products.py",
+    "tasks/listops/test_splits.py",
+    "test_adding_a_model.py",
+    "test_plugins.py",
+    "training/group/test_members.py",
+    "training/group/test_processes.py",
+    "training/group/test_side_by_side.py",
+    "training/group/test_stacked.py",
+    "training/test_loop.py",
+    "training/test_scoring.py",
+)
+
 settings.register_profile("deterministic", derandomize=True, deadline=None, database=None)
 settings.load_profile("deterministic")
 
@@ -63,8 +97,23 @@ def shared() -> Path:
     return SHARED
 
 
+def layer(path: Path) -> str:
+    """Return the layer of a test file: unit, commands or programs.
+
+    A folder of tests that nobody has put into a layer is of units.
+    """
+    folder = path.relative_to(ROOT / "tests").parts[0]
+    return next((name for name, folders in LAYERS.items() if folder in folders), "unit")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests marked `cuda` where there is no GPU."""
+    """Mark tests by layer, slow modules as slow; skip those marked `cuda` where there is no GPU."""
+    slow = {ROOT / "tests" / name for name in SLOW}
+    assert all(path.is_file() for path in slow), "tests/conftest.py, SLOW: a module has moved"
+    for item in items:
+        item.add_marker(getattr(pytest.mark, layer(item.path)))
+        if item.path in slow:
+            item.add_marker(pytest.mark.slow)
     marked = [item for item in items if item.get_closest_marker("cuda")]
     if not marked:
         return
