@@ -23,6 +23,7 @@ SHORTER = {  # published with a smaller budget than their table asks for, as the
         ("rnn_grc", "epochs=12"),
         ("s4d_stack", "epochs=4"),
         ("pooled", "epochs=12"),
+        ("rir_ebt_grc", "epochs=12"),
     ],
     "rir2023_table3": [
         ("bbt_grc", "epochs=12"),
