@@ -94,7 +94,7 @@ def images(net: TanhStack, symbol: int, lo: Numbers, hi: Numbers) -> tuple[Numbe
         terms = 2 * max(w.shape) + 2 * n + 8
         reach = np.maximum(np.abs(low), np.abs(high)) @ np.abs(u).T
         reach = reach + np.maximum(np.abs(low_in), np.abs(high_in)) @ np.abs(w).T + size
-        rounding = terms * UNIT / (1 - terms * UNIT) * reach + 1e-37
+        rounding = terms * UNIT / (1 - terms * UNIT) * reach + 1e-20
         low_in = np.tanh(least - rounding) - 8 * UNIT
         high_in = np.tanh(most + rounding) + 8 * UNIT
         lows.append(low_in)

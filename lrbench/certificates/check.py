@@ -31,7 +31,8 @@ import numpy as np
 
 U32, U64 = 2.0**-24, 2.0**-53
 TANH32, TANH64 = 8 * U32, 1e-15  # absolute errors of tanh in float32 and here
-UNDERFLOW, TINY = 1e-37, 1e-300
+# What flushed subnormals may add up to: 2^-126 a product, times its partner, times how many.
+UNDERFLOW, TINY = 1e-20, 1e-300
 MOST_BYTES, MOST_NODES = 1 << 28, 1_000_000
 # Beyond these float32 might overflow, and the bounds below say nothing of infinity.
 LARGEST_WEIGHT, WIDEST_SIDE, MOST_UNITS = 1e6, 2.0, 100_000

@@ -142,7 +142,7 @@ def foretell(
     Lengths are those of a grid of factor 1.2 at which something is asked. It ends at the second
     length below 0.99.
     """
-    reader = SymbolReader(model)
+    reader = SymbolReader(model.cpu())  # its carried states are made there
     steps = affine_steps(reader, machine.symbols)
     if isinstance(steps, str):
         return steps

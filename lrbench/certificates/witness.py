@@ -113,6 +113,9 @@ def search(
         seeker.families()
         seeker.beam()
         seeker.shorten()
+    shortest = seeker.found.witness
+    if shortest is not None:  # shortened below what was read symbol by symbol
+        seeker.found.complete_to = min(seeker.found.complete_to, shortest.length - 1)
     seeker.found.seconds = time.perf_counter() - began
     return seeker.found
 

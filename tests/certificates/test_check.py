@@ -211,6 +211,13 @@ DAMAGES: dict[str, tuple[Callable[[Certificate], None], str]] = {
         changed(HEAD, lambda a: a * np.float32(1e37)),
         "head.0.weight is too large",
     ),
+    "a lead that flushed subnormals could take": (
+        lambda mine: (
+            changed(HEAD, lambda a: (a.astype(float) * 1e-37).astype(np.float32))(mine),
+            changed("w/head.0.bias", lambda a: (a.astype(float) * 1e-37).astype(np.float32))(mine),
+        )[0],
+        "does not lead",
+    ),
     "no layers": (
         lambda mine: mine.told.update(model={**mine.told["model"], "layers": 0}),
         "weights of another model|of another kind",

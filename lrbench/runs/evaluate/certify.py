@@ -83,6 +83,8 @@ def certify_run(
     counterexample.json beside it. Raises UserError for a folder that holds no such run, for a task
     that is no finite automaton, and where nothing can be written.
     """
+    if output is not None:
+        _check_output(output)
     device = resolve_device(device_name)
     run = trained(folder, which)
     task, model = loaded(run, folder, which, device)
@@ -109,8 +111,6 @@ def certify_run(
     if foretell_to and record["verdict"] != "certified":
         record["foretold"] = foretold_record(foretell(model, machine, foretell_to))
     _write(file, record)
-    if record["verdict"] != "certified":
-        file.with_suffix(".npz").unlink(missing_ok=True)  # of a proof that was of other weights
     if record["witness"] is not None:
         _write(
             folder / WITNESS if output is None else output.with_name(WITNESS),
@@ -118,6 +118,28 @@ def certify_run(
             | {"format": COUNTEREXAMPLE},
         )
     return Certified(run, task, model, record, file)
+
+
+def _check_output(output: Path) -> None:
+    """Raise UserError for a file that is not ours to write: nobody's data is replaced."""
+    arrays = output.with_suffix(".npz")
+    taken = output.name in (WITNESS, "result.json")
+    if output.suffix != ".json" or taken:
+        raise UserError(
+            f"--output '{output}' must be a .json file, and neither {WITNESS} nor result.json",
+            exit_code=2,
+        )
+    try:
+        ours = files.read_json(output).get("format") == FORMAT
+    except UnreadableFile:
+        ours = False
+    others = (output, arrays, output.with_name(WITNESS))
+    if not ours and any(path.exists() for path in others):
+        raise UserError(
+            f"--output '{output}': there are files of that name, or {arrays.name} or {WITNESS},"
+            " that are no certificate's; choose another",
+            exit_code=2,
+        )
 
 
 def _certified(file: Path, record: CertificateRecord, boxes: Boxes, model: torch.nn.Module) -> None:
@@ -249,13 +271,17 @@ def recheck(file: Path, folder: Path | None = None) -> Recheck:
 
 
 def of_these_weights(file: Path, folder: Path) -> None:
-    """Raise UserError unless a certificate's weights are those that its rule kept of a run."""
+    """Raise UserError unless a certificate is of the task, model and weights of a run."""
     told = files.read_json(file)
     which = str(told.get("which"))
     run = trained(folder, which)
     _, model = loaded(run, folder, which, torch.device("cpu"))
-    if weights_digest(model.state_dict()) != told.get("weights_sha256"):
-        raise UserError(f"'{file}' is of other weights than the '{which}' checkpoint of {folder}")
+    mine: Any = _subject(run, model, which)
+    for part, name in (("task", "task"), ("model", "model"), ("weights_sha256", "weights")):
+        if told.get(part) != mine[part]:
+            raise UserError(
+                f"'{file}' is of another {name} than the '{which}' checkpoint of {folder}"
+            )
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import torch
 
 from lrbench.certificates.reader import SymbolReader
 from lrbench.certificates.witness import SearchBudget, WitnessSearch
+from lrbench.errors import UserError
 from lrbench.runs.evaluate import certify
 from lrbench.runs.evaluate.trained import trained
 from lrbench.tasks import make_task
@@ -131,6 +132,38 @@ def test_nothing_found_is_open(lrbench: Run, run: Path, monkeypatch: pytest.Monk
     assert (told["verdict"], told["witness"]) == ("open", None)
     assert told["searched"]["least_margin_at"] == "012"
     assert not (run / "certificates").exists() and not (run / "counterexample.json").exists()
+
+
+def test_a_certificate_is_of_a_task_a_model_and_weights(run: Path, lrbench: Run) -> None:
+    """relu and tanh have the same weights' names: the digest alone does not tell them apart."""
+    lrbench("certify", str(run))
+    file = run / "certificates" / "last.json"
+    certify.of_these_weights(file, run)
+    whole = json.loads(file.read_text())
+    for part, value in (
+        ("model", {**whole["model"], "mixer": {"units": None, "nonlinearity": "relu"}}),
+        ("task", {**whole["task"], "settings": {"modulus": 4}}),
+        ("weights_sha256", "0" * 64),
+    ):
+        file.write_text(json.dumps({**whole, part: value}))
+        with pytest.raises(UserError, match="is of another"):
+            certify.of_these_weights(file, run)
+
+
+def test_an_output_replaces_nobodys_files(run: Path, lrbench: Run, tmp_path: Path) -> None:
+    (tmp_path / "data.npz").write_text("mine")
+    (tmp_path / "told.json").write_text("{}")
+    result = (run / "result.json").read_bytes()
+    taken = ("data.json", "told.json", "x.npz", "counterexample.json", str(run / "result.json"))
+    for name in taken:
+        ended = lrbench("certify", str(run), "--output", name)
+        assert (ended.code, ended.out) == (2, "") and "--output" in ended.err
+    assert (tmp_path / "data.npz").read_text() == "mine"
+    assert (tmp_path / "told.json").read_text() == "{}"
+    assert (run / "result.json").read_bytes() == result
+    (tmp_path / "new").mkdir()
+    for _ in range(2):  # one's own certificate may be made again
+        assert lrbench("certify", str(run), "--output", "new/mine.json").code == 3
 
 
 @pytest.mark.parametrize(
