@@ -33,7 +33,7 @@ U32, U64 = 2.0**-24, 2.0**-53
 TANH32, TANH64 = 8 * U32, 1e-15  # absolute errors of tanh in float32 and here
 # What flushed subnormals may add up to: 2^-126 a product, times its partner, times how many.
 UNDERFLOW, TINY = 1e-20, 1e-300
-MOST_BYTES, MOST_NODES = 1 << 28, 1_000_000
+MOST_BYTES, MOST_NODES, MOST_SYMBOLS = 1 << 28, 1_000_000, 1003
 # Beyond these float32 might overflow, and the bounds below say nothing of infinity.
 LARGEST_WEIGHT, WIDEST_SIDE, MOST_UNITS = 1e6, 2.0, 100_000
 ARITHMETIC = {"unit": U32, "tanh_error": TANH32, "format": "float32"}
@@ -48,11 +48,13 @@ class Refused(Exception):
 
 def check(file: Path) -> dict[str, float]:
     """Return the nodes reached and the least margin of a proof that holds; Refused otherwise."""
-    told, arrays = _read(file)
     try:
+        told, arrays = _read(file)
         with np.errstate(all="ignore"):  # what overflows becomes inf or nan, and is refused
             return _checked(told, arrays)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except Refused:
+        raise
+    except Exception as error:  # bytes from anywhere can make a parser raise anything at all
         raise Refused(f"parts of another kind than a certificate's: {error!r:.200}") from error
 
 
@@ -70,7 +72,8 @@ def _checked(told: Any, arrays: dict[str, Array]) -> dict[str, float]:
     inside = (lo >= -WIDEST_SIDE).all() and (hi <= WIDEST_SIDE).all()
     _need(bool(inside), f"a box beyond {WIDEST_SIDE}, where no tanh is")
     _need(0 < len(lo) <= MOST_NODES, "too many nodes, or none")
-    start, delta, answers = machine(told["task"])
+    _need(following.ndim == 2 and following.shape[1] <= MOST_SYMBOLS, "successors of another shape")
+    start, delta, answers = machine(told["task"], following.shape[1])
     _need(following.shape == (len(lo), len(delta[0])), "successors of another shape")
     _need(following.dtype == np.int32, "successors must be int32")
     _need(len(layers[0]) == len(delta[0]), "another number of symbols than the task has")
@@ -167,11 +170,16 @@ def margin(head: Any, answer: int, box: Box) -> float:
     return least
 
 
-def machine(task: Any) -> tuple[int, list[list[int | None]], list[int | None]]:
-    """Return start, edges and answers of a task's machine, written anew from its definition."""
+def machine(task: Any, symbols: int) -> tuple[int, list[list[int | None]], list[int | None]]:
+    """Return start, edges and answers of a task's machine, written anew from its definition.
+
+    The file's successors have `symbols` columns: what has others is refused before it is made.
+    """
     name, settings = task.get("name"), task.get("settings", {})
     m = settings.get("modulus")
     _need(type(m) is int and 2 <= m <= 1000, "a modulus that is none")
+    _need(symbols == (m + 3 if name == "mod_arith" else m), "successors of another shape")
+    _need(name != "mod_arith" or m <= 100, "a machine that is too large for this checker")
     if name in ("sum", "parity"):
         _need(name == "sum" or m == 2, "parity is modulo 2")
         return 0, [[(q + s) % m for s in range(m)] for q in range(m)], list(range(m))
@@ -247,15 +255,21 @@ def _network(told: Any, w: dict[str, Array]) -> tuple[Any, Any]:
     for name, value in exact.items():
         small = value.size == 0 or np.abs(value).max() <= LARGEST_WEIGHT
         _need(bool(small) and max(value.shape, default=0) <= MOST_UNITS, f"{name} is too large")
-    names = [f"mixers.{i}.network" for i in range(int(model.get("layers", 0)))]
+    layers_told = model.get("layers")
+    _need(
+        type(layers_told) is int and 1 <= layers_told <= len(w), "a number of layers that is none"
+    )
+    names = [f"mixers.{i}.network" for i in range(layers_told)]
     parts = [("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")] * len(names)
     wanted = [f"{n}.{p}" for n, four in zip(names, parts, strict=True) for p in four]
     ends = ["norm.weight", "norm.bias", "head.0.weight", "head.0.bias"]
     first = ["embedding.weight"] if stack["embed"] == "embedding" else []
     _need(sorted(w) == sorted([*wanted, *ends, *first]), "weights of another model")
     layers = [tuple(exact[f"{n}.{p}"] for p in four) for n, four in zip(names, parts, strict=True)]
+    _need(all(part.ndim == 2 for part in layers[0][:2]), "weights that do not fit each other")
     width = layers[0][0].shape[-1]
     table = exact[first[0]] if first else np.eye(width)
+    _need(table.ndim == 2, "weights that do not fit each other")
     below = table.shape[-1]
     for matrix, own, b, c in layers:
         n = len(own)

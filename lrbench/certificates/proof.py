@@ -47,10 +47,13 @@ def find_proof(
     if isinstance(net, str):
         found.refusal = net
         return found
-    depth = 0
+    depth, before = 0, 0
     if most_nodes < 1:
         return found
     while (nodes := nodes_of(machine, depth, most_nodes)) is not None:
+        if len(nodes) == before:
+            break  # the language is finite: longer memory adds nothing
+        before = len(nodes)
         boxes = closed_boxes(net, machine, nodes)
         if isinstance(boxes, Boxes):
             found.boxes = boxes

@@ -327,6 +327,8 @@ class _Seeker:
         how: str,
     ) -> None:
         """Remember the narrowest right answer and, once confirmed, a string that is wrong."""
+        if not len(tokens):
+            return  # no valid string goes on
         right = np.where(wrong, np.inf, margins)
         narrowest = int(right.argmin())
         if right[narrowest] < self.found.least_margin:

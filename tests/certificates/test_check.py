@@ -220,11 +220,19 @@ DAMAGES: dict[str, tuple[Callable[[Certificate], None], str]] = {
     ),
     "no layers": (
         lambda mine: mine.told.update(model={**mine.told["model"], "layers": 0}),
-        "weights of another model|of another kind",
+        "a number of layers that is none",
     ),
     "layers in words": (
         lambda mine: mine.told.update(model={**mine.told["model"], "layers": "one"}),
-        "of another kind",
+        "a number of layers that is none",
+    ),
+    "very many layers": (
+        lambda mine: mine.told.update(model={**mine.told["model"], "layers": 10**12}),
+        "a number of layers that is none",
+    ),
+    "a machine that takes all memory": (
+        told(task={"name": "mod_arith", "settings": {"modulus": 1000}}),
+        "successors of another shape",
     ),
     "settings that are none": (told(task={"name": "sum", "settings": 5}), "of another kind"),
     "a task of more classes": (
@@ -277,6 +285,29 @@ def test_pickles_are_not_read(sum5: Certificate) -> None:
         sum5.checked()
 
 
+def test_damaged_arrays_are_refused_whatever_a_parser_raises(sum5: Certificate) -> None:
+    """An array's header of any shape or none, and every 97th byte changed: refused, or unharmed."""
+    sum5.checked()
+    arrays = sum5.file.with_name("last.npz")
+    whole = arrays.read_bytes()
+    for header in (b"{'descr': (", b"{'descr': '<f8', 'fortran_order': False, 'shape': (10**15,)}"):
+        with zipfile.ZipFile(arrays, "w") as archive:
+            length = len(header).to_bytes(2, "little")
+            archive.writestr("lo.npy", b"\x93NUMPY\x01\x00" + length + header)
+        resign(sum5.file, arrays)
+        with pytest.raises(check.Refused):
+            check.check(sum5.file)
+    refused = 0
+    for place in range(0, len(whole), 97):
+        arrays.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
+        resign(sum5.file, arrays)
+        try:
+            check.check(sum5.file)
+        except check.Refused:
+            refused += 1
+    assert refused > 100
+
+
 def test_two_arrays_of_one_name_and_bombs_are_refused(sum5: Certificate) -> None:
     sum5.checked()
     arrays = sum5.file.with_name("last.npz")
@@ -324,7 +355,9 @@ def test_machines_of_the_checker_are_the_tasks() -> None:
     """Both were written from the definition; they answer alike on every word of up to 5 symbols."""
     for name, modulus in (("sum", 5), ("parity", 2), ("even_pair", 4), ("mod_arith", 3)):
         ours = machine_of(name, modulus)
-        start, delta, answers = check.machine({"name": name, "settings": {"modulus": modulus}})
+        start, delta, answers = check.machine(
+            {"name": name, "settings": {"modulus": modulus}}, ours.symbols
+        )
         nodes = nodes_of(ours, 5, 100_000)
         assert nodes is not None
         states = {0: start}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from lrbench.certificates.proof import find_proof
 from lrbench.certificates.witness import SearchBudget, WitnessSearch, rarity, search
 from lrbench.config import Config
 from lrbench.models.build import build_model
@@ -17,6 +19,8 @@ from lrbench.registry import MIXERS, TASKS
 from lrbench.schema import model_node
 from lrbench.tasks import make_task
 from lrbench.tasks.machine import Machine
+
+from .exact import exact_rnn
 
 
 def machine_of(name: str, modulus: int) -> Machine:
@@ -137,6 +141,16 @@ def test_what_is_right_when_read_whole_is_no_witness() -> None:
     found = search(model, machine, SearchBudget(complete=16, families=0, beam=0))
     assert found.witness is None
     assert (found.strings, found.unconfirmed) == (2 + 4 + 8 + 16, 4 + 8 + 16)
+
+
+def test_a_language_may_end() -> None:
+    """Two symbols and no more: searches end, and so does the search for boxes."""
+    machine = Machine(("", "one", "two"), 0, ((1, 1), (2, 2), (None, None)), (None, 0, 1))
+    found = search(Planted(machine, lambda word: False), machine, SearchBudget(longest=9))
+    assert (found.witness, found.complete_to) == (None, 2)
+    model, node = exact_rnn(machine_of("sum", 2), 0.1)
+    proof = find_proof(model, dataclasses.asdict(node), machine)
+    assert proof.boxes is None and len(proof.tried) == 3
 
 
 def test_numbers_that_are_not_finite_are_no_answer() -> None:

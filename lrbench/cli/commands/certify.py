@@ -197,6 +197,10 @@ def _open(found: Certified) -> list[str]:
     ]
     if lead is not None:
         lines.append(f"  the narrowest of {searched['strings']:,} answers leads by {lead:.3g}")
+    if searched["unconfirmed"]:
+        lines.append(
+            f"  {searched['unconfirmed']:,} strings are wrong symbol by symbol, not as a whole"
+        )
     if proof["refusal"]:
         lines.append(f"  {proof['refusal']}")
     elif proof["nodes"]:
@@ -209,7 +213,7 @@ def _open(found: Certified) -> list[str]:
 def _foretold(found: Certified) -> str:
     """What is foretold of a linear recurrence, empty where nothing is."""
     told = found.record.get("foretold")
-    if told is None or told["refusal"]:
+    if told is None or not told["accuracies"]:
         return ""
     longest = max(map(int, told["accuracies"]))
     if told["first_below"] is None:

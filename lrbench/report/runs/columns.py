@@ -5,8 +5,6 @@ After these come the configuration keys and `versions.*` on which the runs diffe
 
 from __future__ import annotations
 
-# Protocols whose runs are scored on the splits of a corpus, not at lengths
-BY_SPLIT = ("rir2023",)
 CELL = ["protocol", "task", "model", "fingerprint"]  # what a cell is; its runs differ in seed only
 
 RUN_COLUMNS = {

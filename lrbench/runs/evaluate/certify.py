@@ -77,11 +77,10 @@ def certify_run(
 ) -> Certified:
     """Search for the shortest string that a run's checkpoint gets wrong; else for a proof.
 
-    Of linear recurrences accuracy on random strings of up to `foretell_to` symbols is foretold.
-
-    That is certificates/<which>.json of the run's folder, or `output`, and with a witness
-    counterexample.json beside it. Raises UserError for a folder that holds no such run, for a task
-    that is no finite automaton, and where nothing can be written.
+    What is found is written to certificates/<which>.json of the run's folder, or to `output`, and
+    a witness to counterexample.json as well. Of linear recurrences accuracy on random strings of
+    up to `foretell_to` symbols is foretold. Raises UserError for a folder that holds no such run,
+    for a task that is no finite automaton, and where nothing can be written.
     """
     if output is not None:
         _check_output(output)
