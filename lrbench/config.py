@@ -16,6 +16,7 @@ from omegaconf import MISSING
 
 from lrbench.checks import at_least, between, fraction, one_of, shown
 from lrbench.protocols.base import MOST, ProtocolConfig
+from lrbench.records import added
 from lrbench.registry import DEFAULT_PROTOCOL, PROTOCOLS
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ else:
     AnyProtocol = ProtocolConfig
 
 SCHEDULES = ("constant", "cosine", "linear", "plateau")
+FALLING = ("cosine", "linear")  # to optim.final_lr
 OPTIMISERS = ("adam", "adamw", "ranger")
 
 MOST_THREADS = 1024
@@ -95,8 +97,9 @@ class ReaderConfig(ModelConfig):
 class OptimConfig:
     """The optimiser: adam has L2 weight decay, adamw and ranger decoupled; `warmup` in updates.
 
-    The schedule `plateau` halves the rate when the dev score has not become better for more than
-    two epochs; it is for corpora.
+    The schedules `cosine` and `linear` fall to `final_lr` at the end of the budget; `plateau`
+    halves the rate when the dev score has not become better for more than two epochs, and is for
+    corpora.
 
     Weight decay is for all parameters, norms and biases included, as in the released code, but for
     those a mixer exempts (`Mixer.parameter_rules`: transitions, steps).
@@ -110,6 +113,7 @@ class OptimConfig:
     schedule: str = "constant"
     betas: list[float] = field(default_factory=lambda: [0.9, 0.999])
     label_smoothing: float = 0.0
+    final_lr: float = added(0.0)
 
     def __post_init__(self) -> None:
         one_of("optim.name", self.name, OPTIMISERS)
@@ -119,9 +123,23 @@ class OptimConfig:
         at_least("optim.weight_decay", self.weight_decay, 0)
         fraction("optim.label_smoothing", self.label_smoothing)
         between("optim.warmup", self.warmup, 0, MOST)
+        self._check_final_rate()
         betas = self.betas
         if isinstance(betas, list) and not (len(betas) == 2 and all(map(_is_share, betas))):
             raise ValueError(f"optim.betas must be two numbers in [0, 1), not {shown(betas)}")
+
+    def _check_final_rate(self) -> None:
+        at_least("optim.final_lr", self.final_lr, 0)
+        numbers = isinstance(self.final_lr, int | float) and isinstance(self.lr, int | float)
+        if numbers and self.final_lr > self.lr:
+            raise ValueError(
+                f"optim.final_lr must be at most optim.lr, {self.lr:g}, not {shown(self.final_lr)}"
+            )
+        if self.final_lr and self.schedule in SCHEDULES and self.schedule not in FALLING:
+            raise ValueError(
+                f"optim.final_lr {shown(self.final_lr)} goes with a rate that falls:"
+                f" write optim.schedule={FALLING[0]}, not {self.schedule}"
+            )
 
 
 def _usual_protocol() -> AnyProtocol:

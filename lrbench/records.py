@@ -6,6 +6,7 @@ files from anywhere checks them first (lrbench/report/runs/schema.py).
 
 from __future__ import annotations
 
+from dataclasses import asdict, field, fields, is_dataclass
 from typing import Any, Literal, NotRequired, TypedDict, Unpack
 
 SCHEMA = 1  # of result.json, failure.json and evaluations/*.json
@@ -25,6 +26,39 @@ IRRELEVANT = frozenset(
         "tuning_runs",
     }
 )
+
+RECORDED = "recorded"  # of a field's metadata: "if set" or "never"; without it, always
+
+
+def added(default: Any) -> Any:
+    """Return the field of a setting that came after results were published.
+
+    At its default, which must mean what there was before it, it is left out of what is written of
+    a run, and so out of the fingerprint: old cells keep their names. The default is immutable.
+    """
+    return field(default=default, metadata={RECORDED: "if set"})
+
+
+def unrecorded(default: Any) -> Any:
+    """Return the field of a setting that changes no number of a run: no file and no name has it."""
+    return field(default=default, metadata={RECORDED: "never"})
+
+
+def recorded(settings: Any) -> dict[str, Any]:
+    """Return what is written of a dataclass of settings: a dictionary of all but the above."""
+    return _without_unrecorded(asdict(settings), settings)
+
+
+def _without_unrecorded(content: dict[str, Any], settings: Any) -> dict[str, Any]:
+    kept = {}
+    for one in fields(settings):
+        value, rule = getattr(settings, one.name), one.metadata.get(RECORDED)
+        if rule == "never" or (rule == "if set" and value == one.default):
+            continue
+        inner = content[one.name]
+        kept[one.name] = _without_unrecorded(inner, value) if is_dataclass(value) else inner
+    return kept
+
 
 Status = Literal["finished", "diverged"]
 EvaluationKind = Literal["look", "test"]

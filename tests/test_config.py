@@ -38,6 +38,8 @@ from lrbench.protocols.fan2024.declaration import Fan2024Config
         (OptimConfig, {"betas": [0.9, 1.0]}, "optim.betas must be two numbers in"),
         (OptimConfig, {"betas": [0.9, float("nan")]}, "optim.betas must be two numbers in"),
         (OptimConfig, {"label_smoothing": 1.0}, "optim.label_smoothing must be in"),
+        (OptimConfig, {"lr": 0.1, "final_lr": 0.2}, "optim.final_lr must be at most optim.lr, 0.1"),
+        (OptimConfig, {"lr": 0.1, "final_lr": 0.01}, "write optim.schedule=cosine, not constant"),
         (OptimConfig, {"warmup": -1}, "optim.warmup must be at least 0"),
     ],
 )

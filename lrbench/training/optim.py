@@ -59,8 +59,8 @@ def by_rule(model: nn.Module) -> dict[ParameterRule, list[nn.Parameter]]:
 def learning_rate(config: OptimConfig, step: int, steps: int) -> float:
     """Return the rate of update `step` (1, 2, ..., `steps`).
 
-    Linear warm-up over `config.warmup` updates, then constant, or down to zero at the end of the
-    budget along half a cosine or a line.
+    Linear warm-up over `config.warmup` updates, then constant, or down to `config.final_lr` at the
+    end of the budget along half a cosine or a line.
     """
     if step <= config.warmup:
         return config.lr * step / config.warmup
@@ -68,7 +68,7 @@ def learning_rate(config: OptimConfig, step: int, steps: int) -> float:
         return config.lr
     done = (step - config.warmup) / max(1, steps - config.warmup)
     left = 0.5 * (1 + math.cos(math.pi * done)) if config.schedule == "cosine" else 1 - done
-    return config.lr * left
+    return config.lr * left + config.final_lr * (1 - left)
 
 
 def set_learning_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:

@@ -30,6 +30,13 @@ def test_decay_starts_after_warm_up_and_ends_at_zero(schedule: str, half: float)
     assert learning_rate(config, 12, 12) == pytest.approx(0.0, abs=1e-15)
 
 
+@pytest.mark.parametrize("schedule", ["cosine", "linear"])
+def test_decay_ends_at_the_final_rate(schedule: str) -> None:
+    config = OptimConfig(lr=1.0, warmup=2, schedule=schedule, final_lr=0.25)
+    rates = [learning_rate(config, k, 12) for k in (2, 7, 12)]
+    assert rates == pytest.approx([1.0, 0.625, 0.25])
+
+
 @pytest.mark.parametrize("name", ["adam", "adamw"])
 def test_updates_equal_the_textbook(name: str) -> None:
     """One step of Adam with L2, or decoupled, weight decay, by hand (Kingma & Ba; Loshchilov)."""

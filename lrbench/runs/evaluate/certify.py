@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from dataclasses import dataclass
@@ -35,6 +34,7 @@ from lrbench.certificates.record import (
 from lrbench.certificates.witness import SearchBudget, search
 from lrbench.config import Config
 from lrbench.errors import UserError
+from lrbench.records import recorded
 from lrbench.runs.evaluate.evaluation import take_weights
 from lrbench.runs.evaluate.trained import Trained, trained
 from lrbench.runs.folder import files
@@ -195,7 +195,7 @@ def loaded(
 
 
 def _subject(run: Trained, model: torch.nn.Module, which: str) -> SubjectRecord:
-    config = dataclasses.asdict(run.config)
+    config = recorded(run.config)
     task = make_task(run.config.task)
     return {
         "task": {

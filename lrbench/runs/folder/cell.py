@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.plugins import load_plugins
+from lrbench.records import recorded
 from lrbench.registry import BACKBONES, ENCODERS, MIXERS, PROTOCOLS, TASKS
 from lrbench.runs.folder import files
 from lrbench.runs.folder.environment import environment
@@ -30,7 +30,7 @@ class Cell:
     @classmethod
     def of(cls, config: Config) -> Cell:
         """Return the cell of a checked configuration; writes nothing."""
-        settings = dataclasses.asdict(config)
+        settings = recorded(config)
         versions = versions_of(config)
         digits = fingerprint(settings, versions)
         parts = (config.task.name, config.model.name, config.protocol.name, digits)

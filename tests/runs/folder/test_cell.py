@@ -26,6 +26,17 @@ def test_seeds_and_machines_share_a_folder_and_settings_do_not(
     assert Cell.of(tiny(seed=5, trials=3)).seeds == [5, 6, 7]
 
 
+def test_a_later_setting_moves_a_cell_only_where_it_is_set(tiny: Tiny) -> None:
+    """Neither the files nor the name of an older cell know of it."""
+    optim = {"lr": 0.5, "schedule": "cosine"}
+    old = Cell.of(tiny(optim=optim))
+    assert "final_lr" not in old.settings["optim"]
+    assert Cell.of(tiny(optim={**optim, "final_lr": 0.0})).fingerprint == old.fingerprint
+    new = Cell.of(tiny(optim={**optim, "final_lr": 0.25}))
+    assert new.settings["optim"]["final_lr"] == 0.25
+    assert new.fingerprint != old.fingerprint
+
+
 def test_another_version_of_a_task_is_another_cell(
     tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
