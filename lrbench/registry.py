@@ -150,6 +150,7 @@ TASKS = Registry(
         "parity": "lrbench.tasks.symbols.cyclic",
         "even_pair": "lrbench.tasks.symbols.even_pair",
         "mod_arith": "lrbench.tasks.symbols.mod_arith",
+        "group": "lrbench.tasks.groups.task",
         "mackey_glass": "lrbench.tasks.series.mackey_glass",
         "psmnist": "lrbench.tasks.series.psmnist",
         "listops": "lrbench.tasks.listops.task",

@@ -68,7 +68,9 @@ def assemble(
 
 
 def task_title(task: Any) -> str:
-    """Return how a task is called in a table: sum (mod 5)."""
+    """Return how a task is called in a table: sum (mod 5), or as its settings say."""
+    if (title := getattr(task, "title", None)) is not None:
+        return str(title)
     modulus = getattr(task, "modulus", None)
     return task.name if modulus is None else f"{task.name} (mod {modulus})"
 
