@@ -7,12 +7,13 @@ whole or piece by piece, carrying the state of each of its mixers.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from lrbench.errors import UserError
 from lrbench.mixers.base import Mixer
 from lrbench.scan.rows import rows
 
@@ -22,7 +23,9 @@ MakeMixer = Callable[..., Mixer]
 class Carry:
     """Calls mixers in turn, each with its state of the piece before, and keeps the new states.
 
-    Of strings that are `whole` nothing is kept, and mixers need not make it.
+    Of strings that are `whole` nothing is kept, and mixers need not make it. Every output is held
+    against what a mixer promises: compiled loops and losses believe shapes, and a plug-in's wrong
+    one would be read beyond its end, or be broadcast and give numbers that look right.
     """
 
     def __init__(self, states: list[Any] | None, mode: str | None, whole: bool = False) -> None:
@@ -33,22 +36,58 @@ class Carry:
 
     def __call__(self, mixer: nn.Module, u: Tensor, index: Tensor | None = None) -> Tensor:
         """Return what `mixer` makes of u (B, T, D), or of a table (S, D) looked up by `index`."""
+        positions = u.shape[:2] if index is None else index.shape
+        wanted = (*positions, mixer.out_width)
         if self.whole and index is None:
-            return mixer.outputs(u, self.mode)  # type: ignore[operator, no-any-return]
+            return checked(mixer, mixer.outputs(u, self.mode), wanted, u)  # type: ignore[operator]
         words = {} if index is None else {"index": index}
-        y, new = mixer(u, self._state(), self.mode, **words)
+        y, new = _pair(mixer, mixer(u, self._state(), self.mode, **words))
         self.after.append(new)
-        output: Tensor = y
-        return output
+        return checked(mixer, y, wanted, u)
 
     def last(self, mixer: Mixer, u: Tensor) -> Tensor:
         """Return what `mixer` makes of u (B, T, D) at its last position: (B, D)."""
-        y, new = mixer.last(u, self._state(), self.mode)
+        y, new = _pair(mixer, mixer.last(u, self._state(), self.mode))
         self.after.append(new)
-        return y
+        return checked(mixer, y, (len(u), mixer.out_width), u)
 
     def _state(self) -> Any:
         return None if self._before is None else next(self._before)
+
+
+def _pair(mixer: nn.Module, made: Any) -> tuple[Any, Any]:
+    """Return what a mixer made as (output, state); UserError for anything else."""
+    if not isinstance(made, tuple) or len(made) != 2:
+        raise UserError(
+            f"mixer {type(mixer).__name__} returned {_described(made)}, not (output, state)\n"
+            "fix: return a tuple of the outputs (B, T, D) and the state after the last position;"
+            " `lrbench check` tries it on small inputs"
+        )
+    return made
+
+
+def checked(mixer: nn.Module, y: Any, wanted: Sequence[int], u: Tensor) -> Tensor:
+    """Return a mixer's output; UserError unless it has the wanted shape and `u`'s type and device.
+
+    A mixer may compute in another precision, and may not hand it on: what reads it was made for one.
+    """
+    if isinstance(y, Tensor) and y.shape == torch.Size(wanted):
+        if y.dtype == u.dtype and y.device == u.device:
+            return y
+    shape = ", ".join(map(str, wanted))
+    raise UserError(
+        f"mixer {type(mixer).__name__} returned {_described(y)} for an input of"
+        f" {_described(u)}\n"
+        f"it must return ({shape}), {str(u.dtype).removeprefix('torch.')}, on {u.device}:"
+        " an output for every position of every string; `lrbench check` tries it on small inputs"
+    )
+
+
+def _described(value: Any) -> str:
+    if not isinstance(value, Tensor):
+        return f"a {type(value).__name__}"
+    kind = str(value.dtype).removeprefix("torch.")
+    return f"({', '.join(map(str, value.shape))}), {kind}, on {value.device}"
 
 
 class Backbone(nn.Module):

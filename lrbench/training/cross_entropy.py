@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -19,8 +20,14 @@ def mean_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float = 0.0) 
     """Return the mean over positions whose target is not IGNORE, with labels smoothed.
 
     `logits` (C, N) come with classes before positions in memory: sums over five contiguous numbers
-    are not vectorised. `targets` are (N,).
+    are not vectorised. `targets` are (N,), int64. Raises ValueError for other shapes and types: the
+    compiled loop reads as many logits as there are targets.
     """
+    if logits.dim() != 2 or targets.shape != logits.shape[1:] or targets.dtype != torch.int64:
+        raise ValueError(
+            f"logits {tuple(logits.shape)} and targets {tuple(targets.shape)} of {targets.dtype}"
+            " do not belong together: they must be (C, N), and (N,) of torch.int64"
+        )
     if usable(logits) and len(targets) % WIDE == 0 and 0 < len(logits) <= MOST_COMPILED_CLASSES:
         return compiled_loss(smoothing)(logits, targets)
     return cross_entropy(

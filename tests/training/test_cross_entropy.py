@@ -43,6 +43,12 @@ def test_what_diverged_is_not_a_number() -> None:
     assert mean_cross_entropy(torch.zeros(3, WIDE), nothing).isnan()
 
 
+@pytest.mark.parametrize("logits", [(3, 5), (3, WIDE - 1), (WIDE, 3), (3,), (3, WIDE, 1)])
+def test_logits_of_other_positions_are_refused(logits: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="do not belong together"):
+        mean_cross_entropy(torch.zeros(logits), torch.zeros(WIDE, dtype=torch.long))
+
+
 @pytest.mark.skipif(not installed(), reason="torch words it in its own way")
 def test_a_target_that_is_no_class_is_refused() -> None:
     targets = torch.full((WIDE,), 3)
