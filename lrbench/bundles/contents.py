@@ -6,17 +6,16 @@ import io
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
 
 from lrbench.errors import UserError
+from lrbench.plugin_sources import source_files, source_hash
 from lrbench.plugins import VARIABLE, load_plugins
 from lrbench.report.runs.record import evaluation_files
 from lrbench.runs.folder import checkpoints
 from lrbench.runs.folder.files import UnreadableFile
-from lrbench.runs.folder.fingerprint import source_hash
 
 OF_CELL = ("config.json", "environment.json")
 OF_RUN = ("result.json", "failure.json", "metrics.jsonl")
@@ -110,17 +109,5 @@ def plugin_sources(used: dict[str, set[str]]) -> dict[str, bytes]:
                 "a bundle holds the source its numbers come from: restore it,"
                 " or choose the runs of the present one with --fingerprint"
             )
-        files |= _files(name, loaded[name])
+        files |= source_files(loaded[name])
     return files
-
-
-def _files(name: str, module: ModuleType) -> dict[str, bytes]:
-    source = Path(str(module.__file__))
-    inside = "/".join(name.split("."))
-    if not hasattr(module, "__path__"):
-        return {f"{inside}.py": source.read_bytes()}
-    root = source.parent
-    return {
-        f"{inside}/{path.relative_to(root).as_posix()}": path.read_bytes()
-        for path in sorted(root.rglob("*.py"))
-    }

@@ -29,10 +29,11 @@ from lrbench.bundles.rescore import (
     rescore_splits,
 )
 from lrbench.errors import UserError
+from lrbench.plugin_sources import source_hash
 from lrbench.report.output.display import plural
 from lrbench.report.runs.record import FOLDER
 from lrbench.report.runs.schema import result_complaint
-from lrbench.runs.folder.fingerprint import fingerprint, source_hash
+from lrbench.runs.folder.fingerprint import fingerprint
 
 GOOD, BAD, OPEN = "as told", "differs", "not checked"
 

@@ -69,11 +69,12 @@ def _pair(mixer: nn.Module, made: Any) -> tuple[Any, Any]:
 def checked(mixer: nn.Module, y: Any, wanted: Sequence[int], u: Tensor) -> Tensor:
     """Return a mixer's output; UserError unless it has the wanted shape and `u`'s type and device.
 
-    A mixer may compute in another precision, and may not hand it on: what reads it was made for one.
+    A mixer may compute in another precision. It may not hand it on: what reads it was made for one.
     """
-    if isinstance(y, Tensor) and y.shape == torch.Size(wanted):
-        if y.dtype == u.dtype and y.device == u.device:
-            return y
+    as_promised = isinstance(y, Tensor) and y.shape == torch.Size(wanted)
+    if as_promised and y.dtype == u.dtype and y.device == u.device:
+        output: Tensor = y
+        return output
     shape = ", ".join(map(str, wanted))
     raise UserError(
         f"mixer {type(mixer).__name__} returned {_described(y)} for an input of"

@@ -123,6 +123,12 @@ def test_its_runs_are_swept_evaluated_and_reported(lrbench: Run, tmp_path: Path)
         "evaluate", str(folder(tmp_path / "swept")), "--which", "id", "--lengths", "15"
     )
     assert scored.returncode == 0 and "15" in scored.stdout, scored.stderr
+    source = tmp_path / "turns.py"
+    text = source.read_text()
+    source.write_text(text + "# edited\n")
+    edited = lrbench("evaluate", str(folder(tmp_path / "swept")), "--which", "id")
+    assert edited.returncode == 1 and "the source of plugin 'turns' was changed" in edited.stderr
+    source.write_text(text)
     refused = lrbench("evaluate", str(folder(tmp_path / "swept")), "--which", "best")
     assert refused.returncode == 2 and "known: id, last" in refused.stderr
     tested = next(

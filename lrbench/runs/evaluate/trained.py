@@ -11,6 +11,7 @@ from lrbench.errors import UserError, unknown
 from lrbench.protocols.base import declared, rule_names
 from lrbench.report.runs.schema import result_complaint
 from lrbench.runs.folder import checkpoints, files
+from lrbench.runs.folder.cell import versions_of
 from lrbench.runs.folder.files import UnreadableFile
 from lrbench.schema import config_from
 
@@ -33,7 +34,8 @@ class Trained:
 def trained(folder: Path, which: str) -> Trained:
     """Read the checkpoint that rule `which` kept of a run, which may still be under way.
 
-    Raises UserError for an unknown rule, and for a folder that holds no such checkpoint.
+    Raises UserError for an unknown rule, for a folder that holds no such checkpoint, and where a
+    model or a task is not the code that the run was trained with.
     """
     if which not in rule_names():
         raise unknown("rule", which, rule_names(), exit_code=2)
@@ -51,8 +53,31 @@ def trained(folder: Path, which: str) -> Trained:
             f"{folder} is not a run with a '{which}' checkpoint: {error}\n"
             "name the folder of a run, such as outputs/sum/blockdiag/fan2024/.../s0"
         ) from error
+    if result is not None:
+        _refuse_other_code(folder, result.get("versions") or {}, versions_of(config))
     seed = (state if result is None else result).get("seed", config.seed)
     return Trained(config, int(seed), state.get("model", {}), int(state.get("step", 0)), finished)
+
+
+def _refuse_other_code(folder: Path, then: dict[str, Any], now: dict[str, Any]) -> None:
+    """Old weights in new code are another model: raise UserError where versions differ."""
+    changed = [
+        f"{part} {then[part]} is {now.get(part)} now"
+        for part in ("task", "model", "backbone")
+        if part in then and then[part] != now.get(part)
+    ]
+    was, present = then.get("plugins") or {}, now["plugins"]
+    changed += [
+        f"the source of plugin '{name}' was changed"
+        for name in sorted({*was, *present})
+        if was.get(name) != present.get(name)
+    ]
+    if changed:
+        raise UserError(
+            f"{folder} was trained with other code: {'; '.join(changed)}\n"
+            "its weights say nothing about today's model:"
+            " restore that source, or train again with this one"
+        )
 
 
 def _result(folder: Path) -> dict[str, Any]:

@@ -8,13 +8,14 @@ from typing import Any
 
 from lrbench.config import Config
 from lrbench.errors import UserError
+from lrbench.plugin_sources import source_hash
 from lrbench.plugins import load_plugins
 from lrbench.records import recorded
 from lrbench.registry import BACKBONES, ENCODERS, MIXERS, PROTOCOLS, TASKS
 from lrbench.runs.folder import files
 from lrbench.runs.folder.environment import environment
 from lrbench.runs.folder.files import UnreadableFile
-from lrbench.runs.folder.fingerprint import differing_keys, fingerprint, relevant, source_hash
+from lrbench.runs.folder.fingerprint import differing_keys, fingerprint, relevant
 
 
 @dataclass(frozen=True)

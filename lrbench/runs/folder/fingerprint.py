@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from lrbench.errors import UserError
 from lrbench.records import IRRELEVANT
 
 DIGITS = 12
@@ -41,26 +38,6 @@ def relevant(config: dict[str, Any]) -> dict[str, Any]:
     if config.get("data_seed") is None or spelt_out:
         kept.pop("data_seed", None)
     return {key: _canonical(value) for key, value in kept.items()}
-
-
-def source_hash(module: ModuleType) -> str:
-    """Return the sha256 of a plugin's source: its file, or every .py file of a package."""
-    if not getattr(module, "__file__", None):
-        raise UserError(
-            f"plugin '{module.__name__}' has no source file, so its results could not be told"
-            " from those of another version\nfix: put it into a .py file and name that"
-            " in LRBENCH_PLUGINS"
-        )
-    source = Path(str(module.__file__))
-    root = source.parent
-    package = hasattr(module, "__path__")
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")) if package else [source]:
-        data = path.read_bytes()
-        if package:
-            digest.update(f"{path.relative_to(root).as_posix()}\0{len(data)}\0".encode())
-        digest.update(data)
-    return digest.hexdigest()
 
 
 def differing_keys(a: dict[str, Any], b: dict[str, Any]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,13 @@ def test_what_cannot_be_meant(
     assert ended.code in (1, 2) and message in ended.err
 
 
+TINY = [
+    *("task=sum", "model=elman", "model.width=4", "protocol.max_steps=2", "device=cpu"),
+    *("protocol.look_every=1", "protocol.test_size=8", "protocol.further_lengths=[]"),
+    *("protocol.look_size=4", "protocol.validation_size=4", "protocol.test_lengths=[41]"),
+    *("protocol.stop=never", "protocol.batch_size=2", "output_dir=runs"),
+]
+
 LENGTHS = """\
 kind: lengths
 columns: [sum]
@@ -42,13 +50,7 @@ def test_a_table_is_scored_and_then_reported(
     lrbench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    tiny = [
-        *("task=sum", "model=elman", "model.width=4", "protocol.max_steps=2", "device=cpu"),
-        *("protocol.look_every=1", "protocol.test_size=8", "protocol.further_lengths=[]"),
-        *("protocol.look_size=4", "protocol.validation_size=4", "protocol.test_lengths=[41]"),
-        *("protocol.stop=never", "protocol.batch_size=2", "output_dir=runs"),
-    ]
-    assert lrbench("train", *tiny).code == 0
+    assert lrbench("train", *TINY).code == 0
     (tmp_path / "mine.yaml").write_text(LENGTHS)
     command = ("evaluate", "--table", "mine.yaml", "--runs", "runs", "--lengths", "45,60")
     ended = lrbench(*command, "--strings", "8", "--all", "--device", "cpu")
@@ -58,3 +60,20 @@ def test_a_table_is_scored_and_then_reported(
     assert ",45,further,accuracy," in csv.out
     report = lrbench("report", "--runs", "runs", "--table", "mine.yaml")
     assert report.code == 0 and "does not reach 0.99 at 41: sum x elman" in report.out
+
+
+def test_old_weights_are_not_scored_in_other_code(
+    lrbench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert lrbench("train", *TINY).code == 0
+    (file,) = tmp_path.glob("runs/**/result.json")
+    whole = json.loads(file.read_text())
+    for versions, words in (
+        ({"model": 99}, "model 99 is 1 now"),
+        ({"plugins": {"mine": "0" * 64}}, "the source of plugin 'mine' was changed"),
+    ):
+        file.write_text(json.dumps(whole | {"versions": whole["versions"] | versions}))
+        ended = lrbench("evaluate", str(file.parent), "--lengths", "5")
+        assert ended.code == 1 and words in ended.err
+    assert not list(file.parent.glob("evaluations/*"))

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import random
 import re
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lrbench.errors import UserError
-from lrbench.runs.folder.fingerprint import IRRELEVANT, differing_keys, fingerprint, source_hash
+from lrbench.runs.folder.fingerprint import IRRELEVANT, differing_keys, fingerprint
 
 CONFIG: dict[str, Any] = {
     "seed": 0,
@@ -136,41 +132,3 @@ def test_differing_keys_of_different_shapes() -> None:
     a = {"x": {"p": 1, "q": {"r": 2}}, "only_a": 1, "list": [1, 2.0]}
     b = {"x": {"p": 1, "q": 5}, "only_b": None, "list": (1, 2)}
     assert differing_keys(a, b) == ["only_a", "only_b", "x.q"]
-
-
-def load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_source_hash_follows_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text("width = 1\n")
-    module = load(path)
-    first = source_hash(module)
-    assert re.fullmatch("[0-9a-f]{64}", first)
-    assert source_hash(module) == first
-    path.write_text("width = 2\n")
-    assert source_hash(module) != first
-
-
-def test_source_hash_of_a_package_covers_all_of_it(tmp_path: Path) -> None:
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "__init__.py").write_text("")
-    (tmp_path / "sub" / "model.py").write_text("width = 1\n")
-    module = load(tmp_path / "__init__.py")
-    module.__path__ = [str(tmp_path)]
-    first = source_hash(module)
-    (tmp_path / "sub" / "model.py").write_text("width = 2\n")
-    second = source_hash(module)
-    (tmp_path / "sub" / "model.py").rename(tmp_path / "model.py")
-    assert len({first, second, source_hash(module)}) == 3
-
-
-def test_source_hash_without_a_file() -> None:
-    with pytest.raises(UserError, match="plugin 'typed_in' has no source file"):
-        source_hash(ModuleType("typed_in"))
