@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
-from lrbench.certificates.reader import SymbolReader, tensors
+from lrbench.certificates.reader import SymbolReader, chosen, flat, unflat
 from lrbench.tasks.machine import NOWHERE, Machine
 
 Numbers = NDArray[np.float64]
@@ -58,32 +58,36 @@ class Foretold:
     first_below: int | None
 
 
-def affine_steps(reader: SymbolReader, symbols: int) -> AffineSteps | str:
+def affine_steps(reader: SymbolReader, symbols: int, of_several: bool = False) -> AffineSteps | str:
     """Return the affine maps of a model's steps, or why there are none.
 
     They are read off the model: the step from zero, and from each unit vector. Further random
-    states say whether the steps are affine at all.
+    states say whether the steps are affine at all. `of_several`: of a model of several layers,
+    those of its first, whose steps depend on the symbol alone.
     """
     model = reader.model
     if getattr(model, "state_size", None) is None:
         return "the state grows with the string"
     stateful: Sequence[Any] = getattr(model, "stateful", ())
-    if len(stateful) != 1:
+    if not stateful:
+        return "it does not say which of its layers carry a state"
+    if len(stateful) != 1 and not of_several:
         return f"{len(stateful)} layers carry a state: only one can be foretold"
     with torch.no_grad():
-        first = [stateful[0].initial_state(1)]
-    size = len(_flat(first)[0])
+        first, *others = ([layer.initial_state(1)] for layer in stateful)
+    size = len(flat(first)[0])
     if size > MOST_NUMBERS:
         return f"a state of {size} numbers is more than {MOST_NUMBERS}"
     generator = torch.Generator().manual_seed(0)
-    scale = 1 + float(_flat(first).abs().max())
+    scale = 1 + float(flat(first).abs().max())
     tried = torch.randn(8, size, generator=generator) * scale
     points = torch.cat([torch.zeros(1, size), torch.eye(size), tried])
     matrices, offsets = [], []
     for symbol in range(symbols):
         tokens = torch.full((len(points),), symbol)
-        _, after = reader.step(tokens, _unflat(points, first))
-        reached = _flat(after).double().numpy()
+        above = [state for other in others for state in chosen(other, torch.zeros_like(tokens))]
+        _, after = reader.step(tokens, [*unflat(points, first), *above])
+        reached = flat(after[:1]).double().numpy()
         offset, matrix = reached[0], (reached[1 : size + 1] - reached[0]).T
         expected = points[size + 1 :].double().numpy() @ matrix.T + offset
         error = np.abs(expected - reached[size + 1 :]).max()
@@ -91,7 +95,7 @@ def affine_steps(reader: SymbolReader, symbols: int) -> AffineSteps | str:
             return "its step is not affine in the carried state"
         matrices.append(matrix)
         offsets.append(offset)
-    start = _flat(first)[0].double().numpy()
+    start = flat(first)[0].double().numpy()
     return AffineSteps(np.stack(matrices), np.stack(offsets), start, first)
 
 
@@ -192,7 +196,7 @@ def _accuracy(
             if answer < 0:
                 continue
             tokens = torch.full((DRAWS,), symbol)
-            logits, _ = reader.step(tokens, _unflat(torch.from_numpy(drawn), steps.like))
+            logits, _ = reader.step(tokens, unflat(torch.from_numpy(drawn), steps.like))
             good = logits.isfinite().all(-1) & (logits.argmax(-1) == int(answer))
             right += weight * float(good.double().mean())
             asked += weight
@@ -205,29 +209,3 @@ def _gaussian(rng: np.random.Generator, p: float, m: Numbers, c: Numbers) -> Num
     values, vectors = np.linalg.eigh(c / p - np.outer(mean, mean))
     root = vectors * np.sqrt(np.maximum(values, 0))
     return np.asarray(mean + rng.standard_normal((DRAWS, len(mean))) @ root.T)
-
-
-def _flat(state: Any) -> Tensor:
-    """Return carried states as real numbers (B, D), without gradients."""
-    parts = []
-    for leaf in tensors(state):
-        real = torch.view_as_real(leaf) if leaf.is_complex() else leaf
-        parts.append(real.detach().flatten(1))
-    return torch.cat(parts, 1)
-
-
-def _unflat(numbers: Tensor, like: Any) -> Any:
-    """Return carried states of real numbers (B, D), laid out as those of one string."""
-    at = 0
-
-    def taken(part: Any) -> Any:
-        nonlocal at
-        if isinstance(part, Tensor):
-            real = torch.view_as_real(part) if part.is_complex() else part
-            size = real[0].numel()
-            mine = numbers[:, at : at + size].to(real.dtype).unflatten(1, real.shape[1:])
-            at += size
-            return torch.view_as_complex(mine.contiguous()) if part.is_complex() else mine
-        return type(part)(taken(one) for one in part)
-
-    return taken(like)

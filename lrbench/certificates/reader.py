@@ -70,3 +70,29 @@ def chosen(state: Any, rows: Tensor) -> Any:
     if isinstance(state, list | tuple):
         return type(state)(chosen(part, rows) for part in state)
     return state
+
+
+def flat(state: Any) -> Tensor:
+    """Return carried states as real numbers (B, D), without gradients."""
+    parts = []
+    for leaf in tensors(state):
+        real = torch.view_as_real(leaf) if leaf.is_complex() else leaf
+        parts.append(real.detach().flatten(1))
+    return torch.cat(parts, 1)
+
+
+def unflat(numbers: Tensor, like: Any) -> Any:
+    """Return carried states of real numbers (B, D), laid out as those of one string."""
+    at = 0
+
+    def taken(part: Any) -> Any:
+        nonlocal at
+        if isinstance(part, Tensor):
+            real = torch.view_as_real(part) if part.is_complex() else part
+            size = real[0].numel()
+            mine = numbers[:, at : at + size].to(real.dtype).unflatten(1, real.shape[1:])
+            at += size
+            return torch.view_as_complex(mine.contiguous()) if part.is_complex() else mine
+        return type(part)(taken(one) for one in part)
+
+    return taken(like)

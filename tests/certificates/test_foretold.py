@@ -16,7 +16,7 @@ from lrbench.certificates.foretold import (
     affine_steps,
     foretell,
 )
-from lrbench.certificates.reader import SymbolReader
+from lrbench.certificates.reader import SymbolReader, flat
 from lrbench.config import Config
 from lrbench.models.build import build_model
 from lrbench.registry import TASKS
@@ -86,9 +86,7 @@ def test_linear_models_are_read_off(name: str) -> None:
         x = steps.matrices[symbol] @ x + steps.offsets[symbol]
     with torch.no_grad():
         _, state = model(word)
-    from lrbench.certificates.foretold import _flat
-
-    reached = _flat(state)[0].double().numpy()
+    reached = flat(state)[0].double().numpy()
     np.testing.assert_allclose(x, reached, rtol=0, atol=1e-4 * (1 + np.abs(reached).max()))
 
 
