@@ -182,6 +182,17 @@ class SplitData(TypedDict):
     sha256: dict[str, str]
 
 
+class DrawnAutomaton(TypedDict):
+    """A random automaton: table[q][a] is the state after letter a in state q."""
+
+    start: int
+    table: list[list[int]]
+    accepting: list[int]
+    letter_chances: list[float]
+    synchronisation: float | None  # mean letters until the state does not depend on the first one
+    tables_drawn: int
+
+
 class Result(TypedDict):
     """The content of result.json: everything a report needs of one run."""
 
@@ -210,6 +221,7 @@ class Result(TypedDict):
     mode: str | None
     threads: int
     data: NotRequired[dict[str, SplitData]]
+    automaton: NotRequired[DrawnAutomaton]
     checkpoints: dict[str, int]  # rule: the update that it kept
     perfect_look: LookStep | None
     evaluations: list[Evaluation]

@@ -80,6 +80,10 @@ class TaskBase(ABC):
         """Return the task as a finite automaton; None where it has none, or states none."""
         return None
 
+    def drawn(self) -> dict[str, Any] | None:
+        """Return what was drawn of the task itself, for result.json; None where nothing was."""
+        return None
+
     def describe_string(self, tokens: Sequence[int]) -> str:
         """Return the string as a person would write it."""
         return " ".join(self.vocabulary[token] for token in tokens)

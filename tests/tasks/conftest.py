@@ -11,7 +11,7 @@ torch.set_num_threads(1)
 
 NAMES_AND_MODULI = [
     (name, modulus)
-    for name in ("sum", "even_pair", "mod_arith", "parity")
+    for name in ("sum", "even_pair", "mod_arith", "mod_arith_ltr", "parity")
     for modulus in ((2,) if name == "parity" else (2, 3, 5))
 ]
 

@@ -23,6 +23,8 @@ FINITE = (
     ("even_pair", 5, 11, 7),
     ("mod_arith", 2, 8, 9),
     ("mod_arith", 5, 50, 7),
+    ("mod_arith_ltr", 2, 5, 9),
+    ("mod_arith_ltr", 5, 18, 7),
 )
 
 
@@ -34,7 +36,7 @@ def valid_strings(task: Task, longest: int) -> Iterator[tuple[int, ...]]:
     """All strings that the task can draw: of ModArith, a number and an operator in turn."""
     symbols = range(len(task.vocabulary))
     choices: list[Any] = [symbols] * longest
-    if task.name == "mod_arith":
+    if task.name.startswith("mod_arith"):
         numbers = range(task.num_classes)
         choices = [numbers, range(task.num_classes, len(symbols))] * longest
     for length in range(1, longest + 1):

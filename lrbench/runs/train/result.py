@@ -57,6 +57,7 @@ def assemble(
         "mode": getattr(trial.model, "mode", None),
         "threads": config.threads,
         **({} if data is None else {"data": data}),
+        **({} if (drawn := trial.task.drawn()) is None else {"automaton": drawn}),
         "checkpoints": trial.rules.steps(),
         "perfect_look": trial.perfect_look,
         "evaluations": evaluations,

@@ -113,6 +113,10 @@ class MooreTask(Task):
 class WalkTask(MooreTask):
     """A task whose letters depend on the state: each row is a random walk over the machine."""
 
+    def __init__(self, config: Any, machine: Machine, asks: str = "all") -> None:
+        super().__init__(config, machine, asks)
+        self._bounds: dict[tuple[int, str], Tensor] = {}  # by length of strings and device
+
     @abstractmethod
     def chances(self, length: int) -> Sequence[Sequence[float]]:
         """Return how likely each letter is in each state, (Q, S), in strings of `length`."""
@@ -130,8 +134,10 @@ class WalkTask(MooreTask):
     ) -> Tensor:
         """Draw a word a position, and take the letter in whose share of [0, 1) it falls."""
         words = integers(stream, step, rows, start, stop, UNIT, device)
-        shares = torch.tensor(self.chances(length), dtype=torch.float64).cumsum(1)
-        bounds = (shares[:, :-1] * UNIT).round().long().to(device)
+        if (place := (length, str(device))) not in self._bounds:
+            shares = torch.tensor(self.chances(length), dtype=torch.float64).cumsum(1)
+            self._bounds[place] = (shares[:, :-1] * UNIT).round().long().to(device)
+        bounds = self._bounds[place]
         symbols, edges = self._machine.symbols, self._on(self._edges, words)
         state = self._first(len(words), words.device) if carry is None else carry[0]
         letters = []

@@ -19,12 +19,38 @@ from lrbench.tasks.stream import Stream
 STREAM = Stream.named(0, "test")
 FIELDS = ("tokens", "targets")
 
+LANGUAGES = {  # with the state of strings that are lost, where there is one
+    "tomita_1": 2,
+    "tomita_2": 3,
+    "tomita_3": 5,
+    "tomita_4": 4,
+    "tomita_5": 4,
+    "tomita_6": 3,
+    "tomita_7": 5,
+    "parity": 2,
+    "even_pairs": 5,
+    "aa_star": 3,
+    "abab_star": 5,
+    "first": 3,
+    "repeat_01": 3,
+    "d_n": 4,
+    "no_long_run": 6,
+}
 # task, settings, states of its machine
 ALL: list[tuple[str, dict[str, Any], int]] = [
     ("group", {"group": "S3"}, 6),
     ("group", {"group": "D4", "letters": "generators", "ask": "last"}, 8),
     ("group", {"group": "Z2xZ4", "letters": "generators", "identity": True}, 8),
     ("group", {"group": "A5", "letters": "generators"}, 60),
+    ("dfa", {"states": 3}, 3),
+    ("dfa", {"kind": "permutation", "target": "accept"}, 5),
+    ("dfa", {"states": 8, "letters": 3, "kind": "reset", "ask": "last"}, 8),
+    ("dfa", {"states": 4, "kind": "aperiodic", "automaton": 3}, 4),
+    *(("regular", {"language": name}, states) for name, states in LANGUAGES.items()),
+    ("regular", {"language": "d_n", "n": 3}, 5),
+    ("dyck", {}, 31),
+    ("dyck", {"kinds": 1, "depth": 1}, 2),
+    ("flip_flop", {}, 10),
 ]
 contract = settings(max_examples=8)
 
