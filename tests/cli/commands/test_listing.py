@@ -55,8 +55,9 @@ def test_a_line_each(lrbench: Run, registries: list[Any]) -> None:
 
 def test_columns(lrbench: Run) -> None:
     lines = lrbench("tasks").out.splitlines()
-    assert "sum           running sum mod M (Fan, Chi & Rudnicky 2024)" in lines
-    assert "mod_arith     prefix expressions mod M (Fan et al. 2024)" in lines
+    width = max(map(len, TASKS.names()))
+    assert f"{'sum':<{width}}  running sum mod M (Fan, Chi & Rudnicky 2024)" in lines
+    assert f"{'mod_arith':<{width}}  prefix expressions mod M (Fan et al. 2024)" in lines
 
 
 @pytest.mark.usefixtures("mine")
