@@ -99,7 +99,8 @@ class OptimConfig:
 
     The schedules `cosine` and `linear` fall to `final_lr` at the end of the budget; `plateau`
     halves the rate when the dev score has not become better for more than two epochs, and is for
-    corpora.
+    corpora. `saturate` weighs a term that pushes the units of a state to -1 and 1
+    (lrbench/training/hardening.py).
 
     Weight decay is for all parameters, norms and biases included, as in the released code, but for
     those a mixer exempts (`Mixer.parameter_rules`: transitions, steps).
@@ -114,6 +115,7 @@ class OptimConfig:
     betas: list[float] = field(default_factory=lambda: [0.9, 0.999])
     label_smoothing: float = 0.0
     final_lr: float = added(0.0)
+    saturate: float = added(0.0)
 
     def __post_init__(self) -> None:
         one_of("optim.name", self.name, OPTIMISERS)
@@ -123,6 +125,7 @@ class OptimConfig:
         at_least("optim.weight_decay", self.weight_decay, 0)
         fraction("optim.label_smoothing", self.label_smoothing)
         between("optim.warmup", self.warmup, 0, MOST)
+        at_least("optim.saturate", self.saturate, 0)
         self._check_final_rate()
         betas = self.betas
         if isinstance(betas, list) and not (len(betas) == 2 and all(map(_is_share, betas))):

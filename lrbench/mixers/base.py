@@ -84,6 +84,11 @@ class Mixer(nn.Module):
         return {}
 
     @property
+    def saturates(self) -> bool:
+        """Whether y is the state, in [-1, 1], and its units forget what is added near the ends."""
+        return False
+
+    @property
     @abstractmethod
     def state_size(self) -> int | None:
         """How many real numbers the state of one string holds; None if it grows with the string."""

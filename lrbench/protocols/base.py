@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from lrbench.checks import one_of
 from lrbench.metrics import METRICS
+from lrbench.records import added
 from lrbench.registry import DEFAULT_PROTOCOL, PROTOCOLS
 
 MOST = 10**9  # of anything that is counted: strings, updates, symbols
@@ -25,9 +26,13 @@ Settings = Mapping[str, Any]
 
 @dataclass
 class ProtocolConfig:
-    """What the settings of all protocols have; the rest depends on which it is."""
+    """What the settings of all protocols have; the rest depends on which it is.
+
+    start_from: the folder of a finished run, whose last weights training begins with.
+    """
 
     name: str = "???"  # omegaconf's MISSING: a report need not load omegaconf for it
+    start_from: str | None = added(None)
 
     def __post_init__(self) -> None:
         one_of("protocol.name", self.name, (type(self).name,))

@@ -42,6 +42,7 @@ class Procedure(ABC):
     """How one configuration is trained and scored under its protocol."""
 
     tasks: ClassVar[type[TaskBase]] = TaskBase  # the shape of tasks that it can train on
+    hardens: ClassVar[bool] = False  # whether its trials heed lrbench/training/hardening.py
 
     def __init__(self, config: Config) -> None:
         self.config = config

@@ -16,6 +16,7 @@ from lrbench.records import Look, LookStep
 from lrbench.tasks import make_task
 from lrbench.tasks.base import Batch, TaskBase
 from lrbench.tasks.stream import Stream
+from lrbench.training.hardening import Hardening, ramp
 from lrbench.training.optim import learning_rate, make_optimiser, set_learning_rate
 from lrbench.training.rules import Rules
 from lrbench.training.telemetry import Telemetry
@@ -175,6 +176,10 @@ class BatchTrial(Trial):
 
     one_by_one = ""
 
+    def __init__(self, config: Config, seed: int, device: torch.device | str = "cpu") -> None:
+        super().__init__(config, seed, device)
+        self.hardening = Hardening(config.optim.saturate, self.model)
+
     @property
     def read(self) -> str:
         """Which positions the model answers at in training: all, or the last."""
@@ -190,10 +195,19 @@ class BatchTrial(Trial):
 
     def descend(self) -> Tensor:
         batch = self.batch(self.step)
-        logits, _ = self.model(batch.tokens, read=self.read, generator=self.generator)
-        loss = self.loss(logits, batch.targets)
+        if self.hardening:
+            loss = self._hardened(batch)
+        else:
+            logits, _ = self.model(batch.tokens, read=self.read, generator=self.generator)
+            loss = self.loss(logits, batch.targets)
         loss.backward()
         return loss.detach()
+
+    def _hardened(self, batch: Batch) -> Tensor:
+        share = ramp(self.step, self.steps)
+        with self.hardening.reading(share, self.generator):
+            logits, _ = self.model(batch.tokens, read=self.read, generator=self.generator)
+        return self.loss(logits, batch.targets) + self.hardening.penalty(share)
 
 
 class Watcher(Protocol):

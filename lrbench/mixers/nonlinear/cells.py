@@ -16,7 +16,8 @@ value (Jozefowicz et al. 2015 advise 1).
 
 Non-linear in the state, so there is no scan. Whole strings run in torch's fused kernels (cuDNN on
 a GPU), which `torch.func.vmap` cannot batch: seeds are trained one by one. A step runs in the
-cells, another code of torch's, so that comparing the two says something.
+cells, another code of torch's, so that comparing the two says something; so do strings of training
+with `noise` on the state.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ import torch
 from torch import Tensor, nn
 
 from lrbench.checks import at_least, between, one_of
-from lrbench.mixers.base import Mixer
+from lrbench.mixers.nonlinear.noise import NoisyMixer
+from lrbench.records import added
 from lrbench.registry import register_mixer
 
 NONLINEARITIES = ("tanh", "relu")
@@ -37,43 +39,56 @@ LARGEST_BIAS = 100
 
 @dataclass
 class RnnConfig:
-    """Settings of `rnn`."""
+    """Settings of `rnn`; `noise` is on the state before each symbol of training."""
 
     units: int | None = None
     nonlinearity: str = "tanh"
+    noise: float = added(0.0)
 
     def __post_init__(self) -> None:
+        at_least("model.mixer.noise", self.noise, 0)
         at_least("model.mixer.units", self.units, 1)
         one_of("model.mixer.nonlinearity", self.nonlinearity, NONLINEARITIES)
 
 
 @dataclass
 class GruConfig:
-    """Settings of `gru`."""
+    """Settings of `gru`; `noise` is on the state before each symbol of training."""
 
     units: int | None = None
+    noise: float = added(0.0)
 
     def __post_init__(self) -> None:
+        at_least("model.mixer.noise", self.noise, 0)
         at_least("model.mixer.units", self.units, 1)
 
 
 @dataclass
 class LstmConfig:
-    """Settings of `lstm`; without `forget_bias` the forget gate's biases are random."""
+    """Settings of `lstm`; without `forget_bias` the forget gate's biases are random.
+
+    `noise` is on both parts of the state, before each symbol of training.
+    """
 
     units: int | None = None
     forget_bias: float | None = None
+    noise: float = added(0.0)
 
     def __post_init__(self) -> None:
+        at_least("model.mixer.noise", self.noise, 0)
         at_least("model.mixer.units", self.units, 1)
         between("model.mixer.forget_bias", self.forget_bias, -LARGEST_BIAS, LARGEST_BIAS)
 
 
-class CellMixer(Mixer):
+class CellMixer(NoisyMixer):
     """One layer of a torch recurrent network with N units and a state h (B, N)."""
 
     vmap: ClassVar[bool] = False
     network: nn.RNNBase
+
+    @property
+    def saturates(self) -> bool:
+        return getattr(self.config, "nonlinearity", "tanh") == "tanh"
 
     @property
     def out_width(self) -> int:
@@ -88,6 +103,8 @@ class CellMixer(Mixer):
 
     def forward(self, u: Tensor, state: Any = None, mode: str | None = None) -> tuple[Tensor, Any]:
         start = self.initial_state(len(u)) if state is None else state
+        if self.noise is not None:
+            return self.noisy_steps(u, start, self.noise)
         y, last = self.network(u, start[None])
         return y, last[0]
 
@@ -149,7 +166,9 @@ class LstmMixer(CellMixer):
         return zeros, zeros.clone()
 
     def forward(self, u: Tensor, state: Any = None, mode: str | None = None) -> tuple[Tensor, Any]:
-        h, c = self.initial_state(len(u)) if state is None else state
+        h, c = start = self.initial_state(len(u)) if state is None else state
+        if self.noise is not None:
+            return self.noisy_steps(u, start, self.noise)
         y, (h, c) = self.network(u, (h[None], c[None]))
         return y, (h[0], c[0])
 

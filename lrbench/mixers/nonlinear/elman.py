@@ -35,8 +35,9 @@ from torch import Tensor
 
 from lrbench.mixers.nonlinear.fixed_point_surrogates import SURROGATES
 from lrbench.mixers.nonlinear.recurrence import (
+    LoopConfig,
+    LoopMixer,
     Recurrence,
-    RecurrentConfig,
     RecurrentMixer,
     Tensors,
     empty,
@@ -87,8 +88,8 @@ class ElmanWeights(RecurrentMixer):
         return (self.matrix,)
 
 
-@register_mixer("elman", RecurrentConfig, "tanh network (Elman 1990)", backbone="bare")
-class ElmanMixer(ElmanWeights):
+@register_mixer("elman", LoopConfig, "tanh network (Elman 1990)", backbone="bare")
+class ElmanMixer(LoopMixer, ElmanWeights):
     """Elman network by a loop over time (Elman 1990; Su, kexue.fm 9783, Eq. 1)."""
 
 

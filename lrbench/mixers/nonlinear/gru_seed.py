@@ -31,8 +31,9 @@ from torch import Tensor
 
 from lrbench.mixers.nonlinear.fixed_point_surrogates import SURROGATES
 from lrbench.mixers.nonlinear.recurrence import (
+    LoopConfig,
+    LoopMixer,
     Recurrence,
-    RecurrentConfig,
     RecurrentMixer,
     Tensors,
     empty,
@@ -147,9 +148,9 @@ class GatedWeights(RecurrentMixer):
 
 
 @register_mixer(
-    "gru_seed", RecurrentConfig, "unit that resets before the matrix (Cho et al. 2014)", "bare"
+    "gru_seed", LoopConfig, "unit that resets before the matrix (Cho et al. 2014)", "bare"
 )
-class GruSeedMixer(GatedWeights):
+class GruSeedMixer(LoopMixer, GatedWeights):
     """Gated recurrent unit by a loop over time (Cho et al. 2014; Su, kexue.fm 9783)."""
 
 

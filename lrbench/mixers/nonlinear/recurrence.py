@@ -31,6 +31,8 @@ from torch import Tensor, nn
 
 from lrbench.checks import at_least
 from lrbench.mixers.base import Mixer
+from lrbench.mixers.nonlinear.noise import NoisyMixer
+from lrbench.records import added
 from lrbench.scan.closed_form import ClosedForm, one_by_one
 from lrbench.scan.linearised import Linearised, linearised_adjoint
 from lrbench.scan.rows import rows
@@ -186,6 +188,39 @@ class RecurrentMixer(Mixer):
     def step(self, u: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         x, _ = self.kind(*self.weights()).evaluate(state, self.input(u))
         return x, x
+
+
+@dataclass
+class LoopConfig(RecurrentConfig):
+    """Settings of one run by a loop; `noise` is on the state before each symbol of training."""
+
+    noise: float = added(0.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("model.mixer.noise", self.noise, 0)
+
+
+class LoopMixer(RecurrentMixer, NoisyMixer):
+    """A recurrent layer with states in [-1, 1], found by the loop and by nothing else."""
+
+    @property
+    def saturates(self) -> bool:
+        return True
+
+    def forward(
+        self,
+        u: Tensor,
+        state: Tensor | None = None,
+        mode: str | None = None,
+        index: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Map u (B, T, D), or a table u (S, D) looked up by `index` (B, T), to (y, state)."""
+        if self.noise is None:
+            return super().forward(u, state, mode, index)
+        u = u if index is None else rows(u, index)
+        start = self.initial_state(len(u)) if state is None else state
+        return self.noisy_steps(u, start, self.noise)
 
 
 def empty(*shape: int) -> nn.Parameter:

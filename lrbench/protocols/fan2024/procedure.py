@@ -29,6 +29,7 @@ class Fan2024Procedure(Procedure):
     """Training at one length; looks, tests and evaluations at others."""
 
     tasks = SampledTask
+    hardens = True
 
     def validate(self) -> None:
         task, protocol = self.task, self.protocol

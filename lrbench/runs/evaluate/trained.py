@@ -11,8 +11,8 @@ from lrbench.errors import UserError, unknown
 from lrbench.protocols.base import declared, rule_names
 from lrbench.report.runs.schema import result_complaint
 from lrbench.runs.folder import checkpoints, files
-from lrbench.runs.folder.cell import versions_of
 from lrbench.runs.folder.files import UnreadableFile
+from lrbench.runs.folder.versions import versions_of
 from lrbench.schema import config_from
 
 

@@ -8,14 +8,13 @@ from typing import Any
 
 from lrbench.config import Config
 from lrbench.errors import UserError
-from lrbench.plugin_sources import source_hash
-from lrbench.plugins import load_plugins
 from lrbench.records import recorded
-from lrbench.registry import BACKBONES, ENCODERS, MIXERS, PROTOCOLS, TASKS
 from lrbench.runs.folder import files
 from lrbench.runs.folder.environment import environment
 from lrbench.runs.folder.files import UnreadableFile
 from lrbench.runs.folder.fingerprint import differing_keys, fingerprint, relevant
+from lrbench.runs.folder.start import named_start
+from lrbench.runs.folder.versions import versions_of
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,13 @@ class Cell:
 
     @classmethod
     def of(cls, config: Config) -> Cell:
-        """Return the cell of a checked configuration; writes nothing."""
+        """Return the cell of a checked configuration; writes nothing.
+
+        Raises UserError where the run that it starts from is not there.
+        """
         settings = recorded(config)
+        if config.protocol.start_from is not None:
+            settings["protocol"]["start_from"] = named_start(config)
         versions = versions_of(config)
         digits = fingerprint(settings, versions)
         parts = (config.task.name, config.model.name, config.protocol.name, digits)
@@ -72,27 +76,3 @@ class Cell:
                 "its folder name promises the settings it was made with;"
                 " restore the file or move the folder away"
             )
-
-
-def versions_of(config: Config) -> dict[str, Any]:
-    """Return the versions of the parts a configuration names, and hashes of plugin sources."""
-    parts = {"task": TASKS.get(config.task.name)}
-    if config.model.name in ENCODERS:
-        parts["model"] = ENCODERS.get(config.model.name)
-    else:
-        parts["model"] = MIXERS.get(config.model.name)
-        stack = config.model.backbone.name  # type: ignore[attr-defined]
-        parts["backbone"] = BACKBONES.get(stack)
-    parts["protocol"] = PROTOCOLS.get(config.protocol.name)
-    versions: dict[str, Any] = {
-        name: part.cls.version  # type: ignore[attr-defined]
-        for name, part in parts.items()
-    }
-    used = {part.module for part in parts.values() if not part.builtin}
-    plugins = {m.__name__: m for m in load_plugins().values()}
-    versions["plugins"] = {
-        name: source_hash(module)
-        for name, module in sorted(plugins.items())
-        if any(module_name == name or module_name.startswith(f"{name}.") for module_name in used)
-    }
-    return versions

@@ -15,6 +15,7 @@ from lrbench.console import messages
 from lrbench.errors import Interrupted, UserError
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.folder.run import Run
+from lrbench.runs.folder.start import start_of
 from lrbench.runs.lease import Lease
 from lrbench.runs.train.result import Outcome, assemble
 from lrbench.runs.train.signals import StopRequest
@@ -102,9 +103,14 @@ def _train(
     """Train a group from its checkpoints to its results."""
     with members_for(trials, lambda line: messages().print(line, markup=False)) as members:
         try:
+            start = start_of(trials[0].config)
             for trial in trials:
-                if runs[trial.seed].restore(trial):
+                run = runs[trial.seed]
+                if run.restore(trial):
                     messages().print(f"seed {trial.seed}: going on from update {trial.step:,}")
+                elif start is not None:
+                    trial.model.load_state_dict(start.weights)
+                    run.log(f"begins with the last weights of {start.folder}")
             with Display(trials) as display:
                 watch = GroupWatch(trials, runs, leases, stop, display)
                 train_group(trials, watch, members)

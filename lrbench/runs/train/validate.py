@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from lrbench.checks import nearest, shown
 from lrbench.config import Config
@@ -19,8 +20,10 @@ from lrbench.errors import UserError
 from lrbench.models.build import count_parameters
 from lrbench.registry import BACKBONES, ENCODERS, MIXERS, TASKS
 from lrbench.runs.folder.cell import Cell
+from lrbench.runs.folder.start import start_of
 from lrbench.tasks import make_task
 from lrbench.tasks.base import TaskBase
+from lrbench.training.hardening import Hardening
 from lrbench.training.memory import NUMBER
 from lrbench.training.procedure import procedure_for
 from lrbench.training.trial import model_for
@@ -122,6 +125,9 @@ def _check_model(config: Config, device: torch.device) -> None:
     """Shapes that do not fit together, and sizes that fit nowhere, show when a model is built."""
     try:
         check_fits(config, device)
+        _check_hardening(config)
+        if start := start_of(config):
+            start.check(config, _unallocated(config, make_task(config.task)))
     except ValueError as error:
         raise UserError(str(error)) from error
     except (TypeError, OverflowError, RuntimeError, MemoryError) as error:
@@ -153,6 +159,17 @@ def check_fits(config: Config, device: torch.device) -> None:
     )
 
 
+def _check_hardening(config: Config) -> None:
+    """Saturation and noise need a model that has them and a protocol that trains by them."""
+    hardening = Hardening(config.optim.saturate, _unallocated(config, make_task(config.task)))
+    if hardening and not procedure_for(config).hardens:
+        setting = "optim.saturate" if config.optim.saturate else "the noise of its mixers"
+        raise UserError(
+            f"protocol {config.protocol.name} does not train with {setting}\n"
+            "protocol=fan2024 does; leave it out here"
+        )
+
+
 def _named(group: str, sizes: dict[str, int | None]) -> str:
     return ", ".join(f"{group}.{key}={size}" for key, size in sizes.items() if size is not None)
 
@@ -163,17 +180,22 @@ def parameters(config: Config, task: TaskBase) -> int:
     def count(layers: int | None = None) -> int:
         depth: dict[str, Any] = {} if layers is None else {"layers": layers}
         smaller = replace(config, model=replace(config.model, **depth))
-        try:
-            with torch.device("meta"):
-                return count_parameters(model_for(smaller, task, 0))
-        except RuntimeError:  # a plugin that reads its weights while it makes them, or too large
-            return count_parameters(model_for(smaller, task, 0))
+        return count_parameters(_unallocated(smaller, task))
 
     layers = getattr(config.model, "layers", None)
     if layers is None:
         return count()
     one = count(1)
     return one if layers == 1 else one + (layers - 1) * (count(2) - one)
+
+
+def _unallocated(config: Config, task: TaskBase) -> nn.Module:
+    """Return the model of a configuration, its weights without memory where that can be had."""
+    try:
+        with torch.device("meta"):
+            return model_for(config, task, 0)
+    except RuntimeError:  # a plugin that reads its weights while it makes them, or too large
+        return model_for(config, task, 0)
 
 
 def memory_of(device: torch.device) -> int:

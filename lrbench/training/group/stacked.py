@@ -22,6 +22,7 @@ from torch.func import functional_call, vmap
 
 from lrbench.mixers.base import Mixer
 from lrbench.models.randomness import Generators
+from lrbench.training.hardening import ONE_BY_ONE
 from lrbench.training.optim import set_learning_rate
 from lrbench.training.trial import BatchTrial, Trial
 
@@ -32,6 +33,8 @@ def stackable(trial: Trial) -> str:
     """Return why a trial cannot be one of a stack, nothing if it can."""
     if trial.one_by_one:
         return trial.one_by_one
+    if isinstance(trial, BatchTrial) and trial.hardening:
+        return ONE_BY_ONE
     for module in trial.model.modules():
         if isinstance(module, Mixer) and not module.vmap:
             return f"{type(module).__name__} cannot be evaluated for several trials at once"

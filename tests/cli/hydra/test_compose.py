@@ -335,3 +335,14 @@ def test_a_backbones_presets_of_its_task_still_count() -> None:
 def test_a_backbones_mistakes_are_told(words: list[str], told: str) -> None:
     with pytest.raises(UserError, match=told):
         composed(words)
+
+
+def test_the_second_stage_comes_after_the_models_preset_and_before_what_is_typed() -> None:
+    model = composed(["task=sum", "model=rnn"])
+    both = composed(["task=sum", "model=rnn", "+preset=saturate"])
+    assert (both.optim.saturate, both.model.mixer.noise) == (0.5, 0.1)  # type: ignore[attr-defined]
+    assert (model.optim.lr, both.optim.lr, both.optim.final_lr) == (3e-3, 1e-3, 5e-5)
+    typed = composed(["task=sum", "model=rnn", "+preset=saturate", "optim.saturate=0.1"])
+    assert (typed.optim.saturate, typed.optim.clip) == (0.1, 1.0)
+    with pytest.raises(UserError, match=r"preset/saturate\.yaml, model\.mixer\.noise"):
+        composed(["task=sum", "model=blockdiag", "+preset=saturate"])

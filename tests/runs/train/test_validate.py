@@ -97,3 +97,12 @@ def test_torch_says_what_is_looked_for() -> None:
     with pytest.raises(RuntimeError) as failed:
         torch.empty(2**46, dtype=torch.float64)
     assert validate.out_of_memory(failed.value) == "out of memory: needs 524,288 GiB more"
+
+
+def test_a_protocol_that_knows_no_noise_refuses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Left in silence, it would be a setting that names a cell and does nothing."""
+    config = composed(["model=rnn", "model.mixer.noise=0.1", "model.width=8"])
+    validate.validated(config)
+    monkeypatch.setattr(type(procedure_for(config)), "hardens", False)
+    with pytest.raises(UserError, match="fan2024 does not train with the noise of its mixers"):
+        validate.validated(config)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from lrbench.cli.hydra.compose import composed
 from lrbench.config import Config
 from lrbench.errors import Interrupted, UserError
 from lrbench.protocols.fan2024.trial import LengthTrial
@@ -20,6 +21,7 @@ from lrbench.training.group.members import SideBySide
 from lrbench.training.group.processes import Crew, train_apart
 from lrbench.training.group.worker import portable
 from lrbench.training.loop import train_group
+from tests.training.conftest import TINY
 from tests.training.test_loop import Diary, without_time
 
 Make = Callable[..., Config]
@@ -40,8 +42,16 @@ def test_a_configuration_survives_the_way(tiny: Make) -> None:
     assert dataclasses.asdict(config_from(settings)) == settings
 
 
-def test_each_ends_as_it_would_alone(tiny: Make) -> None:
-    trials, diary = group(tiny("protocol.max_steps=110", "protocol.look_every=60"), 3), Diary()
+@pytest.mark.parametrize("hardened", [False, True])
+def test_each_ends_as_it_would_alone(tiny: Make, hardened: bool) -> None:
+    words = ["protocol.max_steps=110", "protocol.look_every=60"]
+    if hardened:  # noise on states, of each member's own stream
+        rnn = [word for word in TINY if "backbone" not in word and "model.mixer" not in word]
+        own = ["model=rnn", "model.mixer.noise=0.1", "optim.saturate=0.5"]
+        config = composed([*rnn, *own, *words])
+    else:
+        config = tiny(*words)
+    trials, diary = group(config, 3), Diary()
     for _ in range(5):  # one that comes from a checkpoint further on than the others
         trials[2].update()
     trials[2].take_loss()

@@ -1,0 +1,34 @@
+"""The versions of the parts that a configuration names: what gives a fingerprint its meaning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lrbench.config import Config
+from lrbench.plugin_sources import source_hash
+from lrbench.plugins import load_plugins
+from lrbench.registry import BACKBONES, ENCODERS, MIXERS, PROTOCOLS, TASKS
+
+
+def versions_of(config: Config) -> dict[str, Any]:
+    """Return the versions of the parts a configuration names, and hashes of plugin sources."""
+    parts = {"task": TASKS.get(config.task.name)}
+    if config.model.name in ENCODERS:
+        parts["model"] = ENCODERS.get(config.model.name)
+    else:
+        parts["model"] = MIXERS.get(config.model.name)
+        stack = config.model.backbone.name  # type: ignore[attr-defined]
+        parts["backbone"] = BACKBONES.get(stack)
+    parts["protocol"] = PROTOCOLS.get(config.protocol.name)
+    versions: dict[str, Any] = {
+        name: part.cls.version  # type: ignore[attr-defined]
+        for name, part in parts.items()
+    }
+    used = {part.module for part in parts.values() if not part.builtin}
+    plugins = {m.__name__: m for m in load_plugins().values()}
+    versions["plugins"] = {
+        name: source_hash(module)
+        for name, module in sorted(plugins.items())
+        if any(module_name == name or module_name.startswith(f"{name}.") for module_name in used)
+    }
+    return versions
