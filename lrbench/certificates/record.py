@@ -46,7 +46,10 @@ class WitnessRecord(TypedDict):
 
 
 class SearchRecord(TypedDict):
-    """How far a search went; `least_margin` is None where no right answer was met."""
+    """How far a search went; `least_margin` is None where no right answer was met.
+
+    out_of_time: the search was given so many seconds, and would have gone on.
+    """
 
     complete_to: int
     families_to: int
@@ -58,6 +61,7 @@ class SearchRecord(TypedDict):
     least_margin: float | None
     least_margin_at: str
     seconds: float
+    out_of_time: NotRequired[float]
 
 
 class ProofRecord(TypedDict):
@@ -151,7 +155,7 @@ def witness_record(task: Task, witness: Witness) -> WitnessRecord:
 def search_record(task: Task, search: WitnessSearch) -> SearchRecord:
     """Return what a file says of how far a search went."""
     met = search.least_margin_at != ()
-    return {
+    record: SearchRecord = {
         "complete_to": search.complete_to,
         "families_to": search.families_to,
         "beam": search.budget.beam,
@@ -163,6 +167,9 @@ def search_record(task: Task, search: WitnessSearch) -> SearchRecord:
         "least_margin_at": joined(task, search.least_margin_at),
         "seconds": round(search.seconds, 3),
     }
+    if search.out_of_time and search.budget.seconds is not None:
+        record["out_of_time"] = search.budget.seconds
+    return record
 
 
 def proof_record(task: Task, found: ProofSearch, margin: float | None) -> ProofRecord:

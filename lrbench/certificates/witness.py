@@ -45,13 +45,15 @@ class SearchBudget:
 
     complete: every string is tried up to the greatest length that has so many valid ones.
     families: infinite words side by side. beam: strings kept for each state of the task. longest:
-    symbols of the longest string that families and beam reach. Zero turns a search off.
+    symbols of the longest string that families and beam reach. Zero turns a search off. seconds:
+    after so many nothing more is tried, and what was found stands; None: it takes what it takes.
     """
 
     complete: int = 2_000_000
     families: int = 20_000
     beam: int = 100
     longest: int = 1000
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,8 @@ class WitnessSearch:
 
     complete_to: every valid string of up to so many symbols is right (0: not asked). least_margin:
     the narrowest right answer that was met, in logits, and of which string. unconfirmed: strings
-    wrong symbol by symbol, and right when read as a whole.
+    wrong symbol by symbol, and right when read as a whole. out_of_time: the budget's seconds had
+    passed, so that the searches did not go as far as they might.
     """
 
     budget: SearchBudget
@@ -92,6 +95,7 @@ class WitnessSearch:
     least_margin: float = float("inf")
     least_margin_at: tuple[int, ...] = ()
     unconfirmed: int = 0
+    out_of_time: bool = False
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
 
@@ -108,16 +112,23 @@ def search(
     """
     began = time.perf_counter()
     seeker = _Seeker(SymbolReader(model, device), machine, budget or SearchBudget())
-    seeker.all_strings()
-    if seeker.found.witness is None:
-        seeker.families()
-        seeker.beam()
-        seeker.shorten()
+    try:
+        seeker.all_strings()
+        if seeker.found.witness is None:
+            seeker.families()
+            seeker.beam()
+            seeker.shorten()
+    except _OutOfTime:
+        seeker.found.out_of_time = True
     shortest = seeker.found.witness
     if shortest is not None:  # shortened below what was read symbol by symbol
         seeker.found.complete_to = min(seeker.found.complete_to, shortest.length - 1)
     seeker.found.seconds = time.perf_counter() - began
     return seeker.found
+
+
+class _OutOfTime(Exception):
+    """The seconds of the budget have passed."""
 
 
 @dataclass
@@ -140,11 +151,17 @@ class _Seeker:
         self.reader, self.machine, self.budget = reader, machine, budget
         self.table, self.asked = machine.table, machine.asked
         self.found = WitnessSearch(budget)
+        seconds = float("inf") if budget.seconds is None else budget.seconds
+        self.until = time.monotonic() + seconds
         numbers = reader.numbers(machine.symbols)
         if getattr(reader.model, "state_size", 0) is None:  # it grows with the string
             numbers *= budget.longest
         self.rows = max(16, min(ROWS, FLOATS // (numbers * machine.symbols)))
         self.most = max(16, FLOATS // numbers)
+
+    def _watch_the_time(self) -> None:
+        if time.monotonic() >= self.until:
+            raise _OutOfTime
 
     # --- every string
 
@@ -289,6 +306,7 @@ class _Seeker:
 
     def _with(self, front: _Front, rows: Rows, symbols: Rows, how: str) -> _Front:
         """Return strings `rows` of a front, each with one symbol more, and look at the answers."""
+        self._watch_the_time()
         last = symbols[:, None].astype(np.int16)
         longer = np.concatenate([front.tokens[rows], last], axis=1)
         at = self.table[front.at[rows], symbols]
@@ -380,6 +398,7 @@ class _Seeker:
             cut = [np.delete(tokens, slice(i, i + size)) for i in range(len(tokens) - size + 1)]
             valid = np.array([word for word in np.unique(cut, axis=0) if self._asks(word)])
             for start in range(0, len(valid), self.rows):
+                self._watch_the_time()
                 words = valid[start : start + self.rows]
                 at = np.array([self.machine.walk(word)[-1] for word in words.tolist()])
                 _, wrong = self._judged(

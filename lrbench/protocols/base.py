@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from lrbench.checks import one_of
 from lrbench.metrics import METRICS
-from lrbench.records import added
+from lrbench.records import added, unrecorded
 from lrbench.registry import DEFAULT_PROTOCOL, PROTOCOLS
 
 MOST = 10**9  # of anything that is counted: strings, updates, symbols
@@ -24,18 +24,26 @@ MOST_LOOKS = 10_000  # each examines the model and is a line of metrics.jsonl
 Settings = Mapping[str, Any]
 
 
+CERTIFY = ("auto", "never", "always")
+
+
 @dataclass
 class ProtocolConfig:
     """What the settings of all protocols have; the rest depends on which it is.
 
-    start_from: the folder of a finished run, whose last weights training begins with.
+    start_from: the folder of a finished run, whose last weights training begins with. certify:
+    whether a training ends with a search for wrong strings, where the task is a finite automaton:
+    for some seconds, not at all, or for as long as `lrbench certify` takes. It changes no number of
+    a run, so no file of one names it.
     """
 
     name: str = "???"  # omegaconf's MISSING: a report need not load omegaconf for it
     start_from: str | None = added(None)
+    certify: str = unrecorded("auto")
 
     def __post_init__(self) -> None:
         one_of("protocol.name", self.name, (type(self).name,))
+        one_of("protocol.certify", self.certify, CERTIFY)
 
 
 class LookValue(NamedTuple):

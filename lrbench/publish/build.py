@@ -15,12 +15,15 @@ from lrbench.report.runs.collect import collect
 # records/<task>/<model>/<protocol>/<fingerprint>/ and the files of it and of its runs
 RECORD = re.compile(
     rf"{RECORDS}/[^/]+/[^/]+/[^/]+/[0-9a-f]+/(?:config\.json|environment\.json"
-    r"|s\d+/(?:result\.json|failure\.json|metrics\.jsonl|evaluations/[^/]+\.json))"
+    r"|s\d+/(?:result\.json|failure\.json|metrics\.jsonl|evaluations/[^/]+\.json"
+    r"|certificates/[^/]+\.json))"
 )
 
 
 def numbers(folder: Path) -> Files:
-    """Return runs.csv and settings.json as the records of a table make them; nothing without any.
+    """Return runs.csv and what belongs to it as the records of a table make them.
+
+    Nothing without any.
 
     Raises UserError for a record that cannot be used.
     """

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lrbench.errors import UserError
-from lrbench.publish.layout import FIGURES, NOTES, NUMBERS, SETTINGS, Files
+from lrbench.publish.layout import CERTIFICATES, FIGURES, NOTES, NUMBERS, SETTINGS, Files
 from lrbench.runs.folder.files import write_bytes
 
 
@@ -36,7 +36,7 @@ class Changes:
     def add_page(self, folder: Path, files: Files, is_record: Callable[[str], bool]) -> None:
         """Take note of a table's files that differ, and of others that do not belong there."""
         self.add(folder, files)
-        known = {*files, NUMBERS, SETTINGS, NOTES}
+        known = {*files, NUMBERS, SETTINGS, CERTIFICATES, NOTES}
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
             name = path.relative_to(folder).as_posix()
             if name in known or is_record(name):

@@ -11,6 +11,7 @@ from lrbench.tables import TableSpec, load_table, table_names
 PAGE = "README.md"
 NUMBERS = "runs.csv"
 SETTINGS = "settings.json"
+CERTIFICATES = "certificates.csv"
 NOTES = "notes.yaml"
 RECORDS = "records"
 FIGURES = "figures"

@@ -8,15 +8,22 @@ from pathlib import Path
 from lrbench.errors import UserError
 from lrbench.publish.changes import Changes
 from lrbench.publish.layout import RECORDS
-from lrbench.publish.records import Copy, chosen_runs, planned_copy, rivals
+from lrbench.publish.records import Copy, chosen_runs, planned_certificates, planned_copy, rivals
 from lrbench.report.runs.collect import collect
 from lrbench.tables import TableSpec
 
 
 def publish(
-    spec: TableSpec, runs_dir: Path, output: Path, choose: Sequence[str] = (), force: bool = False
+    spec: TableSpec,
+    runs_dir: Path,
+    output: Path,
+    choose: Sequence[str] = (),
+    force: bool = False,
+    certificates: bool = False,
 ) -> Copy:
     """Copy the small files of the runs of `spec` to its folder below `output`; return what it did.
+
+    With `certificates`, those of runs that are published already, and nothing else.
 
     Raises UserError, before anything is written, where no run belongs to the table, configurations
     compete for a cell, or a run is there with other content and it is not by `force`.
@@ -32,7 +39,10 @@ def publish(
         )
     if records.is_dir():
         _refuse(records, rivals(collect(records), spec, chosen))
-    copy = planned_copy(runs_dir, chosen, records, force)
+    if certificates:
+        copy = planned_certificates(runs_dir, chosen, records)
+    else:
+        copy = planned_copy(runs_dir, chosen, records, force)
     changes = Changes(written={records / name: content for name, content in copy.files.items()})
     changes.removed = [records / name for name in copy.stale]
     changes.apply()

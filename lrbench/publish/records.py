@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lrbench.errors import UserError
 from lrbench.publish.layout import Files
 from lrbench.publish.private import public
+from lrbench.report.runs.certificates import AGAIN, certificate_names
+from lrbench.report.runs.certificates import FOLDER as CERTIFICATES
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.record import evaluation_files
 from lrbench.report.tables.selection import matching_runs, select
@@ -18,6 +22,8 @@ ENVIRONMENT = "environment.json"
 OF_CELL = ("config.json", ENVIRONMENT)
 OF_RUN = ("result.json", "failure.json", "metrics.jsonl")
 ENDED = "result.json"
+SCORE = ("which", "kind", "split", "length", "metric", "value", "n")  # of an evaluation
+SAME, OTHER = "same scores", "other scores"  # of a run that was trained again
 Place = tuple[str, ...]  # task, model, protocol, fingerprint, s<seed>: a run below records/
 Chosen = tuple[TableCell, dict[Place, str]]  # a cell, and where its runs lie
 
@@ -59,20 +65,21 @@ def planned_copy(
 ) -> Copy:
     """Return what copying the chosen runs would do; nothing is written.
 
-    A run without a result goes on: what was published of it is replaced. Raises UserError for one
-    that ended and is there with other content, unless `force`.
+    A run without a result goes on: what was published of it is replaced. Certificates are replaced
+    by newer ones. Raises UserError for a run that ended and is there with other content, unless
+    `force`.
     """
     copy = Copy({}, [], [], [])
     runs = {place: folder for _, folders in chosen for place, folder in folders.items()}
     for place, folder in sorted(runs.items()):
         below = "/".join(place)
         own = _read(runs_dir / folder, OF_RUN)
-        own |= _evaluations(runs_dir / folder)
+        own |= _evaluations(runs_dir / folder) | _certificates(runs_dir / folder)
         if ENDED in own:
             own.pop("failure.json", None)  # of an earlier try
         there = _there(records / below)
         changed = {name for name in own if own[name] != there.get(name)}
-        clash = sorted(name for name in changed if name in there)
+        clash = sorted(name for name in changed if name in there and not _is_certificate(name))
         if clash and ENDED in there and not force:
             raise UserError(
                 f"{records / below} is there already, with another {clash[0]}\n"
@@ -85,6 +92,49 @@ def planned_copy(
             copy.stale.extend(f"{below}/{name}" for name in sorted(set(there) - set(own)))
         _add_cell(copy, runs_dir / folder, records, place, bool(changed))
     return copy
+
+
+def planned_certificates(runs_dir: Path, chosen: Iterable[Chosen], records: Path) -> Copy:
+    """Return what copying nothing but certificates of published runs would do.
+
+    A run that was trained again is not the published one: its certificates say so, and whether its
+    scores are the same. Raises UserError where none of the runs is published and has one.
+    """
+    copy = Copy({}, [], [], [])
+    runs = {place: folder for _, folders in chosen for place, folder in folders.items()}
+    for place, folder in sorted(runs.items()):
+        below = "/".join(place)
+        published, own = (_result(path) for path in (records / below, runs_dir / folder))
+        if published is None or own is None:
+            continue
+        scores = SAME if _scores(own) == _scores(published) else OTHER
+        again = "" if own == published else scores
+        files = {}
+        for name in _certificates(runs_dir / folder):
+            content = public(runs_dir / folder / name)
+            if again:
+                content = f"{json.dumps(json.loads(content) | {AGAIN: again}, indent=1)}\n".encode()
+            if _there(records / below).get(name) != content:
+                files[f"{below}/{name}"] = content
+        (copy.added if files else copy.same).append(below)
+        copy.files.update(files)
+    if not copy.added and not copy.same:
+        raise UserError(
+            f"none of the runs in '{runs_dir}' is published in {records}, with its result\n"
+            f"publish the runs themselves: leave out --certificates"
+        )
+    return copy
+
+
+def _result(folder: Path) -> Any:
+    """The content of a run's result.json, None where there is none."""
+    path = folder / ENDED
+    return json.loads(path.read_bytes()) if path.is_file() else None
+
+
+def _scores(result: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    rows = result.get("evaluations") or []
+    return [tuple(row.get(key) for key in SCORE) for row in rows]
 
 
 def rivals(published: Collection, spec: TableSpec, chosen: Iterable[Chosen]) -> Iterator[str]:
@@ -116,8 +166,20 @@ def _evaluations(folder: Path) -> Files:
     return {name: public(folder / name) for name in evaluation_files(folder)}
 
 
+def _certificates(folder: Path) -> Files:
+    try:
+        return {name: public(folder / name) for name in certificate_names(folder)}
+    except OSError as error:
+        raise UserError(f"the certificates in {folder} cannot be read: {error.strerror}") from error
+
+
+def _is_certificate(name: str) -> bool:
+    return name.startswith(f"{CERTIFICATES}/")
+
+
 def _there(folder: Path) -> Files:
     """What is published of a run, as it is."""
     paths = [folder / name for name in OF_RUN if (folder / name).is_file()]
     paths += [folder / name for name in evaluation_files(folder)]
+    paths += [folder / name for name in certificate_names(folder)]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.publish.conftest import content, write_run
+from tests.report.runs.test_certificates import certificate, keep
 
 Run = Callable[..., Any]
 CELL = "sum/blockdiag/fan2024/37fe744ae363"
@@ -151,3 +152,31 @@ def test_nothing_to_publish(lrbench: Run, tmp_path: Path, runs: Path) -> None:
     ended = lrbench("publish", "fan2024_tabel2", "--runs", str(runs))
     assert ended.code == 1 and "fan2024_table2" in ended.err
     assert "is measured, not trained" in lrbench("publish", "fan2024_speed").err
+
+
+def test_certificates_of_runs_trained_again(lrbench: Run, results: Path, runs: Path) -> None:
+    again = runs.parent / "again"
+    same = write_run(again, task="sum", seed=0, train_seconds=99.0)
+    other = write_run(again, task="sum", seed=1, accuracy=0.9)
+    write_run(again, task="sum", seed=2)  # was not searched
+    for folder in (same, other):
+        keep(folder, certificate())
+    published = content(results)
+    words = ("publish", "toy", "--runs", str(again), "--output", str(results))
+    assert "--force replaces" in lrbench(*words).err
+    ended = lrbench(*words, "--certificates")
+    assert ended.code == 0 and "2 runs copied" in ended.err, ended.err
+    now = content(results)
+    new = set(now) - set(published)
+    assert new == {
+        "toy/certificates.csv",
+        *(f"toy/records/{CELL}/s{seed}/certificates/last.json" for seed in (0, 1)),
+    }
+    changed = {name for name in published if now[name] != published[name]}
+    assert changed <= {"toy/README.md"}  # a table in the paper's layout may say nothing of it
+    csv = now["toy/certificates.csv"].decode()
+    assert csv.count("same scores") == 1 and csv.count("other scores") == 1
+    assert lrbench("publish", "--rebuild", str(results), "--check").code == 0
+    assert "0 runs copied" in lrbench(*words, "--certificates").err
+    ended = lrbench("publish", "--rebuild", str(results), "--certificates")
+    assert ended.code == 2 and "goes with a table" in ended.err

@@ -170,16 +170,12 @@ def _show(found: Certified, run: Path) -> None:
 
 
 def _wrong(found: Certified) -> list[str]:
-    from lrbench.certificates.record import shortened
+    from lrbench.runs.evaluate.ending import sentence
 
     searched, witness = found.record["searched"], found.record["witness"]
     assert witness is not None
-    shown = shortened(found.task, tuple(witness["tokens"]))
-    how = "the shortest there is" if witness["shortest"] else "the shortest found"
-    given = witness["given"] or "nothing finite"
     return [
-        f"wrong on {shown} ({witness['length']:,} symbols, {how}):"
-        f" {given} instead of {witness['right']}",
+        sentence(found.task, found.record),
         f"  found in {searched['seconds']:,.1f} s; every string to {searched['complete_to']:,}"
         " symbols is right",
         f"  a random string of that length is this one once in {witness['one_in']:.2g}",

@@ -51,6 +51,13 @@ def publish(
     force: Annotated[
         bool, typer.Option("--force", help="Replace published runs that have other content.")
     ] = False,
+    certificates: Annotated[
+        bool,
+        typer.Option(
+            "--certificates",
+            help="Only what lrbench certify found, of published runs, also of runs trained again.",
+        ),
+    ] = False,
     rebuild: Annotated[
         Path | None,
         typer.Option(
@@ -72,14 +79,22 @@ def publish(
         raise UserError("name a table to publish, or --rebuild DIR; one of them", exit_code=2)
     if rebuild is None and (check or page):
         raise UserError("--check and --page go with --rebuild DIR", exit_code=2)
+    if rebuild is not None and certificates:
+        raise UserError("--certificates goes with a table to publish", exit_code=2)
     if rebuild is not None:
         raise typer.Exit(_rebuild(rebuild, page, check))
     choose = tuple(fingerprint.replace(",", " ").split())
-    _publish(str(table), words or [], runs, output, choose, force)
+    _publish(str(table), words or [], runs, output, choose, force, certificates)
 
 
 def _publish(
-    table: str, words: list[str], runs: Path, output: Path, choose: tuple[str, ...], force: bool
+    table: str,
+    words: list[str],
+    runs: Path,
+    output: Path,
+    choose: tuple[str, ...],
+    force: bool,
+    certificates: bool,
 ) -> None:
     from lrbench.cli.commands.bench import COMMANDS
     from lrbench.console import messages
@@ -96,7 +111,7 @@ def _publish(
         )
     spec = _chosen(table, words)
     require_matplotlib()
-    copied = publish(spec, runs, output, choose, force)
+    copied = publish(spec, runs, output, choose, force, certificates)
     folder = output / spec.name
     console = messages()
     console.print(

@@ -38,10 +38,13 @@ def train(words: Words = None) -> None:
     exit_codes: list[int] = []
 
     def job(config: Config) -> None:
+        from lrbench.runs.evaluate.ending import search_after_training
         from lrbench.runs.train.job import run_cell
         from lrbench.runs.train.result import report_outcomes
 
-        exit_codes.append(report_outcomes(run_cell(config)))
+        outcomes = run_cell(config)
+        search_after_training(config, outcomes)
+        exit_codes.append(report_outcomes(outcomes))
 
     run_hydra(list(words or []), job)
     if any(exit_codes):

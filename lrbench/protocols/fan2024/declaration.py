@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from lrbench.checks import between, one_of, shown
-from lrbench.protocols.base import MOST, MOST_LOOKS, ByLength, ProtocolConfig
+from lrbench.protocols.base import CERTIFY, MOST, MOST_LOOKS, ByLength, ProtocolConfig
 from lrbench.registry import register_protocol
 
 STOPS = ("perfect", "never")
@@ -59,7 +59,11 @@ class Fan2024(ByLength):
 
     paper = "Fan2024-LRNN"
     procedure = "lrbench.protocols.fan2024.procedure:Fan2024Procedure"
-    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"stop": STOPS, "supervision": SUPERVISIONS}
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "stop": STOPS,
+        "supervision": SUPERVISIONS,
+        "certify": CERTIFY,
+    }
     whole_budget = "protocol.stop=never"  # a perfect look at the test length must not end a run
     ends_early = (
         "would end runs by their looks at the test length\n"

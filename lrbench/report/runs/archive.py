@@ -1,10 +1,11 @@
-"""A collection as two files that can be published, runs.csv and settings.json; and back.
+"""A collection as files that can be published, runs.csv and settings.json; and back.
 
 runs.csv is what `lrbench report --format csv` prints: every number, to the last digit.
 settings.json has what a csv file has no place for, so that `read_archive` gives the collection
 back and every table made of it is the same: settings with their types, what runs share told once
 (`settings.all`), then what those of a cell share (`cells`), then a run's own (`runs`); baselines of
-splits; what could not be used; how far unfinished runs are; and each cell's environment.
+splits; what could not be used; how far unfinished runs are; and each cell's environment. Where
+something is known of checkpoints on all strings, certificates.csv beside them has it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any
 import pandas as pd
 
 from lrbench.errors import UserError
+from lrbench.report.runs.certificates import TABLE as CERTIFICATES
+from lrbench.report.runs.certificates import Answers, answers_csv, parsed_answers
 from lrbench.report.runs.collection import Collection, Found, cell_of, gather
 from lrbench.report.runs.columns import EVALUATION_COLUMNS, RUN_COLUMNS
 from lrbench.report.runs.files import content, read_object
@@ -32,7 +35,7 @@ Settings = dict[str, Any]
 
 
 def archive(collection: Collection, runs_dir: Path) -> dict[str, bytes]:
-    """Return the two files by name, the same bytes for the same runs.
+    """Return the files by name, the same bytes for the same runs.
 
     Paths in them are relative to `runs_dir`, where the runs were collected.
     """
@@ -53,7 +56,10 @@ def archive(collection: Collection, runs_dir: Path) -> dict[str, bytes]:
         },
     }
     text = json.dumps(content, indent=1, sort_keys=True)
-    return {TABLE: table.encode(), SETTINGS: f"{text}\n".encode()}
+    files = {TABLE: table.encode(), SETTINGS: f"{text}\n".encode()}
+    ended = set(collection.runs["folder"])
+    known = {folder: told for folder, told in collection.answers.items() if folder in ended}
+    return files | ({CERTIFICATES: answers_csv(known)} if known else {})
 
 
 def _settings(collection: Collection) -> dict[str, Settings]:
@@ -169,7 +175,9 @@ def find_in_archive(path: Path) -> Found:
         rows = _rows(table, varying)
         settings = _by_folder(told["settings"], rows, table, beside)
         looks = _looks(rows)
-        records, under_way = _runs([row for row in rows if not _is_look(row)], settings, told)
+        answers = _answers(table.with_name(CERTIFICATES), settings)
+        scores = [row for row in rows if not _is_look(row)]
+        records, under_way = _runs(scores, settings, told, answers)
         return Found(
             records=records,
             under_way=under_way,
@@ -196,8 +204,25 @@ def _looks(rows: list[Row]) -> dict[str, tuple[Evaluation, ...]]:
     return {folder: tuple(looks) for folder, looks in found.items()}
 
 
+def _answers(path: Path, runs: Mapping[str, Settings]) -> dict[str, Answers]:
+    """What is known on all strings, where a table has such a file."""
+    if not path.exists():
+        return {}
+    try:
+        answers = parsed_answers(path)
+    except (OSError, ValueError) as error:
+        raise _damaged(path, str(error)[:200]) from error
+    for folder in answers:
+        if folder not in runs:
+            raise _damaged(path, f"has a run in {folder[:100]}, which {TABLE} has not")
+    return answers
+
+
 def _runs(
-    rows: list[Row], settings: dict[str, Settings], told: dict[str, Any]
+    rows: list[Row],
+    settings: dict[str, Settings],
+    told: dict[str, Any],
+    answers: Mapping[str, Answers],
 ) -> tuple[list[Record], list[UnderWay]]:
     """The runs of the csv file, in its order: the rows of one stand together."""
     baselines = {
@@ -214,7 +239,8 @@ def _runs(
         row = {name: mine[0][name] for name in RUN_COLUMNS}
         scores = [_evaluation(one) for one in mine if one["split"] is not None]
         levels = baselines.get(folder, {})
-        records.append(Record(Path(folder), row, settings[folder], scores, levels))
+        known = answers.get(folder, {})
+        records.append(Record(Path(folder), row, settings[folder], scores, levels, known))
     return records, under_way
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from lrbench.protocols.base import declared
+from lrbench.report.runs.certificates import Answers
 from lrbench.report.runs.columns import EVALUATION_COLUMNS, RUN_COLUMNS
 from lrbench.report.runs.files import Problems
 from lrbench.report.runs.looks import UnderWay, each_under_way
@@ -109,7 +110,8 @@ class Collection:
     without a result. Every run folder is in exactly one of `runs`, `problems` and `unfinished`.
     `under_way` tells of the unfinished ones that tell it how far they are: neither `frame` nor
     `runs` has them, `every_row` does. `environments` has each cell's environment.json, by the
-    cell's folder, and `looks` what each look of a run saw, by its folder.
+    cell's folder, and `looks` what each look of a run saw, by its folder. `answers` has what is
+    known of the checkpoints of a run on all strings, by its folder and the rule.
     """
 
     frame: pd.DataFrame
@@ -122,6 +124,7 @@ class Collection:
     under_way: list[UnderWay] = field(default_factory=list)
     environments: dict[str, dict[str, Any]] = field(default_factory=dict)
     looks: dict[str, tuple[Evaluation, ...]] = field(default_factory=dict)
+    answers: dict[str, Answers] = field(default_factory=dict)
 
     @property
     def every_row(self) -> pd.DataFrame:
@@ -193,6 +196,7 @@ def _collection(
         baselines={r.row["folder"]: r.baselines for r in ordered if r.baselines},
         under_way=under_way,
         environments=environments,
+        answers={r.row["folder"]: r.answers for r in ordered if r.answers},
     )
 
 

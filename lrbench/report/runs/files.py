@@ -17,7 +17,7 @@ from typing import Any
 
 RUN_FOLDER = re.compile(r"s[0-9]+")
 RUN_FILES = {"result.json", "failure.json", "metrics.jsonl", "checkpoints", "run.log"}
-INSIDE = {"checkpoints", "evaluations"}  # of a run: no runs are in there
+INSIDE = {"checkpoints", "evaluations", "certificates"}  # of a run: no runs are in there
 
 Problems = list[tuple[Path, str]]
 

@@ -6,13 +6,15 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from lrbench.errors import UserError
 from lrbench.metrics import METRICS, metric_of
 from lrbench.protocols.base import declared
+from lrbench.report.runs.certificates import FOLDER as CERTIFICATES
+from lrbench.report.runs.certificates import Answers, read_answers
 from lrbench.report.runs.columns import CELL, RUN_COLUMNS
 from lrbench.report.runs.files import Problems, read_object, shown
 from lrbench.report.runs.schema import (
@@ -173,7 +175,8 @@ NO_CHANCE = {"value": None, "baseline": None}
 class Record:
     """One run: its row, its evaluations, its flattened configuration and library versions.
 
-    `baselines` are those of the splits of a corpus.
+    `baselines` are those of the splits of a corpus, `answers` what is known of its checkpoints on
+    all strings.
     """
 
     folder: Path
@@ -181,6 +184,7 @@ class Record:
     settings: dict[str, Any] = field(default_factory=dict)
     evaluations: list[Evaluation] = field(default_factory=list)
     baselines: BySplit = field(default_factory=dict)
+    answers: Answers = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -197,7 +201,11 @@ def read_run(
     if "result.json" in names:
         data = read_object(folder / "result.json", problems, result_complaint)
         more = further_rows(folder, problems) if data and "evaluations" in names else []
-        return None if data is None else _finished(root, folder, data, more)
+        if data is None:
+            return None
+        steps = data.get("checkpoints") or {}
+        answers = read_answers(folder, steps, problems) if CERTIFICATES in names else {}
+        return replace(_finished(root, folder, data, more), answers=answers)
     if "failure.json" in names:
         seed = int(folder.absolute().name[1:])
         if not is_integer(seed):

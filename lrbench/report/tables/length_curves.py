@@ -17,7 +17,15 @@ from lrbench.errors import UserError
 from lrbench.metrics import ACCURACY
 from lrbench.protocols.base import declared
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table, spread
+from lrbench.report.runs.certificates import Answer
 from lrbench.report.runs.collection import Collection
+from lrbench.report.tables.certified import (
+    EVERYWHERE,
+    certified_cells,
+    certified_columns,
+    certified_legend,
+    of_rule,
+)
 from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.horizons import ONE_WRONG, Reached, horizon_cells, reached
 from lrbench.report.tables.lengths import LengthGrid, check_rule, rule_legend
@@ -27,6 +35,7 @@ from lrbench.statistics import FEWEST_STRINGS, SOLVED, mean
 from lrbench.tables import TableSpec
 
 OTHER = "last"  # the rule that is shown beside the table's own: it never looked at a length
+EVERYWHERE_REACHED = Reached(10**18, True, EVERYWHERE)  # beyond every length that can be scored
 NOTHING_SAID = (
     "far below chance: where a state has grown beyond what its numbers can hold, there is no"
     " answer, and none is a wrong one; result.json tells what float64 makes of the first length"
@@ -52,14 +61,24 @@ class LengthCurve:
 
     entry: FilledCell
     by_rule: dict[str, ByRun]
+    answers: dict[str, list[Answer | None]]  # of each rule, of each run
 
     def values(self, rule: str, length: int) -> list[float]:
         return [run[length].value for run in self.by_rule[rule].values() if length in run]
 
     def horizons(self, rule: str) -> list[Reached]:
-        """Return how far each run's checkpoint got, in the order of the runs."""
-        runs = self.by_rule[rule].values()
-        return [reached((s.length, s.value, s.n) for s in run.values()) for run in runs if run]
+        """Return how far each run's checkpoint got, in the order of the runs.
+
+        One that is certified gets everywhere.
+        """
+        runs = zip(self.by_rule[rule].values(), self.answers[rule], strict=True)
+        return [
+            EVERYWHERE_REACHED
+            if answer is not None and answer.verdict == "certified"
+            else reached((s.length, s.value, s.n) for s in run.values())
+            for run, answer in runs
+            if run
+        ]
 
 
 def length_tables(
@@ -117,7 +136,8 @@ def _curves(
         if _solved(entry, rule):
             folders = entry.runs["folder"]
             mine = {r: {f: runs.get(f, {}) for f in folders} for r, runs in by_rule.items()}
-            curves.append(LengthCurve(entry, mine))
+            known = {r: of_rule(collection.answers, folders, r) for r in by_rule}
+            curves.append(LengthCurve(entry, mine, known))
     return entries, curves
 
 
@@ -157,9 +177,11 @@ def _scores(frame: pd.DataFrame, rule: str) -> ByRun:
 def _horizons(title: str, curves: Sequence[LengthCurve], rule: str, notes: Sequence[str]) -> Table:
     """A row a cell: how far its runs got, by each rule."""
     rules = _rules(rule)
+    searched = [r for r in rules if any(any(curve.answers[r]) for curve in curves)]
     rows = []
     for curve in curves:
         told = [cell for name in rules for cell in horizon_cells(curve.horizons(name))]
+        told += [cell for name in searched for cell in certified_cells(curve.answers[name])]
         entry = curve.entry
         rows.append(
             (
@@ -172,7 +194,9 @@ def _horizons(title: str, curves: Sequence[LengthCurve], rule: str, notes: Seque
     titles = [name for rule in rules for name in (f"horizons: {rule}", f"median: {rule}")]
     columns = [Column("task", right=False), Column("model", right=False), Column("runs")]
     columns += [Column(title) for title in titles]
-    return Table(title, tuple(columns), tuple(rows), tuple(notes))
+    columns += [column for name in searched for column in certified_columns(name)]
+    legend = certified_legend(a for c in curves for name in searched for a in c.answers[name])
+    return Table(title, tuple(columns), tuple(rows), (*notes, *legend))
 
 
 def _of_task(curves: Sequence[LengthCurve], rule: str, digits: int) -> Table:

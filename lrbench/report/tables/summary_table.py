@@ -19,6 +19,12 @@ from lrbench.report.paper.splits import faithful as faithful_split
 from lrbench.report.paper.splits import lookup as lookup_split
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.columns import CELL
+from lrbench.report.tables.certified import (
+    certified_cells,
+    certified_columns,
+    certified_legend,
+    of_rule,
+)
 from lrbench.report.tables.chosen import splits_there
 from lrbench.report.tables.notes import (
     competition,
@@ -41,6 +47,7 @@ from lrbench.statistics import mean
 
 PAPER_RULE = "best"
 RULES = tuple(ByLength.rules)
+RULES_SEARCHED = ("last", *(rule for rule in RULES if rule != "last"))  # the first known is shown
 COLUMNS = (
     Column("task", right=False),
     Column("model", right=False),
@@ -85,6 +92,7 @@ def report_tables(collection: Collection, references: Path | None = None) -> lis
             continue
         frame = collection.frame[collection.frame["protocol"] == protocol]
         scores = _scores(frame)
+        rule = _searched_rule(runs, collection)
         rows = []
         for _, rivals in runs.groupby(["task", "model"], sort=True):
             keys = differences(rivals, collection)
@@ -92,10 +100,20 @@ def report_tables(collection: Collection, references: Path | None = None) -> lis
                 evaluations = [score for f in cell["folder"] for score in scores.get(f, [])]
                 paper = _paper(cell, collection, references)
                 head = PrintedCell(_configuration(cell, keys, collection))
-                rows += _rows(cell, evaluations, head, paper)
-        notes = table_notes(runs, frame, collection)
-        tables.append(Table(str(protocol), COLUMNS, tuple(rows), tuple(notes)))
+                answers = of_rule(collection.answers, cell["folder"], rule)
+                known = certified_cells(answers) if rule else ()
+                rows += [(*row, *known) for row in _rows(cell, evaluations, head, paper)]
+        columns = (*COLUMNS, *certified_columns(rule)) if rule else COLUMNS
+        legend = certified_legend(of_rule(collection.answers, runs["folder"], rule))
+        notes = [*table_notes(runs, frame, collection), *legend]
+        tables.append(Table(str(protocol), columns, tuple(rows), tuple(notes)))
     return tables
+
+
+def _searched_rule(runs: pd.DataFrame, collection: Collection) -> str:
+    """The rule whose checkpoints something is known of on all strings; empty where nothing is."""
+    rules = {rule for folder in runs["folder"] for rule in collection.answers.get(folder, {})}
+    return next((rule for rule in RULES_SEARCHED if rule in rules), "")
 
 
 def _scores(frame: pd.DataFrame) -> dict[str, list[EvaluationCell]]:

@@ -172,6 +172,7 @@ class JobFunction:
         return end
 
     def _run(self, composed: Any) -> JobEnd:
+        from lrbench.runs.evaluate.ending import search_after_training
         from lrbench.runs.folder.cell import Cell
         from lrbench.runs.folder.run import Run
         from lrbench.runs.train.job import run_cell
@@ -184,6 +185,7 @@ class JobFunction:
         try:
             with claimed([Run(cell, seed) for seed in cell.seeds]):
                 outcomes = run_cell(config)
+            search_after_training(config, outcomes)
         except Taken as taken:
             return JobEnd("taken", str(taken))
         failures = [outcome.message for outcome in outcomes if outcome.status == "failed"]

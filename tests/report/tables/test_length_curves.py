@@ -19,6 +19,7 @@ from lrbench.report.tables.matrix import paper_tables
 from lrbench.report.tables.request import Request, narrowed
 from lrbench.statistics import FEWEST_STRINGS, passes
 from lrbench.tables import TableCell, TableSpec, load_table
+from tests.report.runs.test_certificates import certificate, keep
 
 Write = Callable[..., Path]
 SPEC = TableSpec(
@@ -186,3 +187,16 @@ def test_the_builtin_table(tmp_path: Path) -> None:
     wrong.write_text("kind: length\ncells: []\n")
     with pytest.raises(UserError, match="Did you mean 'lengths'"):
         load_table(str(wrong))
+
+
+def test_a_certified_run_holds_everywhere(three: None, runs: Path) -> None:
+    (folder,) = (path.parent for path in runs.glob("**/s1/result.json"))
+    keep(folder, certificate(which="last", step=3000))
+    keep(folder, certificate(which="best", verdict="certified", witness=None), "best.json")
+    first = length_tables(collect(runs), SPEC, "best")[0]
+    titles = [column.title for column in first.columns]
+    (row,) = texts(first)
+    told = dict(zip(titles, row, strict=True))
+    assert told["horizons: best"] == ">= 4,999; ∞ certified"
+    assert told["certified: best"] == "1 / 0 / 0" and told["shortest failure: best"] == "-; -"
+    assert told["certified: last"] == "0 / 1 / 0" and told["shortest failure: last"] == "-; 12"

@@ -1,0 +1,80 @@
+"""The search for wrong strings that ends a training: short, and never at the cost of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lrbench.certificates.record import CertificateRecord, shortened
+from lrbench.certificates.witness import SearchBudget
+from lrbench.config import Config
+from lrbench.console import messages
+from lrbench.errors import Interrupted, UserError
+from lrbench.protocols.base import declared
+from lrbench.runs.evaluate.certify import certify_run
+from lrbench.runs.train.result import Outcome
+from lrbench.tasks import make_task
+from lrbench.tasks.base import Task
+
+SECONDS = 5.0  # with protocol.certify=auto
+SHORT = SearchBudget(complete=100_000, seconds=SECONDS)
+RULE = "last"
+
+
+def search_after_training(config: Config, outcomes: Iterable[Outcome]) -> None:
+    """Search the runs that have just finished for strings that they get wrong; tell of each.
+
+    By `protocol.certify`: auto for some seconds a run, always for as long as `lrbench certify`
+    does, never not at all. Only tasks that are finite automata have strings to search. What is
+    found is written as `lrbench certify` writes it; no proof is sought. A search that fails is
+    told: the run has its result.
+    """
+    protocol = declared(config.protocol.name)
+    ended = [outcome for outcome in outcomes if outcome.status == "finished"]
+    if config.protocol.certify == "never" or protocol.by_split or not ended:
+        return
+    task = make_task(config.task)
+    if task.machine() is None:
+        return
+    which = RULE if RULE in protocol.rules else protocol.usual_rule
+    budget = SHORT if config.protocol.certify == "auto" else None
+    for outcome in ended:
+        told = _searched(config, outcome, task, which, budget)
+        messages().print(f"seed {outcome.seed}: {told}", markup=False)
+
+
+def _searched(
+    config: Config, outcome: Outcome, task: Task, which: str, budget: SearchBudget | None
+) -> str:
+    try:
+        found = certify_run(
+            outcome.folder, which, budget, config.device, most_nodes=0, foretell_to=0
+        )
+    except Interrupted:
+        raise
+    except UserError as error:
+        return f"not searched for wrong strings: {error}"
+    except Exception as error:  # told, and the result stays: the command of its own shows where
+        return (
+            f"not searched for wrong strings: {type(error).__name__}: {error}\n"
+            f"lrbench certify {outcome.folder} shows where that is from"
+        )
+    return sentence(task, found.record)
+
+
+def sentence(task: Task, record: CertificateRecord) -> str:
+    """Return what a search found as one line."""
+    searched, witness = record["searched"], record["witness"]
+    if witness is None:
+        stopped = ", stopped there" if "out_of_time" in searched else ""
+        return (
+            f"no wrong string found: every one to {searched['complete_to']:,} symbols is right,"
+            f" patterns to {searched['families_to']:,}, the most narrowly answered to"
+            f" {searched['beam_to']:,} ({searched['seconds']:.1f} s{stopped})"
+        )
+    how = "the shortest there is" if witness["shortest"] else "the shortest found"
+    given = witness["given"] or "nothing finite"
+    shown = shortened(task, tuple(witness["tokens"]))
+    return (
+        f"wrong on {shown} ({witness['length']:,} symbols, {how}): {given} instead of"
+        f" {witness['right']}"
+    )

@@ -1,0 +1,130 @@
+"""What is known of runs on all strings: read from their folders, published, and read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lrbench.errors import UserError
+from lrbench.report.output.render import render
+from lrbench.report.runs.archive import archive, read_archive
+from lrbench.report.runs.certificates import Answer, answers_csv, complaint, parsed_answers
+from lrbench.report.runs.collect import collect
+from lrbench.report.tables.request import Request
+
+Write = Callable[..., Path]
+
+
+def certificate(**changes: Any) -> dict[str, Any]:
+    """Return the content of certificates/last.json of a run that is wrong on 12 symbols."""
+    witness = {"string": "300000000002", "length": 12, "shortest": False, "given": "2"}
+    return {
+        "format": "lrbench-certificate",
+        "version": 1,
+        "verdict": "wrong",
+        "which": "last",
+        "step": 2000,
+        "weights_sha256": "ab" * 32,
+        "searched": {"complete_to": 9},
+        "witness": witness,
+    } | changes
+
+
+def keep(folder: Path, content: Any, name: str = "last.json") -> Path:
+    file = folder / "certificates" / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    return file
+
+
+def test_rules_that_kept_one_checkpoint_share_its_answer(write: Write, runs: Path) -> None:
+    folder = write()  # best and last are of update 2,000, id of 1,500, band of 1,000
+    keep(folder, certificate())
+    keep(folder, certificate(which="id", step=1400), "id.json")  # made while it was trained
+    (folder / "certificates" / "last.npz").write_bytes(b"arrays")
+    collection = collect(runs)
+    (answers,) = collection.answers.values()
+    assert set(answers) == {"best", "last"} and not collection.problems
+    assert answers["best"]._replace(which="last") == answers["last"]
+    assert answers["last"][1:6] == (2000, "wrong", 12, False, "300000000002")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "is not json"),
+        ([], "holds no object"),
+        (certificate(format="lrbench-counterexample"), "is no certificate"),
+        (certificate(verdict="right"), "is no certificate"),
+        (certificate(step="2000"), "which checkpoint"),
+        (certificate(searched=[]), "how far was searched"),
+        (certificate(searched={"complete_to": 1.5}), "no whole number"),
+        (certificate(witness=None), "has no witness"),
+        (certificate(verdict="open"), "has a witness, and is not wrong"),
+        (certificate(witness={"string": "1", "length": -1, "shortest": True}), "no length"),
+        (certificate(witness={"string": 1, "length": 1, "shortest": True}), "lacks its string"),
+    ],
+)
+def test_damage_is_named_and_costs_no_run(
+    write: Write, runs: Path, content: Any, words: str
+) -> None:
+    keep(write(), content)
+    collection = collect(runs)
+    assert len(collection.runs) == 1 and not collection.answers
+    ((path, reason),) = collection.problems
+    assert path.name == "last.json" and words in reason
+
+
+def test_a_published_table_says_what_the_runs_said(
+    write: Write, runs: Path, tmp_path: Path
+) -> None:
+    keep(write(), certificate())
+    keep(write(seed=1), certificate(verdict="open", witness=None))
+    keep(write(seed=2), certificate(verdict="certified", witness=None))
+    write(seed=3)
+    first = collect(runs)
+    table = tmp_path / "table"
+    table.mkdir()
+    for name, content in archive(first, runs).items():
+        (table / name).write_bytes(content)
+    second = read_archive(table)
+    assert second.answers == first.answers and len(second.answers) == 3
+    request = Request()
+    assert render(second, "markdown", request=request) == render(first, "markdown", request=request)
+    text = render(first, "markdown", request=request)
+    assert "1 / 1 / 1" in text and "12; -; -; -" in text
+    (table / "certificates.csv").write_text("folder,which\n")
+    with pytest.raises(UserError, match="other columns than a certificates"):
+        read_archive(table)
+    stranger = {"elsewhere/s0": {"last": next(iter(first.answers.values()))["last"]}}
+    (table / "certificates.csv").write_bytes(answers_csv(stranger))
+    with pytest.raises(UserError, match="has a run in elsewhere/s0, which runs"):
+        read_archive(table)
+
+
+def test_without_certificates_nothing_is_added(write: Write, runs: Path) -> None:
+    write()
+    collection = collect(runs)
+    assert set(archive(collection, runs)) == {"runs.csv", "settings.json"}
+    assert "certified" not in render(collection, "markdown", request=Request())
+
+
+def test_csv_gives_back_what_was_written(tmp_path: Path) -> None:
+    wrong = Answer("best", 5, "wrong", 12, True, 'a "b", c', 9, "ab", "same scores")
+    told = {"x/s0": {"best": wrong, "last": Answer("last", 9, "open", None, False, "", 0, "", "")}}
+    path = tmp_path / "certificates.csv"
+    path.write_bytes(answers_csv(told))
+    assert parsed_answers(path) == told
+    for old, new in (("12,True", "12,yes"), ("wrong,12", "open,12"), (",9,ab,", ",ab,")):
+        path.write_text(answers_csv(told).decode().replace(old, new))
+        with pytest.raises(ValueError, match=r"row of|invalid literal"):
+            parsed_answers(path)
+
+
+def test_what_certify_writes_can_be_used() -> None:
+    assert complaint(certificate()) is None
+    assert complaint(certificate(verdict="certified", witness=None)) is None

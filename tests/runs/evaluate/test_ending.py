@@ -1,0 +1,65 @@
+"""The search that ends a training: what it says, when there is none, and what it never costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lrbench.certificates.witness import SearchBudget, search
+from lrbench.errors import UserError
+from lrbench.runs.evaluate import ending
+from lrbench.runs.evaluate.ending import search_after_training
+from lrbench.runs.train.result import Outcome
+from lrbench.schema import config_from
+from lrbench.tasks.symbols.cyclic import Parity, ParityConfig
+from tests.certificates.exact import exact_rnn
+
+SETTINGS: dict[str, Any] = {
+    "task": {"name": "parity"},
+    "model": {"name": "rnn"},
+    "protocol": {"name": "fan2024"},
+}
+
+
+def outcome(status: str = "finished") -> Outcome:
+    return Outcome(3, Path("runs/s3"), status)
+
+
+def test_what_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("searched")
+
+    monkeypatch.setattr(ending, "certify_run", never)
+    config = config_from(SETTINGS | {"protocol": {"name": "fan2024", "certify": "never"}})
+    search_after_training(config, [outcome()])
+    config = config_from(SETTINGS)
+    for status in ("skipped", "diverged", "failed"):
+        search_after_training(config, [outcome(status)])
+    with pytest.raises(UserError, match=r"protocol\.certify"):
+        config_from(SETTINGS | {"protocol": {"name": "fan2024", "certify": "sometimes"}})
+
+
+def test_a_search_that_fails_costs_no_result(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr(ending, "certify_run", broken)
+    search_after_training(config_from(SETTINGS), [outcome()])
+    told = capsys.readouterr().err
+    assert "seed 3: not searched for wrong strings: ZeroDivisionError: by zero" in told
+    assert "lrbench certify runs/s3 shows where" in told
+
+
+def test_a_search_ends_when_its_seconds_have_passed() -> None:
+    task = Parity(ParityConfig())
+    machine = task.machine()
+    model, _ = exact_rnn(machine, gain=4.0)
+    found = search(model, machine, SearchBudget(seconds=0.0))
+    assert found.out_of_time and found.witness is None
+    assert found.complete_to == found.families_to == found.beam_to == 0
+    whole = search(model, machine, SearchBudget(complete=100, beam=2, longest=20))
+    assert not whole.out_of_time and whole.complete_to > 0
