@@ -19,6 +19,8 @@ from torch import Tensor, nn
 from lrbench.scan import ALGORITHMS, Indexed, Transition, scan
 from lrbench.scan.rows import rows
 
+STARTS = ("random", "exact")  # of `init`: weights of a seed, or of the task's automaton
+
 
 @dataclass(frozen=True)
 class ParameterRule:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from lrbench.config import Config
 from lrbench.models.build import build_model, count_parameters
+from lrbench.models.exact import write_exact
 from lrbench.records import Look, LookStep
 from lrbench.tasks import make_task
 from lrbench.tasks.base import Batch, TaskBase
@@ -25,9 +26,17 @@ Check = Callable[[], None]  # called during long examinations; may raise to stop
 
 
 def model_for(config: Config, task: TaskBase, seed: int) -> nn.Module:
-    """Return the model of a configuration for a task, with the weights of a seed, on CPU."""
+    """Return the model of a configuration for a task, with the weights of a seed, on CPU.
+
+    With `model.mixer.init=exact` they are those of the task's automaton. Raises ValueError for
+    settings that do not go together.
+    """
     sizes = len(task.vocabulary), task.num_classes, seed, task.features
-    return build_model(config, *sizes, sides=task.sides)
+    model = build_model(config, *sizes, sides=task.sides)
+    mixer = getattr(config.model, "mixer", None)  # an encoder has none
+    if getattr(mixer, "init", "random") == "exact":
+        write_exact(model, config.model, task.machine())
+    return model
 
 
 class Trial(ABC):

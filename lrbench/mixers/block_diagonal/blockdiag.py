@@ -28,8 +28,9 @@ import torch
 from torch import Tensor, nn
 
 from lrbench.checks import at_least, one_of
-from lrbench.mixers.base import LinearMixer
+from lrbench.mixers.base import STARTS, LinearMixer
 from lrbench.mixers.maps import MAPS, apply_map, blocks_of, generated_blocks, input_map
+from lrbench.records import added
 from lrbench.registry import register_mixer
 from lrbench.scan import Transition
 from lrbench.scan.blocks.constraints import CONSTRAINTS
@@ -37,7 +38,10 @@ from lrbench.scan.blocks.constraints import CONSTRAINTS
 
 @dataclass
 class BlockDiagConfig:
-    """Settings of `blockdiag`; `blocks` defaults to width / block_size."""
+    """Settings of `blockdiag`; `blocks` defaults to width / block_size.
+
+    init: random, or exact, weights that are right by construction (lrbench/models/exact.py).
+    """
 
     block_size: int = 8
     blocks: int | None = None
@@ -47,6 +51,7 @@ class BlockDiagConfig:
     values: str = "mlp"
     hidden: int = 64
     learn_x0: bool = True
+    init: str = added("random")
 
     def __post_init__(self) -> None:
         at_least("model.mixer.block_size", self.block_size, 1)
@@ -56,6 +61,7 @@ class BlockDiagConfig:
         one_of("model.mixer.constraint", self.constraint, CONSTRAINTS)
         one_of("model.mixer.g", self.g, MAPS)
         one_of("model.mixer.values", self.values, MAPS)
+        one_of("model.mixer.init", self.init, STARTS)
 
 
 @register_mixer(

@@ -29,6 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from lrbench.checks import at_least, between, one_of
+from lrbench.mixers.base import STARTS
 from lrbench.mixers.nonlinear.noise import NoisyMixer
 from lrbench.records import added
 from lrbench.registry import register_mixer
@@ -39,16 +40,21 @@ LARGEST_BIAS = 100
 
 @dataclass
 class RnnConfig:
-    """Settings of `rnn`; `noise` is on the state before each symbol of training."""
+    """Settings of `rnn`; `noise` is on the state before each symbol of training.
+
+    init: random, or exact, weights that are right by construction (lrbench/models/exact.py).
+    """
 
     units: int | None = None
     nonlinearity: str = "tanh"
     noise: float = added(0.0)
+    init: str = added("random")
 
     def __post_init__(self) -> None:
         at_least("model.mixer.noise", self.noise, 0)
         at_least("model.mixer.units", self.units, 1)
         one_of("model.mixer.nonlinearity", self.nonlinearity, NONLINEARITIES)
+        one_of("model.mixer.init", self.init, STARTS)
 
 
 @dataclass

@@ -1,0 +1,212 @@
+"""Weights that are right by construction, for a task that is a finite automaton: `init=exact`.
+
+`rnn`, tanh (after Omlin & Giles 1996 and Carrasco et al. 2000): one unit for each (new state r,
+symbol s) that can be, and one that says that the string has begun. Units near -1 are off, and what
+is left over stays off:
+
+    unit (r, s)   H (2 [symbol = s] + sum of (h_(p, .) + 1) over p with delta(p, s) = r - 3
+                     + c_rs (1 - g)),   c_rs = -#{(p, .)} + 2 [delta(start, s) = r]
+    unit g        H
+
+    logit of a class = 10 times the sum of its units, which the norm before it leaves apart
+
+`blockdiag`: the state is one-hot in the first block, A_s are its permutations or other matrices of
+0 and 1, v = 0. Symbols are one-hot in both. H is a gain; from 2 on (2.5 for Sum(11), whose network
+has 122 units) the tanh network is certified by boxes, at 1.5 it is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+GAIN = 2.5
+LOGIT = 10.0  # of a class for one of its units
+
+
+class Automaton(Protocol):
+    """What is needed of a task's machine (lrbench/tasks/machine.py)."""
+
+    @property
+    def start(self) -> int:
+        """The state before the first symbol."""
+
+    @property
+    def delta(self) -> Sequence[Sequence[int | None]]:
+        """The state after each symbol in each state; None where no valid string goes on so."""
+
+    @property
+    def answers(self) -> Sequence[int | None]:
+        """The class asked in each state, None where nothing is asked."""
+
+
+@dataclass(frozen=True)
+class TanhNetwork:
+    """h' = tanh(W x + U h + c) of N units over one-hot x (S), and the head after a norm of h.
+
+    w (N, S), u (N, N), c (N), head (C, N), bias (C).
+    """
+
+    w: Tensor
+    u: Tensor
+    c: Tensor
+    head: Tensor
+    bias: Tensor
+
+
+def tanh_network(
+    machine: Automaton, classes: int, units: int | None = None, gain: float = GAIN
+) -> TanhNetwork:
+    """Return the network of a machine, of as few units as can be or of `units`."""
+    states, symbols = range(len(machine.delta)), range(len(machine.delta[0]))
+    pairs = sorted(_pairs(machine))
+    n = units or len(pairs) + 1
+    of_state = {p: [k for k, (r, _) in enumerate(pairs) if r == p] for p in states}
+    w, u, c = torch.zeros(n, len(symbols)), torch.zeros(n, n), torch.full((n,), -gain)
+    began = len(pairs)
+    c[began] = gain
+    for k, (r, s) in enumerate(pairs):
+        w[k, s] = 2 * gain
+        before = [i for p in states if machine.delta[p][s] == r for i in of_state[p]]
+        at_start = -len(before) + 2 * (machine.delta[machine.start][s] == r)
+        u[k, before] += gain
+        u[k, began] -= gain * at_start
+        c[k] = gain * (len(before) - 3 + at_start)
+    mean = (4 - n) / n  # two units are on
+    off = (1 + mean) / math.sqrt(1 - mean**2)  # minus this is a unit that is off after the norm
+    head, bias = torch.zeros(classes, n), torch.zeros(classes)
+    for k, (r, _) in enumerate(pairs):
+        answer = machine.answers[r]
+        if answer is not None:
+            head[answer, k] = LOGIT
+            bias[answer] += LOGIT * off
+    return TanhNetwork(w, u, c, head, bias)
+
+
+def write_exact(model: nn.Module, config: Any, machine: Automaton | None) -> None:
+    """Give `model`, which `config` describes (its node `model`), the weights of a machine.
+
+    Raises ValueError, saying what is needed, where it is too narrow or of another shape.
+    """
+    if machine is None:
+        raise ValueError(
+            "model.mixer.init=exact needs a task that is a finite automaton (Task.machine), such as"
+            " sum, parity, even_pair or mod_arith"
+        )
+    _check_stack(config)
+    symbols = len(machine.delta[0])
+    embedded = config.backbone.embed == "embedding"
+    if embedded:
+        _need("model.width", config.width, symbols, "the symbols")
+    state = model.state_dict()
+    if config.name == "rnn":
+        new = _rnn(state, config, machine)
+    else:
+        new = _block_diagonal(state, config, machine)
+    if embedded:
+        new["embedding.weight"] = _wide_eye(state["embedding.weight"])
+    new["norm.weight"] = torch.ones_like(state["norm.weight"])
+    new["norm.bias"] = torch.zeros_like(state["norm.bias"])
+    model.load_state_dict(state | new)
+
+
+def _rnn(state: dict[str, Tensor], config: Any, machine: Automaton) -> dict[str, Tensor]:
+    if config.mixer.nonlinearity != "tanh":
+        raise ValueError("model.mixer.init=exact needs model.mixer.nonlinearity=tanh")
+    layer = "mixers.0.network."
+    units = len(state[f"{layer}weight_hh_l0"])
+    needed = len(_pairs(machine)) + 1
+    _need("model.mixer.units", units, needed, "the pairs of a state and a symbol, and one more")
+    made = tanh_network(machine, len(state["head.0.bias"]), units)
+    inputs = torch.zeros_like(state[f"{layer}weight_ih_l0"])
+    inputs[:, : made.w.shape[1]] = made.w
+    return {
+        f"{layer}weight_ih_l0": inputs,
+        f"{layer}weight_hh_l0": made.u,
+        f"{layer}bias_ih_l0": made.c,
+        f"{layer}bias_hh_l0": torch.zeros_like(made.c),
+        "head.0.weight": made.head,
+        "head.0.bias": made.bias,
+    }
+
+
+def _block_diagonal(state: dict[str, Tensor], config: Any, machine: Automaton) -> dict[str, Tensor]:
+    mixer, states, symbols = config.mixer, len(machine.delta), len(machine.delta[0])
+    if mixer.constraint == "max_column_centred":
+        raise ValueError(
+            "model.mixer.init=exact needs columns that stay as they are:"
+            " model.mixer.constraint=column_clip, column_unit or none"
+        )
+    blocks, size = state["mixers.0.start"].shape
+    _need("model.mixer.block_size", size, states, "the states")
+    eye = torch.eye(size).repeat(symbols, blocks, 1, 1)  # (S, h, b, b), [row, column]
+    for s in range(symbols):
+        for q in range(states):
+            after = machine.delta[q][s]
+            eye[s, 0, :, q] = 0
+            if after is not None:
+                eye[s, 0, after, q] = 1
+    start = torch.zeros(blocks, size)
+    start[0, machine.start] = 1
+    new = {"mixers.0.start": start}
+    new |= _by_symbol(state, "mixers.0.transition", eye.flatten(1))
+    new |= _by_symbol(state, "mixers.0.value", torch.zeros(symbols, blocks * size))
+    if "mixers.0.out.weight" in state:
+        _need("model.width", config.width, states, "the states")
+        new["mixers.0.out.weight"] = _wide_eye(state["mixers.0.out.weight"])
+        new["mixers.0.out.bias"] = torch.zeros_like(state["mixers.0.out.bias"])
+    head = torch.zeros_like(state["head.0.weight"])
+    for q, answer in enumerate(machine.answers):
+        if answer is not None:
+            head[answer, q] = LOGIT
+    return {**new, "head.0.weight": head, "head.0.bias": torch.zeros_like(state["head.0.bias"])}
+
+
+def _by_symbol(state: dict[str, Tensor], name: str, rows: Tensor) -> dict[str, Tensor]:
+    """Return the weights of a map of one-hot symbols to `rows` (S, n), with a hidden layer or not.
+
+    `name` is that of the map in the state.
+    """
+    first, second = f"{name}.0", f"{name}.2"
+    new = {f"{first}.bias": torch.zeros_like(state[f"{first}.bias"])}
+    last = first
+    if f"{second}.weight" in state:
+        _need("model.mixer.hidden", len(state[f"{first}.bias"]), len(rows), "the symbols")
+        new[f"{first}.weight"] = _wide_eye(state[f"{first}.weight"])
+        new[f"{second}.bias"] = torch.zeros_like(state[f"{second}.bias"])
+        last = second
+    weight = torch.zeros_like(state[f"{last}.weight"])
+    weight[:, : len(rows)] = rows.T
+    return {**new, f"{last}.weight": weight}
+
+
+def _check_stack(config: Any) -> None:
+    stack = config.backbone
+    fits = stack.name == "bare" and stack.norm and not stack.hidden and config.layers == 1
+    if not fits or stack.embed not in ("embedding", "one_hot"):
+        raise ValueError(
+            "model.mixer.init=exact needs model.backbone.name=bare with norm=true and hidden=0, one"
+            " layer, and symbols embedded or one_hot"
+        )
+
+
+def _need(key: str, there: int, needed: int, why: str) -> None:
+    if there < needed:
+        raise ValueError(
+            f"model.mixer.init=exact needs {key} of at least {needed} here ({why}), not {there}"
+        )
+
+
+def _pairs(machine: Automaton) -> set[tuple[int, int]]:
+    """Return every (new state, symbol) that can be."""
+    return {(r, s) for row in machine.delta for s, r in enumerate(row) if r is not None}
+
+
+def _wide_eye(like: Tensor) -> Tensor:
+    """Return ones on the diagonal of a matrix of the shape of `like`."""
+    return torch.eye(*like.shape)

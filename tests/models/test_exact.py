@@ -1,0 +1,89 @@
+"""Weights of a task's automaton: right without training, and refused where they do not fit."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from lrbench.certificates.proof import find_proof
+from lrbench.cli.hydra.compose import composed
+from lrbench.errors import UserError
+from lrbench.protocols.fan2024.trial import LengthTrial
+from lrbench.runs.train.validate import validated
+from lrbench.tasks.base import IGNORE
+
+EXACT = ["model.mixer.init=exact", "model.backbone.name=bare", "model.layers=1", "seed=0"]
+NEEDED = {"sum": (26, 5), "parity": (5, 2), "even_pair": (26, 11), "mod_arith": (141, 50)}
+SIZES = {  # for a task: of as few units as can be, and of more
+    "rnn": lambda units, states: ["model.width=150", f"model.mixer.units={units}"],
+    "wide rnn": lambda units, states: ["model.width=150"],
+    "one-hot rnn": lambda units, states: [
+        "model.mixer.units=150",
+        "model.backbone.embed=one_hot",
+    ],
+    "blockdiag": lambda units, states: [
+        f"model.width={2 * states + 10}",
+        f"model.mixer.block_size={states + 5}",
+    ],
+    "linear blockdiag": lambda units, states: [
+        f"model.width={states + 8}",
+        f"model.mixer.block_size={states}",
+        "model.mixer.blocks=3",
+        "model.mixer.g=linear",
+        "model.mixer.values=linear",
+        "model.mixer.constraint=column_unit",
+    ],
+}
+
+
+def words(kind: str, task: str) -> list[str]:
+    return [f"task={task}", f"model={kind.split()[-1]}", *EXACT, *SIZES[kind](*NEEDED[task])]
+
+
+@pytest.mark.parametrize("task", NEEDED)
+@pytest.mark.parametrize("kind", SIZES)
+def test_every_string_is_answered_without_training(kind: str, task: str) -> None:
+    """Against the oracle of the task, which knows no automaton, at every position."""
+    trial = LengthTrial(composed(words(kind, task)), 0)
+    batch = trial.task.sample(trial.stream("exact"), 0, 16, trial.task.nearest_length(200), "cpu")
+    assert batch.targets.tolist() == [trial.task.oracle(row) for row in batch.tokens.tolist()]
+    with torch.no_grad():
+        logits, _ = trial.model(batch.tokens)
+    asked = batch.targets != IGNORE
+    assert torch.equal(logits.argmax(-1)[asked], batch.targets[asked])
+
+
+@pytest.mark.parametrize("task", ["sum", "parity", "even_pair"])
+def test_a_tanh_network_with_units_to_spare_is_proved_right(task: str) -> None:
+    config = composed(words("wide rnn", task))
+    trial = LengthTrial(config, 0)
+    proof = find_proof(
+        trial.model, dataclasses.asdict(config.model), trial.task.machine(), most_nodes=200
+    )
+    assert proof.boxes is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "told"),
+    [
+        ("rnn", "model.mixer.units=25", r"model\.mixer\.units of at least 26 here .*, not 25"),
+        ("rnn", "model.width=4", r"model\.width of at least 5 here \(the symbols\), not 4"),
+        ("rnn", "model.mixer.nonlinearity=relu", "nonlinearity=tanh"),
+        ("rnn", "model.layers=2", "one layer"),
+        ("rnn", "model.backbone.norm=false", "with norm=true"),
+        ("blockdiag", "model.mixer.block_size=4", r"block_size of at least 5 here \(the states"),
+        ("blockdiag", "model.mixer.hidden=3", r"model\.mixer\.hidden of at least 5"),
+        ("blockdiag", "model.mixer.constraint=max_column_centred", "constraint=column_clip"),
+        ("blockdiag", "model.backbone.name=lrnn_release", r"model\.backbone\.name=bare"),
+        ("rnn", "task=mackey_glass", "a finite automaton"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_what_is_needed(
+    kind: str, changed: str, told: str
+) -> None:
+    key = changed.partition("=")[0]
+    kept = [word for word in words(kind, "sum") if word.partition("=")[0] != key]
+    with pytest.raises(UserError, match=told):
+        validated(composed([*kept, changed]))
