@@ -18,6 +18,7 @@ LAYERS = {
 }
 # Modules of units that take more than eight seconds; `make test-fast` leaves them out.
 SLOW = (
+    "diagnosis/test_every_mixer.py",
     "encoders/test_contract.py",
     "encoders/trees/test_ebt_grc.py",
     "mixers/attention/test_transformer.py",

@@ -88,6 +88,8 @@ def affine_steps(reader: SymbolReader, symbols: int, of_several: bool = False) -
         above = [state for other in others for state in chosen(other, torch.zeros_like(tokens))]
         _, after = reader.step(tokens, [*unflat(points, first), *above])
         reached = flat(after[:1]).double().numpy()
+        if not np.isfinite(reached).all():
+            return "its step is not affine in the carried state"
         offset, matrix = reached[0], (reached[1 : size + 1] - reached[0]).T
         expected = points[size + 1 :].double().numpy() @ matrix.T + offset
         error = np.abs(expected - reached[size + 1 :]).max()

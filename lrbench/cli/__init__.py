@@ -10,6 +10,7 @@ from lrbench.cli.commands import (
     certify,
     check,
     data,
+    diagnose,
     doctor,
     evaluate,
     listing,
@@ -34,6 +35,7 @@ sweep.add_to(app)
 tune.add_to(app)
 evaluate.add_to(app)
 certify.add_to(app)
+diagnose.add_to(app)
 report.add_to(app)
 publish.add_to(app)
 bundle.add_to(app)

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 Run = Callable[..., Any]
-COMMANDS = ["train", "evaluate", "report", "show", "tasks", "models", "check", "doctor"]
+COMMANDS = [
+    *("train", "evaluate", "certify", "diagnose", "report", "show", "tasks", "models", "check"),
+    "doctor",
+]
 
 
 def test_help_of_everything_without_torch(

@@ -68,7 +68,7 @@ def length_axis(axes: Axes, panel: Panel) -> None:
     """Make the axis of lengths, with the training length and chance marked."""
     lengths = [x for curve in panel.curves for trial in curve.trials for x, _ in trial.by_length]
     low, high = min(lengths), max(lengths)
-    _log_ticks(axes, low / 1.15, high * 1.15)
+    log_ticks(axes, low / 1.15, high * 1.15)
     axes.set_xlabel(f"{panel.axis} (log scale)")
     for length in panel.train_lengths:
         axes.axvline(length, color=GREY, linewidth=0.8, linestyle=(0, (1, 1.5)), zorder=1)
@@ -113,7 +113,7 @@ def _beside(axes: Axes, length: float, text: str) -> None:
 def cost_axis(axes: Axes, panel: Panel, cost: str) -> None:
     """Make the axis of a cost, with chance at the test length marked."""
     known = [trial.costs[cost] for c in panel.curves for trial in c.trials if cost in trial.costs]
-    _log_ticks(axes, min(known) / 1.4, max(known) * 1.4)
+    log_ticks(axes, min(known) / 1.4, max(known) * 1.4)
     devices = f" ({', '.join(panel.devices)})" if cost == "train_seconds" else ""
     axes.set_xlabel(drawable(COSTS[cost] + devices))
     values = [value for length, value in panel.chance if length == panel.test_length]
@@ -121,7 +121,7 @@ def cost_axis(axes: Axes, panel: Panel, cost: str) -> None:
         axes.axhline(chance, color=GREY, linewidth=0.9, linestyle=(0, (4, 2)), label=_level(panel))
 
 
-def _log_ticks(axes: Axes, low: float, high: float) -> None:
+def log_ticks(axes: Axes, low: float, high: float) -> None:
     """A log axis with round numbers written out, as many as have room."""
     axes.set_xscale("log")
     axes.set_xlim(low, high)

@@ -92,23 +92,29 @@ def draw(
     import matplotlib
 
     styles = _styles([*panels, *learning])
-    settings: dict[Any, Any] = {**matplotlib.rcParamsDefault, "backend": "agg", **STYLE}
-    with matplotlib.rc_context(settings):
+    with matplotlib.rc_context(settings()):
         for panel in panels:
-            files = _saved(length_figure(panel, styles, marked=only_lengths), kinds)
+            files = saved(length_figure(panel, styles, marked=only_lengths), kinds)
             caption = f"{panel.title}: accuracy against {panel.axis}"
             ring = "; a ring is the median run's horizon" if only_lengths else ""
             yield Drawing(f"figure_length_{panel.slug}", caption + ring, files)
             if only_lengths:
                 continue
             if panel.test_length is not None and any(panel_costs(panel)):
-                files = _saved(cost_figure(panel, styles), kinds)
+                files = saved(cost_figure(panel, styles), kinds)
                 caption = f"{panel.title}: accuracy at {panel.test_length:,} against its cost"
                 yield Drawing(f"figure_cost_{panel.slug}", caption, files)
         for panel in learning:
-            files = _saved(learning_figure(panel, styles), kinds)
+            files = saved(learning_figure(panel, styles), kinds)
             caption = f"{panel.title}: accuracy {panel.rule} at each look"
             yield Drawing(f"figure_learning_{panel.slug}", caption, files)
+
+
+def settings() -> dict[Any, Any]:
+    """Return what matplotlib is to be set to while it draws, whatever a user has set."""
+    import matplotlib
+
+    return {**matplotlib.rcParamsDefault, "backend": "agg", **STYLE}
 
 
 def length_figure(panel: Panel, styles: dict[str, Style], marked: bool = False) -> Figure:
@@ -237,7 +243,8 @@ def _named(curve: Curve) -> str:
     return f"{drawable(curve.label)} ({runs})"
 
 
-def _saved(figure: Figure, kinds: Sequence[str]) -> dict[str, bytes]:
+def saved(figure: Figure, kinds: Sequence[str]) -> dict[str, bytes]:
+    """Return a figure's bytes by kind; the settings must be those of `settings`."""
     made = {}
     for kind in kinds:
         stream = io.BytesIO()

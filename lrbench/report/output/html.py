@@ -34,13 +34,20 @@ FIGURES = (
 
 @dataclass(frozen=True)
 class Page:
-    """What stands on the page besides its tables. `figures` are (caption, SVG)."""
+    """What stands on the page besides its tables. `figures` are (caption, SVG).
+
+    `lead` are sentences that stand first, a line each; with them, figures stand before the tables.
+    `how` says how to read the page, `figures_how` its figures.
+    """
 
     title: str
     about: tuple[str, ...]
     tables: Sequence[Table]
     figures: Sequence[tuple[str, str]] = ()
     problems: Sequence[str] = ()
+    lead: Sequence[str] = ()
+    how: str = HOW_TO_READ
+    figures_how: str = FIGURES
 
 
 def to_html(page: Page) -> str:
@@ -48,9 +55,11 @@ def to_html(page: Page) -> str:
     parts = [
         f"<header><h1>{escape(page.title)}</h1>",
         f'<p class="about">{" · ".join(map(escape, page.about))}</p></header>',
-        f'<p class="how"><strong>How to read this.</strong> {escape(HOW_TO_READ)}</p>',
+        *_lead(page.lead),
+        f'<p class="how"><strong>How to read this.</strong> {escape(page.how)}</p>',
+        *(_figures(page) if page.lead else ()),
         *map(_table, page.tables),
-        *_figures(page.figures),
+        *(() if page.lead else _figures(page)),
         *_problems(page.problems),
     ]
     return (
@@ -110,13 +119,20 @@ def _row(row: Sequence[PrintedCell], columns: Sequence[Column], starts: bool) ->
     return f"{start}{''.join(texts)}</tr>"
 
 
-def _figures(figures: Sequence[tuple[str, str]]) -> list[str]:
-    if not figures:
+def _lead(sentences: Sequence[str]) -> list[str]:
+    if not sentences:
         return []
-    numbered = enumerate(figures, 1)
+    items = "".join(f"<li>{escape(one)}</li>\n" for one in sentences)
+    return [f"<ul>\n{items}</ul>"]
+
+
+def _figures(page: Page) -> list[str]:
+    if not page.figures:
+        return []
+    numbered = enumerate(page.figures, 1)
     shown = "\n".join(_figure(f"f{number}", *figure) for number, figure in numbered)
     return [
-        f"<section>\n<h2>Figures</h2>\n<p>{escape(FIGURES)}</p>\n"
+        f"<section>\n<h2>Figures</h2>\n<p>{escape(page.figures_how)}</p>\n"
         f'<div class="figures">\n{shown}\n</div>\n</section>'
     ]
 

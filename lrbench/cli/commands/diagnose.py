@@ -1,0 +1,100 @@
+"""`lrbench diagnose RUN`: what a checkpoint does inside, in the terminal or as a page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lrbench.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lrbench.diagnosis.findings import Diagnosis
+
+HELP = (
+    "Look into a run's checkpoint: accuracy and leads by length and by the task's state, how far"
+    " apart its states are and which layer loses the task's first, saturation, eigenvalues of each"
+    " symbol's matrix (linear recurrences) or products of Jacobians (others), the automaton that it"
+    " seems to be, and what lrbench certify found.\n\n"
+    "RUN is a run's folder, the one that holds result.json, of a task that is a finite automaton"
+    " (sum, parity, even_pair, mod_arith). It decides nothing: what is equal on what was asked may"
+    " be wrong on a string of 12 symbols, which lrbench certify finds.\n\n"
+    "For example: lrbench diagnose outputs/sum/lstm/fan2024/0123456789ab/s0 --html page.html"
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(help=HELP)(diagnose)
+
+
+def diagnose(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
+    which: Annotated[str, typer.Option(help="Whose checkpoint: last, best, id or band.")] = "last",
+    lengths: Annotated[
+        str, typer.Option(help="Lengths of random strings; default: 40,500,5003.")
+    ] = "",
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page with pictures, too.")
+    ] = None,
+    as_json: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write every number, too.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+) -> None:
+    """Diagnose a run."""
+    if html is not None:
+        from lrbench.report.figures.draw import require_matplotlib
+
+        require_matplotlib()
+    for file in (html, as_json):
+        if file is not None and not file.absolute().parent.is_dir():
+            raise UserError(f"'{file}' cannot be written: there is no folder '{file.parent}'")
+    from lrbench.console import results
+    from lrbench.plugins import load_plugins
+    from lrbench.runs.evaluate.diagnose import diagnose_run
+
+    load_plugins()
+    found = diagnose_run(run, which, lengths, device)
+    _show(found, results())
+    if html is not None:
+        from lrbench.diagnosis.page import page
+
+        _write(html, page(found))
+    if as_json is not None:
+        from lrbench.diagnosis.findings import as_json as content
+
+        _write(as_json, json.dumps(content(found), indent=1) + "\n")
+
+
+def _show(found: Diagnosis, console: Console) -> None:
+    """Print the sentences, then the tables."""
+    from lrbench.diagnosis.findings import in_short, tables
+    from lrbench.report.output.display import columns_table, say
+
+    say(console, f"{found.title} · {' · '.join(found.about)}", "bold")
+    for line in in_short(found):
+        say(console, line)
+    for table in tables(found):
+        console.print()
+        say(console, table.title, "bold")
+        titles = [column.title for column in table.columns]
+        texts = [[row[place].text for row in table.rows] for place in range(len(titles))]
+        columns_table(console, dict(zip(titles, texts, strict=True)))
+        for note in table.notes:
+            say(console, note, "dim")
+
+
+def _write(file: Path, text: str) -> None:
+    from lrbench.console import messages
+
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        told = (error.strerror or str(error)).lower()
+        raise UserError(f"'{file}' cannot be written: {told}") from error
+    messages().print(f"written: {file}", markup=False, soft_wrap=True)

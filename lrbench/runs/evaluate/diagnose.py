@@ -1,0 +1,161 @@
+"""What `lrbench diagnose` does: look into a checkpoint, and read what `certify` wrote of it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from lrbench.certificates.foretold import affine_steps, foretell
+from lrbench.certificates.reader import SymbolReader
+from lrbench.certificates.record import (
+    COUNTEREXAMPLE,
+    FORMAT,
+    VERSION,
+    ForetoldRecord,
+    foretold_record,
+    shortened,
+    weights_digest,
+)
+from lrbench.diagnosis.dynamics import growth, order_of, spectra
+from lrbench.diagnosis.extraction import extract
+from lrbench.diagnosis.findings import Diagnosis
+from lrbench.diagnosis.states import survey
+from lrbench.errors import UserError
+from lrbench.runs.evaluate.certify import FOLDER, FORETOLD_TO, WITNESS, loaded
+from lrbench.runs.evaluate.trained import trained
+from lrbench.runs.folder import files
+from lrbench.runs.folder.files import UnreadableFile
+from lrbench.runs.train.result import task_title
+from lrbench.runs.train.validate import resolve_device
+from lrbench.tasks.base import Task
+from lrbench.tasks.machine import Machine
+from lrbench.training.procedure import parse_lengths
+from lrbench.training.subnormals import flushed
+
+LENGTHS = (40, 500, 5003)
+MOST_LENGTH = 1_000_000
+GROWING_TO = 500  # symbols of a string whose state grows with it: each step costs all before it
+
+
+@flushed()
+def diagnose_run(
+    folder: Path, which: str = "last", lengths: str = "", device_name: str = "cpu"
+) -> Diagnosis:
+    """Look into the checkpoint that rule `which` kept of a run. Nothing is written.
+
+    `lengths` are of random strings, comma-separated. Raises UserError for a folder that holds no
+    such run, for a task that is no finite automaton, for a length that it does not have, and for a
+    model that carries no state.
+    """
+    began = time.perf_counter()
+    device = resolve_device(device_name)
+    run = trained(folder, which)
+    task, model = loaded(run, folder, which, device)
+    machine = task.machine()
+    assert machine is not None  # `loaded` refused it otherwise
+    grows = getattr(model, "state_size", 0) is None
+    wanted, unsaid = _lengths(task, lengths, grows)
+    stream = task.stream(run.seed, "diagnose")
+    seen = survey(model, task, machine, wanted, stream, device)
+    extracted = extract(model, machine, device)
+    digest = weights_digest(model.state_dict())
+    verdict, known = _kept(folder, which, digest, task)
+    model = model.cpu()
+    several = len(getattr(model, "stateful", ()))
+    steps = affine_steps(SymbolReader(model), machine.symbols, of_several=True)
+    order = order_of(machine)
+    linear = steps if isinstance(steps, str) else spectra(steps, order)
+    grown: Any = "the step is linear: its eigenvalues say it all"
+    if isinstance(linear, str) or several > 1:
+        grown = growth(model, machine)
+        if isinstance(grown, str):
+            unsaid.append(f"products of Jacobians: {grown}")
+    if not isinstance(linear, str) and several > 1:
+        unsaid.append("eigenvalues of other layers than the first: they depend on the string")
+    if isinstance(linear, str) and not grows and isinstance(grown, str):
+        unsaid.append(f"eigenvalues: {linear}")
+    foretold = known or _foretold(model, machine, wanted[-1])
+    config = run.config
+    return Diagnosis(
+        title=f"{task_title(config.task)} · {config.model.name}",
+        about=(
+            f"{which} of {folder}",
+            f"update {run.step:,}",
+            f"looked at for {time.perf_counter() - began:.1f} s on {device}",
+        ),
+        symbols=task.vocabulary,
+        states=machine.names,
+        classes=task.class_names,
+        layers=several,
+        verdict=verdict,
+        survey=seen,
+        order=order,
+        linear=linear,
+        growth=grown,
+        extracted=extracted,
+        foretold=foretold,
+        unsaid=tuple(unsaid),
+    )
+
+
+def _lengths(task: Task, text: str, grows: bool) -> tuple[list[int], list[str]]:
+    """Return the lengths to look at, in order, and what is left out of them."""
+    asked = parse_lengths(text, ())
+    for length in asked:
+        if not task.valid_length(length):
+            raise UserError(
+                f"task {task.name}: no strings of length {length}; it has {task.length_rule}\n"
+                f"use {task.nearest_length(length)}, the nearest below",
+                exit_code=2,
+            )
+        if length > MOST_LENGTH:
+            raise UserError(f"--lengths must be at most {MOST_LENGTH:,}, not {length}", exit_code=2)
+    lengths = sorted(set(asked or map(task.nearest_length, LENGTHS)))
+    if not grows:
+        return lengths, []
+    kept = [n for n in lengths if n <= GROWING_TO] or [task.nearest_length(GROWING_TO)]
+    left = [f"{n:,}" for n in lengths if n > GROWING_TO]
+    unsaid = ["states and their saturation: the state grows with the string"]
+    if left:
+        unsaid.append(f"anything at {', '.join(left)}: for the same reason")
+    return kept, unsaid
+
+
+def _foretold(model: nn.Module, machine: Machine, longest: int) -> ForetoldRecord:
+    return foretold_record(foretell(model, machine, min(longest, FORETOLD_TO)))
+
+
+def _kept(folder: Path, which: str, digest: str, task: Task) -> tuple[str, ForetoldRecord | None]:
+    """Return what files of `lrbench certify` say of these weights, and what they foretell."""
+    hint = f"lrbench certify {folder} --which {which}"
+    for file in (folder / FOLDER / f"{which}.json", folder / WITNESS):
+        if not file.exists():
+            continue
+        try:
+            told = files.read_json(file)
+            if told.get("format") not in (FORMAT, COUNTEREXAMPLE) or told["version"] != VERSION:
+                raise UnreadableFile(file, "not of a format that is known")
+            if told["weights_sha256"] != digest:
+                continue
+            return f"{_verdict(told, task)}, says {file.name}", told.get("foretold")
+        except (UnreadableFile, KeyError, TypeError, AttributeError, ValueError) as error:
+            return f"'{file}' cannot be used ({error}); again: {hint}", None
+    return f"not searched for wrong strings yet: {hint}", None
+
+
+def _verdict(told: dict[str, Any], task: Task) -> str:
+    witness = told.get("witness")
+    if witness:
+        how = "the shortest there is" if witness["shortest"] else "the shortest found"
+        return (
+            f"wrong on {shortened(task, tuple(witness['tokens']))} ({witness['length']:,} symbols,"
+            f" {how}): {witness['given'] or 'nothing finite'} instead of {witness['right']}"
+        )
+    if told["verdict"] == "certified":
+        margin = told["proof"]["margin"]
+        return f"certified: right on every string of every length (least margin {margin:.3g})"
+    complete = told["searched"]["complete_to"]
+    return f"open: no wrong string was found (every string to {complete:,} symbols is right)"

@@ -1,0 +1,140 @@
+"""`lrbench diagnose`: sentences, tables, a page and numbers of a run."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+Run = Callable[..., Any]
+
+TINY = [
+    *("model.width=4", "protocol.max_steps=2", "device=cpu", "output_dir=runs"),
+    *("protocol.look_every=1", "protocol.test_size=8", "protocol.further_lengths=[]"),
+    *("protocol.look_size=4", "protocol.validation_size=4", "protocol.test_lengths=[41]"),
+    *("protocol.stop=never", "protocol.batch_size=2"),
+]
+
+
+@pytest.fixture
+def trained(lrbench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Runs of two updates."""
+    monkeypatch.chdir(tmp_path)
+
+    def train(*words: str) -> Path:
+        assert lrbench("train", *words, *TINY).code == 0
+        task, model = (word.partition("=")[2] for word in words[:2])
+        return next(tmp_path.glob(f"runs/{task}/{model}/*/*/s0"))
+
+    return train
+
+
+def files_of(run: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(run.rglob("*")) if path.is_file()}
+
+
+def test_a_page_and_numbers(lrbench: Run, trained: Callable[..., Path], tmp_path: Path) -> None:
+    run = trained("task=sum", "model=lstm")
+    before = files_of(run)
+    ended = lrbench(
+        "diagnose", str(run), "--lengths", "9,30", "--html", "p.html", "--json", "n.json"
+    )
+    assert ended.code == 0, ended.err
+    assert files_of(run) == before
+    assert f"not searched for wrong strings yet: lrbench certify {run}" in ended.out
+    for title in ("By length", "States by layer", "Saturation", "Products of Jacobians"):
+        assert re.search(f"^{title}", ended.out, re.M), title
+    assert "Eigenvalues" not in ended.out and "foretold" not in ended.out
+
+    text = (tmp_path / "p.html").read_text()
+    page = ElementTree.fromstring(text.replace("<!DOCTYPE html>\n", ""))
+    assert len(page.findall(".//svg")) == len(page.findall(".//figure")) == 5
+    assert "default-src 'none'" in text.replace("&#x27;", "'")
+    assert not re.search(r"https?://|src=|<script", text)
+    ids = [one.get("id") for one in page.iter() if one.get("id")]
+    assert len(ids) == len(set(ids))
+    sentences = [one.text or "" for one in page.findall(".//ul[1]/li")]
+    assert ended.out.splitlines()[1:4] == sentences[:3]
+
+    told = json.loads((tmp_path / "n.json").read_text())
+    assert [one["length"] for one in told["survey"]["lengths"]] == [9, 30]
+    assert told["survey"]["parts"] == ["layer 1, 1 of 2", "layer 1, 2 of 2"]
+    assert isinstance(told["linear"], str) and len(told["growth"]) == 6
+    asked = sum(one["asked"] for one in told["survey"]["bins"])
+    assert asked == told["survey"]["strings"] * 30
+    # the same strings whenever it is asked
+    assert lrbench("diagnose", str(run), "--lengths", "9,30", "--json", "again.json").code == 0
+    again = json.loads((tmp_path / "again.json").read_text())
+    assert {**again, "about": None} == {**told, "about": None}
+
+
+def test_what_certify_found_stands_first(lrbench: Run, trained: Callable[..., Path]) -> None:
+    run = trained("task=parity", "model=blockdiag", "model.mixer.block_size=4")
+    assert lrbench("certify", str(run), "--foretell", "30").code == 3
+    kept = json.loads((run / "counterexample.json").read_text())
+    ended = lrbench("diagnose", str(run), "--lengths", "12")
+    first = ended.out.splitlines()[1]
+    assert first.startswith(f"wrong on {kept['witness']['string']} (")
+    assert first.endswith(f"instead of {kept['witness']['right']}, says last.json")
+    assert "foretold on random strings: " in ended.out
+    assert "Eigenvalues of each symbol's matrix" in ended.out
+    assert "of unity of order 2" in ended.out
+
+    file = run / "certificates" / "last.json"
+    whole = json.loads(file.read_text())
+    file.write_text(json.dumps({**whole, "weights_sha256": "0" * 64}))
+    ended = lrbench("diagnose", str(run), "--lengths", "12")
+    assert ended.out.splitlines()[1].endswith("says counterexample.json")
+    for damaged in ("", "[1]", json.dumps({**whole, "witness": {}, "searched": 3, "verdict": ""})):
+        file.write_text(damaged)
+        ended = lrbench("diagnose", str(run), "--lengths", "12")
+        assert ended.code == 0 and "Traceback" not in ended.err
+        assert "cannot be used" in ended.out.splitlines()[1], damaged
+
+
+def test_what_is_not_said(lrbench: Run, trained: Callable[..., Path]) -> None:
+    growing = trained("task=sum", "model=transformer", "model.mixer.heads=2")
+    ended = lrbench("diagnose", str(growing), "--lengths", "12,501")
+    assert ended.code == 0, ended.err
+    assert "not said: states and their saturation: the state grows with the string" in ended.out
+    assert "not said: anything at 501: for the same reason" in ended.out
+    assert "Saturation" not in ended.out
+    two = ("model.layers=2", "model.mixer.block_size=4")
+    several = trained("task=sum", "model=blockdiag", *two)
+    ended = lrbench("diagnose", str(several), "--lengths", "12")
+    assert "not said: eigenvalues of other layers than the first" in ended.out
+    assert "Eigenvalues of each symbol's matrix of layer 1 of 2" in ended.out
+    assert "layer 2: nearest mean is right" in ended.out
+
+
+def test_mistakes_are_told_in_a_line(
+    lrbench: Run, trained: Callable[..., Path], tmp_path: Path
+) -> None:
+    run = trained("task=mod_arith", "model=rnn")
+    for words, message in (
+        ([str(tmp_path / "nowhere")], "is not a run with a 'last' checkpoint"),
+        ([str(run), "--which", "luck"], "rule 'luck' unknown"),
+        ([str(run), "--lengths", "40"], "no strings of length 40"),
+        ([str(run), "--lengths", "x"], "is not a length"),
+        ([str(run), "--lengths", "1000001"], "must be at most 1,000,000"),
+        ([str(run), "--html", "no/where.html"], "there is no folder 'no'"),
+        ([str(run), "--device", "tpu"], "tpu"),
+    ):
+        ended = lrbench("diagnose", *words)
+        assert ended.code in (1, 2) and ended.out == "", words
+        assert message in ended.err and "Traceback" not in ended.err, words
+    (run / "checkpoints" / "last.pt").write_bytes(b"damaged")
+    ended = lrbench("diagnose", str(run))
+    assert ended.code == 1 and "Traceback" not in ended.err
+
+
+def test_a_task_without_a_machine(lrbench: Run, trained: Callable[..., Path]) -> None:
+    run = trained("task=mackey_glass", "model=rnn")
+    ended = lrbench("diagnose", str(run))
+    assert (ended.code, ended.out) == (2, "")
+    assert "task mackey_glass is no finite automaton" in ended.err
