@@ -21,6 +21,7 @@ from lrbench.scan.transitions import (
     Diagonal,
     GeneratedBlocks,
     Indexed,
+    Structured,
     Transition,
 )
 
@@ -44,7 +45,7 @@ def scan(
 
     Args:
         transition: A_1..A_T as `Diagonal`, `BlockDiagonal`, `GeneratedBlocks`,
-            `ConstantDiagonal`, `ConstantBlocks` or `Indexed`.
+            `ConstantDiagonal`, `ConstantBlocks`, `Indexed` or a `Structured` one.
         inputs: b_1..b_T, (B, T, ...); for `Indexed` the table (1, S, ...) it comes with.
         initial: x_0, (B, ...).
         algorithm: a name in `ALGORITHMS`; all agree up to rounding, gradients included.
@@ -62,6 +63,7 @@ __all__ = [
     "Diagonal",
     "GeneratedBlocks",
     "Indexed",
+    "Structured",
     "Transition",
     "scan",
 ]

@@ -12,10 +12,14 @@ are eight times the size of everything else in a layer.
 
 `ConstantDiagonal` and `ConstantBlocks` are the same at every position of every string: linear
 time-invariant systems.
+
+Every other kind is a `Structured` one, a class of its own: how it acts on a state, and the blocks
+that it is when written out. That is all that the algorithms ask.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -138,6 +142,23 @@ class ConstantBlocks:
         return BlockDiagonal(self.blocks.expand(batch, length, -1, -1, -1))
 
 
+class Structured(ABC):
+    """A kind of transition with a structure of its own, such as a product of reflections.
+
+    States are (B, h, b), real or complex; a matrix (V, K) on whose rows A_k acts is such a state
+    with h = V. A scan goes by `act`, position after position, or by `written`; gradients are
+    autograd's.
+    """
+
+    @abstractmethod
+    def act(self, position: int, state: Tensor) -> Tensor:
+        """Return A_k x for k = `position` and a state (B, h, b)."""
+
+    @abstractmethod
+    def written(self) -> BlockDiagonal:
+        """Return the blocks themselves: (B, T, h, b, b), which may be broadcast over h."""
+
+
 @dataclass(frozen=True)
 class Indexed:
     """A table of S transitions, (1, S, ...), and the symbol at each position: `index` (B, T).
@@ -145,14 +166,14 @@ class Indexed:
     Over a constant transition only the inputs are looked up.
     """
 
-    table: Diagonal | BlockDiagonal | GeneratedBlocks | PerceptronBlocks | Constant
+    table: Diagonal | BlockDiagonal | GeneratedBlocks | PerceptronBlocks | Constant | Structured
     index: Tensor
 
 
 Dense: TypeAlias = Diagonal | BlockDiagonal
 Constant: TypeAlias = ConstantDiagonal | ConstantBlocks
 Transition: TypeAlias = (
-    Diagonal | BlockDiagonal | GeneratedBlocks | PerceptronBlocks | Constant | Indexed
+    Diagonal | BlockDiagonal | GeneratedBlocks | PerceptronBlocks | Constant | Structured | Indexed
 )
 
 

@@ -4,7 +4,7 @@ On a CPU a loop over time reads and writes everything once; a tree does so twice
 some 6 log2 T times, not T times. What decides is therefore the work of one position: elementwise
 transitions of up to about a thousand numbers over all strings take less time than the call. A
 constant dense transition makes long products of the tree's levels. Blocks that are generated are
-made in the loop, and by no other algorithm.
+made in the loop, and by no other algorithm; so is what a structure of its own does.
 
 On a GPU with triton one kernel walks over all positions, wherever there is one that fits: every
 other algorithm launches kernels for each position or level and reads its operands again in each.
@@ -26,6 +26,7 @@ from lrbench.scan.transitions import (
     GeneratedBlocks,
     Indexed,
     PerceptronBlocks,
+    Structured,
     Transition,
 )
 
@@ -39,7 +40,7 @@ def automatic(transition: Transition, inputs: Tensor, initial: Tensor) -> Tensor
         return fused(transition, inputs, initial)
     form = transition.table if isinstance(transition, Indexed) else transition
     size = size_of(transition, inputs, initial)
-    if size.length <= SHORT or isinstance(form, GeneratedBlocks | PerceptronBlocks):
+    if size.length <= SHORT or isinstance(form, GeneratedBlocks | PerceptronBlocks | Structured):
         return sequential(transition, inputs, initial)
     chosen = fastest(size)
     return CHOICES[chosen or _unmeasured(form)](transition, inputs, initial)

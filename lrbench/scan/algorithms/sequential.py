@@ -30,6 +30,7 @@ from lrbench.scan.transitions import (
     GeneratedBlocks,
     Indexed,
     PerceptronBlocks,
+    Structured,
     Transition,
     written_out,
 )
@@ -46,6 +47,8 @@ def sequential(transition: Transition, inputs: Tensor, initial: Tensor) -> Tenso
             table = transition.table.written()
             if isinstance(table, BlockDiagonal):
                 return table_scan(table.blocks[0], inputs[0], transition.index, initial)
+    if isinstance(transition, Structured):
+        return _structured_loop(transition, inputs, initial)
     if is_constant(transition):
         return constant_loop(transition, inputs, initial)
     if isinstance(transition, Indexed) and isinstance(transition.table, Diagonal):
@@ -56,6 +59,15 @@ def sequential(transition: Transition, inputs: Tensor, initial: Tensor) -> Tenso
     if isinstance(dense, Diagonal):
         return DIAGONAL_LOOP(dense.values, inputs, initial)
     return BLOCK_LOOP(dense.blocks, inputs, initial)
+
+
+def _structured_loop(transition: Structured, inputs: Tensor, initial: Tensor) -> Tensor:
+    """Scan inputs (B, T, h, b) from (B, h, b) by what a structure does: states (B, T, h, b)."""
+    state, states = initial, []
+    for position, added in enumerate(inputs.unbind(1)):
+        state = transition.act(position, state) + added
+        states.append(state)
+    return torch.stack(states, 1)
 
 
 def _block_forward(blocks: Tensor, inputs: Tensor, initial: Tensor) -> tuple[Tensor]:

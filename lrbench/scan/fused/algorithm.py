@@ -22,6 +22,7 @@ from lrbench.scan.transitions import (
     GeneratedBlocks,
     Indexed,
     PerceptronBlocks,
+    Structured,
     Transition,
     looked_up,
 )
@@ -51,11 +52,14 @@ def fused(transition: Transition, inputs: Tensor, initial: Tensor) -> Tensor:
 def fits(transition: Transition, inputs: Tensor, initial: Tensor) -> bool:
     """Tell whether there is a kernel for a recurrence, where its tensors are.
 
-    There is none for half precision, complex blocks, blocks of other sizes than 1, 2, 4, 8, 16 and
-    transitions that are broadcast; on a CPU there is none but in triton's interpreter.
+    There is none for half precision, complex blocks, blocks of other sizes than 1, 2, 4, 8, 16,
+    transitions that are broadcast and structures of their own; on a CPU there is none but in
+    triton's interpreter.
     """
     form = transition.table if isinstance(transition, Indexed) else transition
     dtype = initial.dtype
+    if isinstance(form, Structured):
+        return False
     if isinstance(form, Diagonal | ConstantDiagonal):
         covered = dtype in (*REAL, *COMPLEX) and initial.dim() == 2
     else:
