@@ -11,8 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from lrbench.report.output.display import columns_table, interval, number, plural, say
-from lrbench.report.paper.reference import Reference
-from lrbench.report.paper.splits import Split, faithful, lookup
+from lrbench.report.paper.reference import Reference, Split, faithful_on, lookup_on
 from lrbench.report.runs.record import baselines_by_split
 
 RULES = ("best", "last")
@@ -113,7 +112,7 @@ def _papers(
     config = result["config"].get("task")
     settings = {f"task.{key}": v for key, v in config.items()} if isinstance(config, dict) else {}
     return [
-        lookup(split, model, folder=references) if faithful(split, settings) else None
+        lookup_on(split, model, folder=references) if faithful_on(split, settings) else None
         for split in asked
     ]
 

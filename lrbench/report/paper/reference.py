@@ -1,4 +1,9 @@
-"""The papers' printed numbers and how they were taken, from data/reference/*.csv, not from code."""
+"""The papers' printed numbers and how they were taken, found by our names of tasks and models.
+
+Everything is read from data/reference/: the numbers from its *.csv, and from names/*.csv what the
+papers call our tasks, splits, models, settings and rules. A column may be a task at its test length
+or a split of a corpus.
+"""
 
 from __future__ import annotations
 
@@ -12,32 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from lrbench.errors import UserError
-from lrbench.metrics import ACCURACY, Metric, metric_among
+from lrbench.metrics import ACCURACY, METRICS, Metric, metric_among
 
-# Our names -> the names in the tables. The values come from the files alone.
-TABLES = {"fan2024": ("Fan2024-LRNN", "Table 2")}
-TASKS = {"sum": "Sum", "even_pair": "EvenPair", "mod_arith": "ModArith"}
-MODELS = {
-    "blockdiag": "Ours (block-diagonal LRNN)",
-    "blockdiag_release": "Ours (block-diagonal LRNN)",
-    "s4": "S4",
-    "s4d": "S4D",
-    "liquid_s4": "Liquid-S4",
-    "lmu_parallel": "Our Model",
-}
-SIGNALS = {  # tasks of other papers, which have no modulus: paper, table, task
-    "mackey_glass": ("Chilkuri2021-ParallelLMU", "Table 3", "Mackey-Glass"),
-    "psmnist": ("Chilkuri2021-ParallelLMU", "Table 2", "psMNIST"),
-}
-SETTINGS = {  # our key -> the setting, in column `metric`, that makes a signal task what it is
-    "task.horizon": "prediction horizon",
-    "protocol.train_length": "sequence length",
-}
-RULES = {  # our rule -> how the tables tell it
-    "best": "best test accuracy seen",
-    "last": "after 500 epochs",
-    "id": "chosen on the validation split",
-}
+MEASURED = "Measured baselines"  # column `table` of what was measured here, not printed
+MODULUS = "{modulus}"  # stands in a task's name for its modulus
+CsvRow = dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -68,6 +52,38 @@ class Reference:
         """Return what is printed if it was measured at `length`, else '-'."""
         return self.shown if length == self.length else "-"
 
+    def is_of(self, model: str) -> bool:
+        """Tell whether its row is `model`: by names/models.csv, or by its letters and digits."""
+        listed = (
+            row["model"]
+            for row in names("models")
+            if row["lrbench_model"] == model and self.source.startswith(row["paper"])
+        )
+        return plain_name(self.model) == plain_name(next(listed, model))
+
+
+@dataclass(frozen=True)
+class Split:
+    """A split of a task, asked of models that were trained on `trained_on`."""
+
+    task: str
+    name: str
+    trained_on: str = "train"
+
+    @property
+    def title(self) -> str:
+        """What a heading says."""
+        usual = self.trained_on in ("train", f"{self.name.partition('_')[0]}_train")
+        return self.name if usual else f"{self.name}, trained on {self.trained_on}"
+
+
+def plain_name(model: str) -> str:
+    """Return a name without what spellings differ in: 'Liquid-S4' and 'liquid_s4' are one."""
+    return re.sub(r"[\W_]", "", model.lower())
+
+
+# --- the files
+
 
 def reference_dir() -> Path:
     """Return the folder of reference tables: the installed package's, else the checkout's."""
@@ -84,62 +100,101 @@ def reference_dir() -> Path:
 
 
 @lru_cache(maxsize=8)
-def load(folder: Path) -> tuple[dict[str, str], ...]:
+def load(folder: Path) -> tuple[CsvRow, ...]:
     """Return every row of every CSV in `folder`, column name -> text."""
-    rows: list[dict[str, str]] = []
-    for path in sorted(folder.glob("*.csv")):
-        with path.open(encoding="utf-8", newline="") as file:
-            rows.extend(csv.DictReader(file))
-    return tuple(rows)
+    return tuple(row for path in sorted(folder.glob("*.csv")) for row in _read(path))
+
+
+@lru_cache(maxsize=8)
+def names(what: str) -> tuple[CsvRow, ...]:
+    """Return the rows of names/`what`.csv: what the papers call what we call otherwise."""
+    return tuple(_read(reference_dir() / "names" / f"{what}.csv"))
+
+
+def _read(path: Path) -> list[CsvRow]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _rows(
+    folder: Path | None, paper: str, task: str, split: str = "", table: str = ""
+) -> list[CsvRow]:
+    """The rows on a task; if named, of one split and in one table. Without a task there is none."""
+    return [
+        row
+        for row in load(folder or reference_dir())
+        if row["task"] == task != ""
+        and row["paper"].startswith(paper)
+        and split in ("", row["split"])
+        and table in ("", row["table"])
+    ]
+
+
+@lru_cache(maxsize=512)
+def _numbers(
+    folder: Path, paper: str, task: str, split: str = "", table: str = ""
+) -> tuple[Reference, ...]:
+    """What is printed there of models, in the order of the tables; of several the first."""
+    found: dict[str, Reference] = {}
+    for row in _rows(folder, paper, task, split, table):
+        scored = "accuracy" in row["metric"] or row["metric"].lower() in METRICS
+        if scored and row["table"] != MEASURED:
+            found.setdefault(row["model"], _reference(row))
+    return tuple(found.values())
+
+
+def _reference(row: CsvRow) -> Reference:
+    length = re.search(r"length (\d+)", row["split"])
+    trials = re.search(r"(?:mean|median) of (\d+)", row["aggregation"])
+    text, spread = (
+        str(Decimal(number).scaleb(-2)) if number and row["unit"] == "percent" else number
+        for number in (row["value"], row["spread"])
+    )
+    rules = (
+        name["rule"]
+        for name in names("rules")
+        if row["paper"].startswith(name["paper"]) and name["aggregation"] in row["aggregation"]
+    )
+    table = f"Table {row['table']}" if row["table"].isdecimal() else row["table"]
+    return Reference(
+        text=text,
+        value=float(text),
+        length=int(length.group(1)) if length else None,
+        source=f"{row['paper']}, {table}",
+        aggregation=row["aggregation"],
+        model=row["model"],
+        rule=next(rules, None),
+        trials=int(trials.group(1)) if trials else None,
+        metric=metric_among([row["metric"].lower()]),
+        spread=spread,
+    )
+
+
+# --- tasks at a test length
+
+
+def _named(task: str, protocol: str) -> CsvRow | None:
+    """What the paper of a protocol calls a task; None where it has none."""
+    named = (row for row in names("tasks") if row["lrbench_task"] == task)
+    return next((row for row in named if row["protocol"] == protocol), None)
+
+
+def _with_modulus(named: CsvRow | None, modulus: int | None) -> str | None:
+    """The task's name in its paper, None where it needs a modulus and has none."""
+    if named is None or (MODULUS in named["task"] and modulus is None):
+        return None
+    return named["task"].replace(MODULUS, str(modulus))
 
 
 def printed(
     task: str, modulus: int | None, protocol: str, folder: Path | None = None
 ) -> list[Reference]:
     """Return every model's number that the paper prints for a task, in the paper's order."""
-    place = _place(task, modulus, protocol)
-    if place is None:
+    named = _named(task, protocol)
+    name = _with_modulus(named, modulus)
+    if named is None or name is None:
         return []
-    return list(_numbers(*place, folder or reference_dir()))
-
-
-@lru_cache(maxsize=512)
-def _numbers(paper: str, table: str, name: str, folder: Path) -> tuple[Reference, ...]:
-    return tuple(
-        _reference(row)
-        for row in load(folder)
-        if (row.get("table"), row.get("task")) == (table, name)
-        and row["paper"].startswith(paper)
-        and ("accuracy" in row["metric"] or row["metric"] == "NRMSE")
-    )
-
-
-def faithful(task: str, settings: Mapping[str, Any], folder: Path | None = None) -> bool:
-    """Tell whether a run's flat settings are what a paper tells of a signal task."""
-    if task not in SIGNALS:
-        return True
-    paper, _, name = SIGNALS[task]
-    told = {
-        row["metric"]: row["value"]
-        for row in load(folder or reference_dir())
-        if row["paper"].startswith(paper) and (row["split"], row["task"]) == ("setting", name)
-    }
-    return all(
-        str(settings[key]) == told[metric]
-        for key, metric in SETTINGS.items()
-        if key in settings and metric in told
-    )
-
-
-def _place(task: str, modulus: int | None, protocol: str) -> tuple[str, str, str] | None:
-    """Return paper, table and the task's name there; None where no paper has it."""
-    if protocol not in TABLES:
-        return None
-    if task in SIGNALS:
-        return SIGNALS[task]
-    if task not in TASKS or modulus is None:
-        return None
-    return (*TABLES[protocol], f"{TASKS[task]}({modulus})")
+    return list(_numbers(folder or reference_dir(), named["paper"], name, table=named["table"]))
 
 
 def lookup(
@@ -150,25 +205,15 @@ def lookup(
     folder: Path | None = None,
     row: str | None = None,
 ) -> Reference | None:
-    """Return the paper's accuracy for this cell, or None where no paper printed one.
+    """Return the paper's number for this cell, or None where no paper printed one.
 
     `row` is the paper's name of the model; without it `model` is looked for by its own.
     """
     found = printed(task, modulus, protocol, folder)
-    return next((number for number in found if is_row(number.model, row or model)), None)
+    return next((number for number in found if number.is_of(row or model)), None)
 
 
-def is_row(printed_model: str, model: str) -> bool:
-    """Tell whether a row of the paper is `model`: by our list, or by its letters and digits."""
-    return plain_name(printed_model) == plain_name(MODELS.get(model, model))
-
-
-def plain_name(model: str) -> str:
-    """Return a name without what spellings differ in: 'Liquid-S4' and 'liquid_s4' are one."""
-    return re.sub(r"[\W_]", "", model.lower())
-
-
-def lookup_run(result: dict[str, Any], folder: Path | None = None) -> Reference | None:
+def lookup_run(result: Mapping[str, Any], folder: Path | None = None) -> Reference | None:
     """Return the paper's number for the cell that `result` (a result.json) belongs to."""
     config = result.get("config", {})
     nodes = {name: config.get(name) for name in ("task", "protocol")}
@@ -184,33 +229,23 @@ def lookup_run(result: dict[str, Any], folder: Path | None = None) -> Reference 
     return lookup(result["task"], modulus, result["model"], result["protocol"], folder)
 
 
-def _reference(row: dict[str, str]) -> Reference:
-    length = re.search(r"length (\d+)", row["split"])
-    trials = re.search(r"mean of (\d+)", row["aggregation"])
-    text = row["value"]
-    if row.get("unit") == "percent":
-        text = str(Decimal(text).scaleb(-2))
-    return Reference(
-        text=text,
-        value=float(text),
-        length=int(length.group(1)) if length else None,
-        source=f"{row['paper']}, {row['table']}",
-        aggregation=row["aggregation"],
-        model=row["model"],
-        rule=next((rule for rule, told in RULES.items() if told in row["aggregation"]), None),
-        trials=int(trials.group(1)) if trials else None,
-        metric=metric_among([row["metric"].lower()]),
-    )
+def _told_settings(named: CsvRow, name: str, folder: Path | None) -> dict[str, str]:
+    """How a paper ran a task, by our names of the settings."""
+    ours = {r["metric"]: r["setting"] for r in names("settings") if r["paper"] == named["paper"]}
+    rows = _rows(folder, named["paper"], name, "setting")
+    return {ours[row["metric"]]: row["value"] for row in rows if row["metric"] in ours}
 
 
-PLACES = {  # field -> column `metric` of a setting; the values come from the files alone
-    "updates": "max updates",
-    "look_every": "evaluation interval",
-    "strings": "evaluation sequences",
-    "train_length": "train length",
-    "test_length": "test length",
-}
-MEASURED = "Measured baselines"  # column `table` of what was measured here, not printed
+def faithful(task: str, settings: Mapping[str, Any], folder: Path | None = None) -> bool:
+    """Tell whether a run's flat settings are what a paper tells of a task.
+
+    Of one with a modulus `published` tells more, and the verdict goes by that.
+    """
+    named = next((row for row in names("tasks") if row["lrbench_task"] == task), None)
+    if named is None or MODULUS in named["task"]:
+        return True
+    told = _told_settings(named, named["task"], folder)
+    return all(str(settings[key]) == value for key, value in told.items() if key in settings)
 
 
 @dataclass(frozen=True)
@@ -229,23 +264,27 @@ class Published:
         return -(-self.updates // self.look_every)
 
 
+SETTINGS = {  # field of `Published` -> the setting that it is
+    "updates": "protocol.max_steps",
+    "look_every": "protocol.look_every",
+    "strings": "protocol.look_size",
+    "train_length": "protocol.train_length",
+    "test_length": "protocol.test_lengths",
+}
+
+
 def published(
     protocol: str, task: str, modulus: int | None, folder: Path | None = None
 ) -> Published | None:
     """Return how the paper of `protocol` looked at a task, None where it does not say."""
-    if protocol not in TABLES or task not in TASKS:
+    named = _named(task, protocol)
+    name = _with_modulus(named, modulus)
+    if named is None or name is None:
         return None
-    paper, _ = TABLES[protocol]
-    told = {
-        row["metric"]: row["value"]
-        for row in load(folder or reference_dir())
-        if row["paper"].startswith(paper)
-        and row["split"] == "setting"
-        and row["task"] == f"{TASKS[task]}({modulus})"
-    }
-    if not all(metric in told for metric in PLACES.values()):
+    told = _told_settings(named, name, folder)
+    if not all(setting in told for setting in SETTINGS.values()):
         return None
-    return Published(**{name: int(told[metric]) for name, metric in PLACES.items()})
+    return Published(**{field: int(told[setting]) for field, setting in SETTINGS.items()})
 
 
 def measured_chance(
@@ -255,25 +294,96 @@ def measured_chance(
 
     For a task that no run of a report has; where one has, its own measurement is used.
     """
-    for row in load(folder or reference_dir()):
-        wanted = (MEASURED, f"{TASKS.get(task)}({modulus})", f"extrapolation length {length}")
-        if (row.get("table"), row.get("task"), row.get("split")) == wanted:
-            return float(row["value"])
-    return None
+    named = next((row for row in names("tasks") if row["lrbench_task"] == task), None)
+    name = _with_modulus(named, modulus)
+    if name is None:
+        return None
+    split = f"extrapolation length {length}"
+    rows = _rows(folder, "", name, split, MEASURED)
+    return next((float(row["value"]) for row in rows), None)
 
 
 def printed_modulus(task: str, protocol: str, folder: Path | None = None) -> int | None:
     """Return the modulus a paper prints numbers for, None where it prints several or none."""
-    if protocol not in TABLES or task not in TASKS:
+    named = _named(task, protocol)
+    if named is None or MODULUS not in named["task"]:
         return None
-    paper, table = TABLES[protocol]
-    start = f"{TASKS[task]}("
+    start, end = named["task"].split(MODULUS)
     found = {
-        row["task"].removeprefix(start).removesuffix(")")
+        row["task"].removeprefix(start).removesuffix(end)
         for row in load(folder or reference_dir())
-        if row["paper"].startswith(paper)
-        and row["table"] == table
+        if row["paper"].startswith(named["paper"])
+        and row["table"] == named["table"]
         and row["task"].startswith(start)
     }
     moduli = [int(name) for name in found if name.isdecimal()]
     return moduli[0] if len(moduli) == 1 else None
+
+
+# --- splits of a corpus
+
+
+def _named_split(split: Split) -> tuple[str, str]:
+    """What the papers call a split's task and the split; empty where they have none."""
+    key = (split.task, split.trained_on, split.name)
+    found = (
+        (row["task"], row["split"])
+        for row in names("splits")
+        if (row["lrbench_task"], row["train_split"], row["lrbench_split"]) == key
+    )
+    return next(found, ("", ""))
+
+
+def printed_on(split: Split, table: str = "", folder: Path | None = None) -> list[Reference]:
+    """Return every model's number for a split, in the order of the paper's table (a numeral).
+
+    Without `table`, of all its tables, and the first where two have the same model.
+    """
+    return list(_numbers(folder or reference_dir(), "", *_named_split(split), table))
+
+
+def lookup_on(
+    split: Split, model: str, table: str = "", row: str | None = None, folder: Path | None = None
+) -> Reference | None:
+    """Return the number of `model`, or of the paper's `row`; None where there is none."""
+    found = printed_on(split, table, folder)
+    return next((number for number in found if number.is_of(row or model)), None)
+
+
+def printed_splits(table: str, folder: Path | None = None) -> list[Split]:
+    """Return the splits, of those lrbench has, that a table of the paper has, in its order."""
+    ours = {
+        (row["paper"], row["task"], row["split"]): Split(
+            row["lrbench_task"], row["lrbench_split"], row["train_split"]
+        )
+        for row in names("splits")
+    }
+    there = (
+        (row["paper"], row["task"], row["split"])
+        for row in load(folder or reference_dir())
+        if row["table"] == table
+    )
+    return [ours[key] for key in dict.fromkeys(there) if key in ours]
+
+
+def table_of(source: str) -> str:
+    """Return '2' of 'arXiv:2311.04449, Table 2'; nothing where no table of the paper is named."""
+    found = re.search(r"2311\.04449.*Table (\d+)", source)
+    return found.group(1) if found else ""
+
+
+def measured_on(split: Split, folder: Path | None = None) -> dict[str, tuple[float, int | None]]:
+    """Return {baseline: (accuracy, strings)} as it was measured for the tables.
+
+    For a split that no run of a report was tested on; where one was, its measurement is used.
+    """
+    found = {}
+    for row in _rows(folder, "", *_named_split(split), MEASURED):
+        strings = re.search(r"all (\d+)", row["aggregation"])
+        found[row["model"]] = (float(row["value"]), int(strings.group(1)) if strings else None)
+    return found
+
+
+def faithful_on(split: Split, settings: Mapping[str, Any]) -> bool:
+    """Tell whether a run's flat settings are those of the paper's data."""
+    return split.task != "logic" or settings.get("task.source", "released") == "released"

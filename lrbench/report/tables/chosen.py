@@ -11,10 +11,13 @@ import pandas as pd
 from lrbench.errors import unknown
 from lrbench.protocols.base import declared
 from lrbench.report.output.cells import Table
-from lrbench.report.paper.reference import is_row, printed, printed_modulus
-from lrbench.report.paper.splits import Split
-from lrbench.report.paper.splits import is_row as is_split_row
-from lrbench.report.paper.splits import printed as printed_on
+from lrbench.report.paper.reference import (
+    Reference,
+    Split,
+    printed,
+    printed_modulus,
+    printed_on,
+)
 from lrbench.report.runs.collection import Collection, by_split
 from lrbench.report.tables.lengths import length_grid
 from lrbench.report.tables.matrix import paper_tables, tables_of_grid
@@ -56,18 +59,16 @@ def chosen_tables(
     tasks = known("task", columns, runs["task"])
     tables: list[Table] = []
     for protocol in sorted(set(runs.loc[runs["task"].isin(tasks), "protocol"]) - {"?"}):
-        of_paper = [
-            name for name in printed_models(protocol, tasks, references) if among(name, rows)
-        ]
+        of_paper = _among(printed_anywhere([protocol], tasks, references), rows)
         # A row of the paper that has a run as well (blockdiag) is a row of ours.
         there = set(runs["model"])
-        ours = [row for row in rows if row in there or not any(is_row(t, row) for t in of_paper)]
+        ours = [row for row in rows if row in there or not any(n.is_of(row) for n in of_paper)]
         models = known("model", ours or rows[:1], runs["model"])
         cells = _cells(models, tasks)
         spec = TableSpec(protocol, protocol, cells, "", protocol, rule, tuple(tasks))
         grid = length_grid(collection, spec, rule, references, choose, digits)
         if any(len(e.runs) or e.rivals or e.under_way for e in grid.entries):
-            tables += tables_of_grid(collection, spec, grid, of_paper)
+            tables += tables_of_grid(collection, spec, grid, _models(of_paper))
     return [*tables, *over_splits]
 
 
@@ -97,31 +98,35 @@ def names_at_lengths(
         if name not in tasks and not knows_column(name, collection):
             there = [*tasks, *columns_there(collection)]
             raise unknown("task or split (among these runs)", name, there, exit_code=2)
-    theirs = _printed_anywhere(runs, mine or tasks, references)
-    named = [name for name in rows if name in models or any(is_row(t, name) for t in theirs)]
+    theirs = printed_anywhere(sorted(set(runs["protocol"])), mine or sorted(tasks), references)
+    named = [name for name in rows if name in models or any(n.is_of(name) for n in theirs)]
     for name in rows:
         if name not in named and not knows_row(name, collection, references):
             known("model", [name], collection.runs["model"])
     return named, mine, bool(len(runs)) and bool(mine or not columns) and bool(named or not rows)
 
 
-def printed_models(protocol: str, tasks: Iterable[str], references: Path | None) -> list[str]:
-    """Return the models that the paper of a protocol prints numbers of."""
-    moduli = ((task, printed_modulus(task, protocol, references)) for task in tasks)
-    found = (row for task, m in moduli for row in printed(task, m, protocol, references))
-    return list(dict.fromkeys(row.model for row in found))
+def printed_anywhere(
+    protocols: Iterable[str], tasks: Sequence[str], references: Path | None
+) -> list[Reference]:
+    """Return what the papers of protocols print of tasks, at the modulus that each has."""
+    return [
+        number
+        for protocol in protocols
+        for task in tasks
+        for modulus in [printed_modulus(task, protocol, references)]
+        for number in printed(task, modulus, protocol, references)
+    ]
 
 
-def among(name: str, rows: Iterable[str]) -> bool:
-    """Tell whether a model of the paper is one of `rows`."""
-    return any(is_row(name, row) for row in rows)
+def _among(numbers: Iterable[Reference], rows: Iterable[str]) -> list[Reference]:
+    """Those whose model is one of `rows`."""
+    named = list(rows)
+    return [number for number in numbers if any(number.is_of(row) for row in named)]
 
 
-def _printed_anywhere(
-    runs: pd.DataFrame, tasks: Iterable[str], references: Path | None
-) -> list[str]:
-    protocols = sorted(set(runs["protocol"]))
-    return [name for protocol in protocols for name in printed_models(protocol, tasks, references)]
+def _models(numbers: Iterable[Reference]) -> list[str]:
+    return list(dict.fromkeys(number.model for number in numbers))
 
 
 def over_corpora(collection: Collection) -> pd.DataFrame:
@@ -223,11 +228,8 @@ def _trained(runs: pd.DataFrame, source: str, collection: Collection) -> bool:
 
 def _printed_on(rows: Iterable[str], splits: Iterable[Split], references: Path | None) -> list[str]:
     """The paper's rows among `rows`."""
-    found = (each.model for split in splits for each in printed_on(split, folder=references))
-    names = list(rows)
-    return [
-        model for model in dict.fromkeys(found) if any(is_split_row(model, row) for row in names)
-    ]
+    found = (number for split in splits for number in printed_on(split, folder=references))
+    return _models(_among(found, rows))
 
 
 def _title(protocol: str, task: str, source: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from lrbench.protocols.base import declared
 from lrbench.report.output.cells import Column, Table
-from lrbench.report.paper.splits import Split
+from lrbench.report.paper.reference import Split
 from lrbench.report.runs.collection import Collection
 from lrbench.report.tables.cost import cost_table, solved_table
 from lrbench.report.tables.evidence import fresh_table, verdicts_table

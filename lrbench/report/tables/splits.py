@@ -13,13 +13,13 @@ import pandas as pd
 from lrbench.errors import unknown
 from lrbench.protocols.base import declared
 from lrbench.report.output.cells import MISSING, PrintedCell, spread
-from lrbench.report.paper.reference import Reference
-from lrbench.report.paper.splits import (
+from lrbench.report.paper.reference import (
+    Reference,
     Split,
-    faithful,
-    lookup,
-    measured,
-    printed,
+    faithful_on,
+    lookup_on,
+    measured_on,
+    printed_on,
     printed_splits,
     table_of,
 )
@@ -242,7 +242,7 @@ def split_column(
             strings += [] if n is None else [n]
     values = {name: mean(each) for name, each in found.items()}
     if not values:
-        kept = measured(split, references)
+        kept = measured_on(split, references)
         values = {name: value for name, (value, _) in kept.items()}
         strings = [n for _, n in kept.values() if n is not None]
     chance = max((values[name] for name in GUESSES if name in values), default=None)
@@ -252,7 +252,7 @@ def split_column(
         title=split.title,
         chance=chance,
         guesser=guesser,
-        printed=tuple(printed(split, table, references)),
+        printed=tuple(printed_on(split, table, references)),
         baselines=values,
     )
 
@@ -349,8 +349,8 @@ def _rows(
             shown = replace(
                 entry,
                 split=split.name,
-                reference=lookup(split, cell.model, table, cell.reference, references),
-                faithful=faithful(split, entry.settings),
+                reference=lookup_on(split, cell.model, table, cell.reference, references),
+                faithful=faithful_on(split, entry.settings),
             )
             rows.setdefault((entry.label, split.title), shown)
     return rows

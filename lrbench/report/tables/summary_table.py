@@ -13,10 +13,14 @@ import pandas as pd
 from lrbench.metrics import ACCURACY, METRICS, metric_among
 from lrbench.protocols.base import ByLength, declared
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table, span, spread
-from lrbench.report.paper.reference import Reference, faithful, lookup
-from lrbench.report.paper.splits import Split
-from lrbench.report.paper.splits import faithful as faithful_split
-from lrbench.report.paper.splits import lookup as lookup_split
+from lrbench.report.paper.reference import (
+    Reference,
+    Split,
+    faithful,
+    faithful_on,
+    lookup,
+    lookup_on,
+)
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.columns import CELL
 from lrbench.report.tables.certified import (
@@ -319,7 +323,7 @@ def _paper_row(
 ) -> list[tuple[PrintedCell, ...]]:
     """The paper's numbers where it has such a model."""
     theirs = [
-        lookup_split(split, model, folder=references) if faithful_split(split, settings) else None
+        lookup_on(split, model, folder=references) if faithful_on(split, settings) else None
         for split in splits
     ]
     names = [each.model for each in theirs if each]
@@ -334,7 +338,7 @@ def _printed_numbers(
 ) -> list[Reference]:
     """What the paper prints for these models."""
     models = sorted(set(runs["model"]))
-    found = (lookup_split(split, model, folder=references) for model in models for split in splits)
+    found = (lookup_on(split, model, folder=references) for model in models for split in splits)
     return [number for number in found if number]
 
 

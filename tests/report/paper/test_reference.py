@@ -8,8 +8,17 @@ from typing import Any
 import pytest
 
 from lrbench.errors import UserError
+from lrbench.protocols.base import rule_names
+from lrbench.registry import ENCODERS, MIXERS, PROTOCOLS, TASKS
 from lrbench.report.paper import reference
-from lrbench.report.paper.reference import lookup, lookup_run, printed, reference_dir
+from lrbench.report.paper.reference import (
+    load,
+    lookup,
+    lookup_run,
+    names,
+    printed,
+    reference_dir,
+)
 
 
 @pytest.mark.parametrize("model", ["blockdiag", "blockdiag_release"])
@@ -101,3 +110,26 @@ def test_a_row_is_found_by_its_name_or_as_the_table_says(
     assert found is not None
     assert found.text == text
     assert (found.rule, found.trials) == (None, None)  # these tables tell neither
+
+
+def test_every_name_of_the_papers_is_one_that_the_tables_have_and_lrbench_knows() -> None:
+    rows = load(reference_dir())
+
+    def there(named: dict[str, str], *columns: str) -> bool:
+        return any(
+            row["paper"].startswith(named["paper"]) and all(named[c] in row[c] for c in columns)
+            for row in rows
+        )
+
+    for row in names("tasks"):
+        printed_task = row | {"task": row["task"].replace("{modulus}", "5")}
+        assert there(printed_task, "table", "task"), row
+        assert row["lrbench_task"] in TASKS and row["protocol"] in PROTOCOLS
+    for row in names("models"):
+        assert there(row, "model"), row
+        assert row["lrbench_model"] in {*MIXERS.names(), *ENCODERS.names()}
+    for row in names("settings"):
+        assert there(row, "metric"), row
+    for row in names("rules"):
+        assert there(row, "aggregation"), row
+        assert row["rule"] in rule_names()

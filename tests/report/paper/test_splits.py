@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from lrbench.report.paper import splits as reference
-from lrbench.report.paper.reference import Reference, load, reference_dir
-from lrbench.report.paper.splits import (
-    PLACES,
+from lrbench.report.paper.reference import (
+    Reference,
     Split,
-    faithful,
-    lookup,
-    measured,
+    faithful_on,
+    load,
+    lookup_on,
+    measured_on,
+    names,
+    printed_on,
     printed_splits,
+    reference_dir,
     table_of,
 )
 
@@ -22,22 +24,22 @@ NEAR = Split("listops", "near_iid")
 
 
 def test_a_percentage_is_a_share_with_the_digits_printed(printed: Path) -> None:
-    found = lookup(NEAR, "bbt_grc", folder=printed)
+    found = lookup_on(NEAR, "bbt_grc", folder=printed)
     assert found is not None
     assert (found.text, found.value, found.spread) == ("0.59", 0.59, "")
     assert (found.rule, found.trials) == ("best", 3)
     assert (found.source, found.aggregation) == ("rir2023, Table 2", "median of 3 runs")
-    mega = lookup(NEAR, "bbt_grc", row="MEGA", folder=printed)
+    mega = lookup_on(NEAR, "bbt_grc", row="MEGA", folder=printed)
     assert mega is not None
     assert (mega.text, mega.spread) == ("0.7545", "0.0026")
 
 
 def test_what_was_copied_was_chosen_by_rules_of_others(printed: Path) -> None:
     lra = Split("listops", "lra_test", "lra_train")
-    found = lookup(lra, "x", row="S4D (copied)", folder=printed)
+    found = lookup_on(lra, "x", row="S4D (copied)", folder=printed)
     assert found is not None
     assert (found.rule, found.trials) == (None, None)
-    assert lookup(lra, "s4d_stack", folder=printed) is None
+    assert lookup_on(lra, "s4d_stack", folder=printed) is None
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,7 @@ def test_what_was_copied_was_chosen_by_rules_of_others(printed: Path) -> None:
 def test_a_number_belongs_to_a_split_and_what_was_trained_on(
     split: Split, model: str, value: str | None, printed: Path
 ) -> None:
-    found = lookup(split, model, folder=printed)
+    found = lookup_on(split, model, folder=printed)
     assert (found.text if found else None) == value
 
 
@@ -73,31 +75,29 @@ def test_a_table_has_its_own_numbers_and_splits(printed: Path) -> None:
 
 
 def _numbers(table: str, folder: Path) -> list[Reference]:
-    return reference.printed(NEAR, table, folder)
+    return printed_on(NEAR, table, folder)
 
 
 def test_measured_baselines_tell_on_how_many_strings(printed: Path) -> None:
-    assert measured(NEAR, printed) == {"uniform": (0.1, 10_000), "root_digits": (0.54, 10_000)}
-    assert measured(Split("logic", "test_8"), printed) == {}
+    assert measured_on(NEAR, printed) == {"uniform": (0.1, 10_000), "root_digits": (0.54, 10_000)}
+    assert measured_on(Split("logic", "test_8"), printed) == {}
 
 
 def test_logic_of_our_own_making_is_not_the_papers() -> None:
     logic = Split("logic", "test_8")
-    assert faithful(logic, {"task.source": "released"})
-    assert not faithful(logic, {"task.source": "made"})
-    assert faithful(NEAR, {})
+    assert faithful_on(logic, {"task.source": "released"})
+    assert not faithful_on(logic, {"task.source": "made"})
+    assert faithful_on(NEAR, {})
 
 
 def test_every_split_we_name_is_in_the_shipped_files() -> None:
     rows = [row for row in load(reference_dir()) if row["paper"] in ("rir2023", "lrbench")]
     there = {(row["task"], row["split"]) for row in rows}
-    ours = {(task, theirs) for task, splits in PLACES.values() for theirs in splits.values()}
-    assert ours <= there
-    for (task, source), (_, splits) in PLACES.items():
-        for name in splits:
-            kept = measured(Split(task, name, source))
-            assert "majority" in kept
-            assert all(n and 0 < value < 1 for value, n in kept.values())
+    assert {(row["task"], row["split"]) for row in names("splits")} <= there
+    for row in names("splits"):
+        kept = measured_on(Split(row["lrbench_task"], row["lrbench_split"], row["train_split"]))
+        assert "majority" in kept
+        assert all(n and 0 < value < 1 for value, n in kept.values())
 
 
 def test_titles_name_the_training_split_only_where_it_is_unusual() -> None:
