@@ -5,6 +5,9 @@
 The arithmetic of a small perceptron is nothing; reading and writing (B, T, D) numbers for each of
 its operations and their gradients is what costs on CPU. So a piece of some hundred positions goes
 through all of them before the next one does. Kept for the backward: x and z.
+
+`input_map` makes the functions g(u) that the coefficients of a recurrence come from: this
+perceptron, or an affine map.
 """
 
 from __future__ import annotations
@@ -12,10 +15,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from lrbench.scan.blocks.constraints import PIECE
+from lrbench.scan import BlockDiagonal, GeneratedBlocks
+from lrbench.scan.blocks.constraints import PIECE, constrain_few
+from lrbench.scan.blocks.indexed import LARGEST_TABLE
 from lrbench.scan.closed_form import ClosedForm, one_by_one
 from lrbench.scan.compiled.compiler import DTYPES, array, usable
 from lrbench.scan.products import add_product, product
+from lrbench.scan.transitions import PerceptronBlocks
 
 WIDE = 16  # the compiled loops take so many hidden units at a time
 MOST_COMPILED_OUTPUTS = 16  # with more, BLAS is better at the second product too
@@ -132,3 +138,61 @@ def _rows_at_a_time(z: Tensor) -> int:
 
 TWO_LAYERS = ClosedForm(_forward, _backward, one_by_one)
 COMPILED_TWO_LAYERS = ClosedForm(_compiled_forward, _compiled_backward, one_by_one)
+
+
+MAPS = ("linear", "mlp")
+
+
+def input_map(kind: str, width: int, hidden: int, out: int) -> nn.Sequential:
+    """Return the map D -> out: linear, or Linear-ReLU-Linear with `hidden` units."""
+    if kind == "linear":
+        return nn.Sequential(nn.Linear(width, out))
+    return nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, out))
+
+
+def apply_map(layers: nn.Sequential, u: Tensor) -> Tensor:
+    """Return layers(u): (B, T, out) for u (B, T, D)."""
+    if len(layers) > 1 and len(u) > 1:
+        return perceptron(layers, u)
+    few: Tensor = layers(u)
+    return few
+
+
+def features(layers: nn.Sequential, u: Tensor) -> Tensor:
+    """Return what the last of `layers` is applied to, and a 1 for its bias: (B, T, n + 1).
+
+    u is (B, T, D).
+    """
+    few = layers[:-1](u)
+    return torch.cat([few, few.new_ones(*few.shape[:-1], 1)], -1)
+
+
+def generated_blocks(
+    layers: nn.Sequential, u: Tensor, shape: tuple[int, int], constraint: str, p: float
+) -> GeneratedBlocks | PerceptronBlocks | BlockDiagonal:
+    """Return the transitions layers(u_k) under a constraint, as h = shape[0] blocks b x b.
+
+    Those of a table, u (1, S, D), are made at once.
+    """
+    heads, size = shape
+    if len(u) == 1 and u.shape[1] <= LARGEST_TABLE:
+        few = constrain_few(layers(u[0]).view(-1, size, size), constraint, p)
+        return BlockDiagonal(few.view(1, -1, heads, size, size))
+    last = layers[-1]
+    assert isinstance(last, nn.Linear)
+    weight = torch.cat([last.weight, last.bias[:, None]], 1).view(heads, size, size, -1)
+    first = layers[0]
+    if len(layers) > 1 and len(u) > 1:
+        assert isinstance(first, nn.Linear)
+        return PerceptronBlocks(weight, first.weight, first.bias, u, constraint, p)
+    return GeneratedBlocks(weight, features(layers, u), constraint, p)
+
+
+def blocks_of(width: int, size: int) -> int:
+    """Return how many blocks of `size` make a state of `width`; ValueError if that is no number."""
+    if width % size:
+        raise ValueError(
+            f"model.width {width} is not a multiple of model.mixer.block_size {size};"
+            " change one of them or set model.mixer.blocks"
+        )
+    return width // size

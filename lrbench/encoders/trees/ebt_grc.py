@@ -52,7 +52,7 @@ from lrbench.mixers.normalisation import LayerNorm
 from lrbench.registry import register_encoder
 from lrbench.scan.closed_form import ClosedForm, one_by_one
 from lrbench.scan.compiled.compiler import DTYPES, array, usable
-from lrbench.scan.row_sums import add_rows
+from lrbench.scan.rows import add_rows
 
 PIECE = 4096  # pairs at a time: a megabyte each of what they need
 

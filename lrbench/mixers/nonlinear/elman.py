@@ -45,7 +45,7 @@ from lrbench.mixers.nonlinear.recurrence import (
 from lrbench.mixers.nonlinear.solved import SolveConfig, SolvedMixer
 from lrbench.mixers.nonlinear.truncated import IteratedMixer, IterConfig
 from lrbench.registry import register_mixer
-from lrbench.scan.row_scaled import RowScaled
+from lrbench.scan.linearised import RowScaled
 
 
 class Elman(Recurrence):

@@ -16,8 +16,7 @@ from math import isqrt
 
 from torch import Tensor
 
-from lrbench.scan.algorithms.action import Action
-from lrbench.scan.algorithms.adjoint import scan_by
+from lrbench.scan.algorithms.adjoint import Action, scan_by
 from lrbench.scan.transitions import Transition
 
 

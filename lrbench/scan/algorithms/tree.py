@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from lrbench.scan.algorithms.action import Action
-from lrbench.scan.algorithms.adjoint import scan_by
+from lrbench.scan.algorithms.adjoint import Action, scan_by
 from lrbench.scan.transitions import Transition
 
 

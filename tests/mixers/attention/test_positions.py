@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lrbench.errors import UserError
-from lrbench.mixers.attention.positions import (
+from lrbench.mixers.attention.transformer import (
     INCREMENT,
     RandomPositions,
     distance_penalties,

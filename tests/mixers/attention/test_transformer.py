@@ -12,8 +12,13 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from lrbench.contract import run_contract
 from lrbench.errors import UserError
-from lrbench.mixers.attention.positions import rotated, sinusoids
-from lrbench.mixers.attention.transformer import KINDS, TransformerConfig, TransformerMixer
+from lrbench.mixers.attention.transformer import (
+    KINDS,
+    TransformerConfig,
+    TransformerMixer,
+    rotated,
+    sinusoids,
+)
 from lrbench.registry import MIXERS
 
 WIDTH, BATCH, LENGTH, HEADS = 12, 3, 9, 2

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from lrbench.mixers.legendre import lmu
 from lrbench.mixers.legendre.delay_network import DelayNetwork
-from lrbench.mixers.legendre.lmu import LMU, LMUConfig
-from lrbench.mixers.legendre.lmu_loops import Weights, as_one_network, by_equations
+from lrbench.mixers.legendre.lmu import LMU, LMUConfig, Weights, as_one_network, by_equations
 from lrbench.mixers.legendre.nonlinearity import NONLINEARITIES
 
 LENGTH, BATCH, UNITS, ORDER = 13, 3, 5, 4

@@ -8,8 +8,7 @@ from scipy.signal import cont2discrete
 from torch import Tensor
 
 from lrbench.mixers.state_space.hippo import legs
-from lrbench.mixers.state_space.s4 import PIECE, S4Config, S4Mixer
-from lrbench.mixers.state_space.s4_kernels import dense_transition
+from lrbench.mixers.state_space.s4 import PIECE, S4Config, S4Mixer, dense_transition
 from lrbench.mixers.state_space.ssm import as_rows, covector
 
 WIDTH, SIZE = 2, 8

@@ -67,7 +67,7 @@ def test_channel_mix(strings: int, length: int, dtype: torch.dtype) -> None:
 
 
 def test_large_keys_do_not_overflow() -> None:
-    from lrbench.mixers.rwkv.rwkv4_averages import gated_averages
+    from lrbench.mixers.rwkv.rwkv4 import gated_averages
     from lrbench.scan.diagonal.triples import EMPTY
 
     k = 300 * draw(12, 16, dtype=torch.float32)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lrbench.scan.compiled.compiler import SWITCH
-from lrbench.scan.row_sums import add_rows
+from lrbench.scan.rows import add_rows
 
 
 @pytest.mark.parametrize("switch", ["0", "1"])
