@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from lrbench.report.output.cells import escape
 from lrbench.report.output.display import plural
 from lrbench.report.runs.collection import Collection
-from lrbench.report.runs.looks import UnderWay
+from lrbench.report.runs.columns import UnderWay
 from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.selection import select
 from lrbench.tables import TableCell, TableSpec

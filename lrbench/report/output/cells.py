@@ -82,6 +82,18 @@ def interval(ends: tuple[float, float], digits: int = 4) -> str:
     return f"[{low:.{digits}f}, {high:.{digits}f}]"
 
 
+def duration(seconds: float) -> str:
+    """Return seconds as '34 s', '2 min 5 s' or '3 h 20 min'."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
 def marked(cell: PrintedCell, mark: str | None) -> PrintedCell:
     """Return `cell` with a verdict after its text; nothing is added for '-' and none."""
     if not mark or mark in (MISSING, cell.text):

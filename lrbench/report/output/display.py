@@ -14,18 +14,6 @@ from lrbench.report.output.cells import Table as Grid
 from lrbench.statistics import wilson
 
 
-def duration(seconds: float) -> str:
-    """Return seconds as '34 s', '2 min 5 s' or '3 h 20 min'."""
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
 def count(number: int) -> str:
     """Return a count in short: 812, 51k, 1.2M."""
     if number < 1000:

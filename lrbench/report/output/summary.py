@@ -16,16 +16,8 @@ from rich.console import Console
 
 from lrbench.metrics import METRICS, metric_of
 from lrbench.protocols.base import declared
-from lrbench.report.output.display import (
-    columns_table,
-    count,
-    duration,
-    interval,
-    number,
-    plural,
-    say,
-    wrap,
-)
+from lrbench.report.output.cells import duration
+from lrbench.report.output.display import columns_table, count, interval, number, plural, say, wrap
 from lrbench.report.output.split_summary import split_evaluation_table, split_lines
 from lrbench.report.paper.reference import Reference, lookup_run
 from lrbench.report.runs.record import best_baseline, guessing_at

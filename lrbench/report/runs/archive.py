@@ -21,12 +21,20 @@ import pandas as pd
 
 from lrbench.errors import UserError
 from lrbench.report.runs.certificates import TABLE as CERTIFICATES
-from lrbench.report.runs.certificates import Answers, answers_csv, parsed_answers
+from lrbench.report.runs.certificates import answers_csv, parsed_answers
 from lrbench.report.runs.collection import Collection, Found, cell_of, gather
-from lrbench.report.runs.columns import EVALUATION_COLUMNS, RUN_COLUMNS
+from lrbench.report.runs.columns import (
+    EVALUATION_COLUMNS,
+    RUN_COLUMNS,
+    UNFINISHED,
+    Answers,
+    BySplit,
+    Evaluation,
+    Record,
+    UnderWay,
+)
 from lrbench.report.runs.files import content, read_object
-from lrbench.report.runs.looks import EVERY, UNFINISHED, UnderWay
-from lrbench.report.runs.record import BySplit, Evaluation, Record
+from lrbench.report.runs.looks import EVERY, last_look_rows
 from lrbench.report.runs.schema import is_integer
 
 TABLE, SETTINGS = "runs.csv", "settings.json"  # of a published table
@@ -346,7 +354,8 @@ def _evaluation(row: Row) -> Evaluation:
 def _under_way(rows: list[Row], settings: Settings, told: dict[str, Any]) -> UnderWay:
     """An unfinished run; its look is told beside its rows, which have only a part of it."""
     first = rows[0]
-    budget, look = told["budget"], told["look"]
+    budget = told["budget"]
+    look = told["look"] if isinstance(told["look"], dict) else None
     return UnderWay(
         task=first["task"],
         model=first["model"],
@@ -358,7 +367,8 @@ def _under_way(rows: list[Row], settings: Settings, told: dict[str, Any]) -> Und
         steps=first["steps"],
         seconds=first["train_seconds"],
         budget=budget if is_integer(budget) else None,
-        look=look if isinstance(look, dict) else None,
+        look=look,
+        look_scores=last_look_rows(look, first["protocol"], settings),
         evaluations=tuple(_evaluation(row) for row in rows if row["kind"] == "test"),
     )
 

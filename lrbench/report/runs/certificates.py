@@ -11,9 +11,10 @@ import io
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from lrbench.report.runs.files import Problems, content, read_object, shown
+from lrbench.report.runs.columns import Answer, Answers, Problems
+from lrbench.report.runs.files import content, read_object, shown
 from lrbench.report.runs.schema import is_integer
 
 FOLDER = "certificates"
@@ -22,28 +23,6 @@ FORMAT = "lrbench-certificate"
 VERDICTS = ("certified", "wrong", "open")
 AGAIN = "trained_again"  # in a published file: of weights made anew by the same configuration
 MOST_SYMBOLS = 1_000_000
-
-
-class Answer(NamedTuple):
-    """What is known of one checkpoint on all strings.
-
-    length and string are of the shortest failure that was found, None and empty without one;
-    `shortest`: nothing shorter is wrong. complete_to: every string of so many symbols was tried.
-    again: empty, or how the scores of a run that was trained again compare with those published.
-    """
-
-    which: str
-    step: int
-    verdict: str
-    length: int | None
-    shortest: bool
-    string: str
-    complete_to: int
-    weights: str
-    again: str
-
-
-Answers = dict[str, Answer]  # by rule
 
 
 def certificate_names(folder: Path) -> list[str]:

@@ -6,7 +6,7 @@ Frames are made column by column, and an evaluation is kept as a tuple: a dictio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,16 @@ from typing import Any
 import pandas as pd
 
 from lrbench.protocols.base import declared
-from lrbench.report.runs.certificates import Answers
-from lrbench.report.runs.columns import EVALUATION_COLUMNS, RUN_COLUMNS
-from lrbench.report.runs.files import Problems
-from lrbench.report.runs.looks import UnderWay, each_under_way
-from lrbench.report.runs.record import BySplit, Evaluation, Record
+from lrbench.report.runs.columns import (
+    EVALUATION_COLUMNS,
+    RUN_COLUMNS,
+    Answers,
+    BySplit,
+    Evaluation,
+    Problems,
+    Record,
+    UnderWay,
+)
 
 NOT_MEASURED: Evaluation = (None,) * len(EVALUATION_COLUMNS)
 
@@ -162,11 +167,24 @@ class Collection:
         return run_frame([run.row for run in runs], [run.settings for run in runs], self.varying)
 
 
+def _each_under_way(found: Iterable[UnderWay], ended: set[tuple[Any, ...]]) -> list[UnderWay]:
+    """Return runs once each, sorted; not those that have `ended` in another folder.
+
+    Of two copies the one that has gone further counts.
+    """
+    furthest: dict[tuple[Any, ...], UnderWay] = {}
+    for run in found:
+        known = furthest.setdefault(run.key, run)
+        if run.steps > known.steps:
+            furthest[run.key] = run
+    return [furthest[key] for key in sorted(furthest) if key not in ended]
+
+
 def gather(found: Found) -> Collection:
     """Return what was found as a collection: each run once, sorted."""
     problems = list(found.problems)
     ordered = _each_once(found.records, problems)
-    under_way = each_under_way(found.under_way, {record.key for record in ordered})
+    under_way = _each_under_way(found.under_way, {record.key for record in ordered})
     used = {cell_of(one.row["folder"]) for one in ordered} | {cell_of(r.folder) for r in under_way}
     told = {cell: told for cell, told in found.environments.items() if cell in used}
     made = _collection(ordered, problems, found.unfinished, under_way, told, found.varying)

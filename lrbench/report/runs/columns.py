@@ -1,9 +1,16 @@
-"""The layout of runs.csv: its fixed columns, in order, and their pandas types.
+"""What is known of runs, wherever it was read: the columns of runs.csv, and a run as rows of them.
 
-After these come the configuration keys and `versions.*` on which the runs differ.
+After the fixed columns of runs.csv come the configuration keys and `versions.*` on which the runs
+differ.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lrbench.metrics import ACCURACY, METRICS
 
 CELL = ["protocol", "task", "model", "fingerprint"]  # what a cell is; its runs differ in seed only
 
@@ -46,3 +53,107 @@ EVALUATION_COLUMNS = {
     "chance_baseline": "object",
     "guessing": "float64",  # what a guesser gets at this length by the rule `which`
 }
+
+Evaluation = tuple[Any, ...]  # in the order of EVALUATION_COLUMNS
+
+BySplit = dict[str, dict[str, tuple[float, int | None]]]  # split, baseline: value and strings
+
+Problems = list[tuple[Path, str]]
+
+UNFINISHED = "unfinished"
+
+
+class Answer(NamedTuple):
+    """What is known of one checkpoint on all strings.
+
+    length and string are of the shortest failure that was found, None and empty without one;
+    `shortest`: nothing shorter is wrong. complete_to: every string of so many symbols was tried.
+    again: empty, or how the scores of a run that was trained again compare with those published.
+    """
+
+    which: str
+    step: int
+    verdict: str
+    length: int | None
+    shortest: bool
+    string: str
+    complete_to: int
+    weights: str
+    again: str
+
+
+Answers = dict[str, Answer]  # by rule
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run: its row, its evaluations, its flattened configuration and library versions.
+
+    `baselines` are those of the splits of a corpus, `answers` what is known of its checkpoints on
+    all strings.
+    """
+
+    folder: Path
+    row: dict[str, Any]
+    settings: dict[str, Any] = field(default_factory=dict)
+    evaluations: list[Evaluation] = field(default_factory=list)
+    baselines: BySplit = field(default_factory=dict)
+    answers: Answers = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (*(self.row[name] for name in CELL), self.row["seed"])
+
+
+@dataclass(frozen=True)
+class UnderWay:
+    """A run without a result: running, or interrupted and to be resumed.
+
+    `steps` are the updates done, of a `budget` where that is known, in `seconds`; `look` is the
+    last of its looks, as metrics.jsonl has it, and `look_scores` are its rows. `evaluations` are
+    those of lrbench evaluate, of the checkpoint that there was at the time. `folder` is relative to
+    the folder of runs.
+    """
+
+    task: str
+    model: str
+    protocol: str
+    fingerprint: str
+    seed: int
+    folder: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    steps: int = 0
+    seconds: float | None = None
+    budget: int | None = None
+    look: dict[str, Any] | None = None
+    look_scores: tuple[Evaluation, ...] = ()
+    evaluations: tuple[Evaluation, ...] = ()
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (*(getattr(self, name) for name in CELL), self.seed)
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Its row of runs.csv."""
+        told = {name: getattr(self, name) for name in (*CELL, "seed", "steps", "folder")}
+        more = {"status": UNFINISHED, "train_seconds": self.seconds}
+        return dict.fromkeys(RUN_COLUMNS) | told | more
+
+    @property
+    def scores(self) -> list[Evaluation]:
+        """Its evaluations in runs.csv: the last look, which is that of rule last, and the others.
+
+        A dev split has no length.
+        """
+        return [*self.look_scores, *self.evaluations]
+
+    @property
+    def told_look(self) -> str:
+        """What the last look saw, such as '0.691 on dev', nothing where there was none."""
+        for length, split, metric, value, *_ in self.look_scores:
+            if metric in METRICS:
+                title = METRICS[metric].title if metric != ACCURACY.name else ""
+                where = f"at {length}" if length else f"on {split}"
+                return " ".join(filter(None, [title, f"{value:.3f}", where]))
+        return ""

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from lrbench.report.runs.columns import Problems
+
 RUN_FOLDER = re.compile(r"s[0-9]+")
 RUN_FILES = {"result.json", "failure.json", "metrics.jsonl", "checkpoints", "run.log"}
 INSIDE = {"checkpoints", "evaluations", "certificates"}  # of a run: no runs are in there
-
-Problems = list[tuple[Path, str]]
 
 
 def run_folders(root: Path, problems: Problems) -> Iterator[tuple[Path, set[str]]]:

@@ -14,9 +14,10 @@ from typing import Any
 
 from lrbench.errors import UserError
 from lrbench.report.runs.collection import Found, cell_of
+from lrbench.report.runs.columns import Record, UnderWay
 from lrbench.report.runs.files import read_object, run_folders
-from lrbench.report.runs.looks import METRICS_FILE, UnderWay, read_looks, read_under_way
-from lrbench.report.runs.record import Record, read_run
+from lrbench.report.runs.looks import METRICS_FILE, read_looks, read_under_way
+from lrbench.report.runs.record import read_run
 
 
 def find_runs(root: Path) -> Found:

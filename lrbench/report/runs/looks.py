@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from lrbench.metrics import METRICS
 from lrbench.protocols.base import declared
-from lrbench.report.runs.columns import CELL, RUN_COLUMNS
-from lrbench.report.runs.files import Problems, content, read_object, shown
-from lrbench.report.runs.record import FOLDER, Evaluation, evaluation, flat, further_rows, place_of
+from lrbench.report.runs.columns import Evaluation, Problems, UnderWay
+from lrbench.report.runs.files import content, read_object, shown
+from lrbench.report.runs.record import FOLDER, evaluation, flat, further_rows, place_of
 from lrbench.report.runs.schema import config_complaint, is_integer, is_number
 
 METRICS_FILE = "metrics.jsonl"
 EVERY = "every"  # column `which` of a look that stands for no rule
 MARK = b'"look"'
-UNFINISHED = "unfinished"
 
 
 def read_looks(
@@ -71,65 +69,17 @@ def look_rows(
             yield (*told, which, "look", look["step"], None, None, None)
 
 
+def last_look_rows(
+    look: Mapping[str, Any] | None, protocol: str, settings: Mapping[str, Any]
+) -> tuple[Evaluation, ...]:
+    """Return what the last look of an unfinished run saw: it is that of the rule last."""
+    return tuple(look_rows(look or {}, protocol, _own(settings), "last"))
+
+
 def _own(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the protocol itself, by their own names."""
     start = "protocol."
     return {k.removeprefix(start): v for k, v in settings.items() if k.startswith(start)}
-
-
-@dataclass(frozen=True)
-class UnderWay:
-    """A run without a result: running, or interrupted and to be resumed.
-
-    `steps` are the updates done, of a `budget` where that is known, in `seconds`; `look` is the
-    last of its looks, as metrics.jsonl has it, and `evaluations` are those of lrbench evaluate, of
-    the checkpoint that there was at the time. `folder` is relative to the folder of runs.
-    """
-
-    task: str
-    model: str
-    protocol: str
-    fingerprint: str
-    seed: int
-    folder: str
-    settings: dict[str, Any] = field(default_factory=dict)
-    steps: int = 0
-    seconds: float | None = None
-    budget: int | None = None
-    look: dict[str, Any] | None = None
-    evaluations: tuple[Evaluation, ...] = ()
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return (*(getattr(self, name) for name in CELL), self.seed)
-
-    @property
-    def row(self) -> dict[str, Any]:
-        """Its row of runs.csv."""
-        told = {name: getattr(self, name) for name in (*CELL, "seed", "steps", "folder")}
-        more = {"status": UNFINISHED, "train_seconds": self.seconds}
-        return dict.fromkeys(RUN_COLUMNS) | told | more
-
-    @property
-    def scores(self) -> list[Evaluation]:
-        """Its evaluations in runs.csv: the last look, which is that of rule last, and the others.
-
-        A dev split has no length.
-        """
-        return [*self._last_look(), *self.evaluations]
-
-    def _last_look(self) -> Iterator[Evaluation]:
-        return look_rows(self.look or {}, self.protocol, _own(self.settings), "last")
-
-    @property
-    def told_look(self) -> str:
-        """What the last look saw, such as '0.691 on dev', nothing where there was none."""
-        for row in map(_named, self._last_look()):
-            if row["metric"] in METRICS:
-                title = METRICS[row["metric"]].title if row["metric"] != "accuracy" else ""
-                place = f"at {row['length']}" if row["length"] else f"on {row['split']}"
-                return " ".join(filter(None, [title, f"{row['value']:.3f}", place]))
-        return ""
 
 
 def read_under_way(
@@ -166,21 +116,9 @@ def read_under_way(
         seconds=float(seconds) if is_number(seconds) else None,
         budget=declared(protocol).most_updates(_own(settings), look),
         look=look,
+        look_scores=last_look_rows(look, protocol, settings),
         evaluations=tuple(map(evaluation, rows)),
     )
-
-
-def each_under_way(found: Iterable[UnderWay], ended: set[tuple[Any, ...]]) -> list[UnderWay]:
-    """Return runs once each, sorted; not those that have `ended` in another folder.
-
-    Of two copies the one that has gone further counts.
-    """
-    furthest: dict[tuple[Any, ...], UnderWay] = {}
-    for run in found:
-        known = furthest.setdefault(run.key, run)
-        if run.steps > known.steps:
-            furthest[run.key] = run
-    return [furthest[key] for key in sorted(furthest) if key not in ended]
 
 
 def _progress(path: Path, problems: Problems) -> tuple[dict[str, Any], dict[str, Any] | None]:
@@ -203,7 +141,3 @@ def _progress(path: Path, problems: Problems) -> tuple[dict[str, Any], dict[str,
         if here is not None:
             return last, here
     return last, None
-
-
-def _named(row: Evaluation) -> dict[str, Any]:
-    return dict(zip(("length", "split", "metric", "value", "n"), row, strict=False))

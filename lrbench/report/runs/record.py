@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,15 @@ from lrbench.errors import UserError
 from lrbench.metrics import METRICS, metric_of
 from lrbench.protocols.base import declared
 from lrbench.report.runs.certificates import FOLDER as CERTIFICATES
-from lrbench.report.runs.certificates import Answers, read_answers
-from lrbench.report.runs.columns import CELL, RUN_COLUMNS
-from lrbench.report.runs.files import Problems, read_object, shown
+from lrbench.report.runs.certificates import read_answers
+from lrbench.report.runs.columns import (
+    CELL,
+    RUN_COLUMNS,
+    Evaluation,
+    Problems,
+    Record,
+)
+from lrbench.report.runs.files import read_object, shown
 from lrbench.report.runs.schema import (
     config_complaint,
     evaluations_complaint,
@@ -66,7 +72,6 @@ def guessing_at(result: dict[str, Any], rule: str, length: int) -> dict[str, Any
 
 
 FOLDER = "evaluations"
-Evaluation = tuple[Any, ...]  # in the order of EVALUATION_COLUMNS
 
 
 def further_rows(folder: Path, problems: Problems) -> list[dict[str, Any]]:
@@ -167,28 +172,7 @@ def _twins(which: str, steps: Mapping[str, int | None]) -> list[str]:
     return [rule for rule, step in steps.items() if mine is not None and step == mine]
 
 
-BySplit = dict[str, dict[str, tuple[float, int | None]]]  # split, baseline: value and strings
 NO_CHANCE = {"value": None, "baseline": None}
-
-
-@dataclass(frozen=True)
-class Record:
-    """One run: its row, its evaluations, its flattened configuration and library versions.
-
-    `baselines` are those of the splits of a corpus, `answers` what is known of its checkpoints on
-    all strings.
-    """
-
-    folder: Path
-    row: dict[str, Any]
-    settings: dict[str, Any] = field(default_factory=dict)
-    evaluations: list[Evaluation] = field(default_factory=list)
-    baselines: BySplit = field(default_factory=dict)
-    answers: Answers = field(default_factory=dict)
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return (*(self.row[name] for name in CELL), self.row["seed"])
 
 
 def read_run(

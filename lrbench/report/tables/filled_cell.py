@@ -10,7 +10,7 @@ import pandas as pd
 from lrbench.metrics import ACCURACY, METRICS, Metric
 from lrbench.report.paper.reference import Published, Reference
 from lrbench.report.paper.verdict import Evidence, Guesser
-from lrbench.report.runs.looks import UnderWay
+from lrbench.report.runs.columns import UnderWay
 
 
 class RunScore(NamedTuple):

@@ -22,7 +22,7 @@ from lrbench.report.paper.verdict import (
     judge,
     printed_at_chance,
 )
-from lrbench.report.runs.looks import UNFINISHED
+from lrbench.report.runs.columns import UNFINISHED
 from lrbench.report.tables.filled_cell import FilledCell
 
 LEVEL_DIGITS = 3  # of chance, guessing and baselines

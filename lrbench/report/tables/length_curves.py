@@ -17,17 +17,20 @@ from lrbench.errors import UserError
 from lrbench.metrics import ACCURACY
 from lrbench.protocols.base import declared
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table, spread
-from lrbench.report.runs.certificates import Answer
 from lrbench.report.runs.collection import Collection
-from lrbench.report.tables.certified import (
+from lrbench.report.runs.columns import Answer
+from lrbench.report.tables.filled_cell import FilledCell
+from lrbench.report.tables.horizons import (
     EVERYWHERE,
+    ONE_WRONG,
+    Reached,
     certified_cells,
     certified_columns,
     certified_legend,
+    horizon_cells,
     of_rule,
+    reached,
 )
-from lrbench.report.tables.filled_cell import FilledCell
-from lrbench.report.tables.horizons import ONE_WRONG, Reached, horizon_cells, reached
 from lrbench.report.tables.lengths import LengthGrid, check_rule, rule_legend
 from lrbench.report.tables.notes import capped, selection_notes
 from lrbench.report.tables.selection import select

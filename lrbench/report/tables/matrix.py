@@ -14,13 +14,17 @@ from lrbench.protocols.base import declared
 from lrbench.report.output.cells import Column, Table
 from lrbench.report.paper.reference import Split
 from lrbench.report.runs.collection import Collection
-from lrbench.report.tables.cost import cost_table, solved_table
-from lrbench.report.tables.evidence import fresh_table, verdicts_table
+from lrbench.report.tables.detail import (
+    cost_table,
+    fresh_table,
+    pairs_table,
+    solved_table,
+    verdicts_table,
+)
 from lrbench.report.tables.grid import Grid, Row
 from lrbench.report.tables.length_curves import length_tables
 from lrbench.report.tables.lengths import length_grid
 from lrbench.report.tables.notes import selection_notes
-from lrbench.report.tables.pairs import pairs_table
 from lrbench.report.tables.splits import split_grids
 from lrbench.tables import TableSpec
 

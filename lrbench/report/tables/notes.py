@@ -13,7 +13,7 @@ from lrbench.metrics import METRICS
 from lrbench.records import IRRELEVANT
 from lrbench.report.output.cells import MISSING, escape, span
 from lrbench.report.runs.collection import Collection
-from lrbench.report.runs.looks import UnderWay
+from lrbench.report.runs.columns import UnderWay
 from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.grid import Grid
 

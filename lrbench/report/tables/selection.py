@@ -21,8 +21,7 @@ from lrbench.report.paper.reference import (
     published,
 )
 from lrbench.report.runs.collection import Collection, by_split
-from lrbench.report.runs.looks import UnderWay
-from lrbench.report.runs.schema import is_integer
+from lrbench.report.runs.columns import UnderWay
 from lrbench.report.tables.filled_cell import FilledCell, RunScore
 from lrbench.report.tables.notes import settings_of
 from lrbench.statistics import mean
@@ -274,7 +273,7 @@ def _test_lengths(settings: dict[str, Any]) -> list[int]:
         found = json.loads(settings.get("protocol.test_lengths") or "[]")
     except (TypeError, ValueError):
         return []
-    return [length for length in found if is_integer(length)] if isinstance(found, list) else []
+    return [length for length in found if type(length) is int] if isinstance(found, list) else []
 
 
 def _known(choose: Sequence[str], collection: Collection) -> None:

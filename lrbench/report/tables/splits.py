@@ -24,7 +24,7 @@ from lrbench.report.paper.reference import (
     table_of,
 )
 from lrbench.report.paper.verdict import FEWEST, TOLERANCE, Evidence, Guesser
-from lrbench.report.runs.collection import Collection
+from lrbench.report.runs.collection import Collection, by_split
 from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.grid import AxisColumn, Grid, Row, heads, level
 from lrbench.report.tables.selection import select
@@ -395,3 +395,20 @@ def _splits(
         for split in [one for one in known if one.name == name]
         or [Split(task, name, usual)] * alone
     ]
+
+
+def over_corpora(collection: Collection) -> pd.DataFrame:
+    """Return the runs that are scored on splits, unfinished ones too."""
+    runs = collection.every_run
+    return runs[by_split(runs["protocol"])]
+
+
+def splits_there(collection: Collection) -> list[Split]:
+    """Return every split that a run of the collection was tested on, in the order of the runs."""
+    runs = over_corpora(collection)
+    found: dict[Split, None] = {}
+    for task, folder in zip(runs["task"], runs["folder"], strict=True):
+        settings = collection.settings_of(folder)
+        source = str(settings.get(TRAIN_SPLIT, "train"))
+        found |= dict.fromkeys(Split(task, name, source) for name in tested_splits(settings))
+    return list(found)

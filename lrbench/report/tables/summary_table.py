@@ -23,13 +23,12 @@ from lrbench.report.paper.reference import (
 )
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.columns import CELL
-from lrbench.report.tables.certified import (
+from lrbench.report.tables.horizons import (
     certified_cells,
     certified_columns,
     certified_legend,
     of_rule,
 )
-from lrbench.report.tables.chosen import splits_there
 from lrbench.report.tables.notes import (
     competition,
     differences,
@@ -46,6 +45,7 @@ from lrbench.report.tables.splits import (
     cut_short,
     paper_notes,
     split_column,
+    splits_there,
 )
 from lrbench.statistics import mean
 

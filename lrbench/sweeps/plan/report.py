@@ -15,7 +15,8 @@ from rich.console import Console
 from lrbench.checks import shown
 from lrbench.console import interactive, messages, results
 from lrbench.metrics import METRICS
-from lrbench.report.output.display import columns_table, duration, say
+from lrbench.report.output.cells import duration
+from lrbench.report.output.display import columns_table, say
 from lrbench.report.runs.schema import result_complaint
 from lrbench.runs.folder import files
 from lrbench.runs.folder.files import UnreadableFile

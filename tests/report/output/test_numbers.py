@@ -19,8 +19,8 @@ from lrbench.report.paper.verdict import Evidence, Verdict, against, judge, mean
 from lrbench.report.runs.collect import collect
 from lrbench.report.runs.record import best_baseline, best_baselines
 from lrbench.report.tables import request
-from lrbench.report.tables.chosen import chosen_tables
 from lrbench.report.tables.matrix import paper_tables
+from lrbench.report.tables.request import chosen_tables
 from lrbench.tables import load_table
 
 LENGTH = 5000

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from lrbench.report.output.display import count, duration, wrap
+from lrbench.report.output.cells import duration
+from lrbench.report.output.display import count, wrap
 from lrbench.report.output.summary import evaluation_table, run_summary
 
 Make = Callable[..., dict[str, Any]]

@@ -12,8 +12,9 @@ import pytest
 from lrbench.errors import UserError
 from lrbench.report.output.render import render
 from lrbench.report.runs.archive import archive, read_archive
-from lrbench.report.runs.certificates import Answer, answers_csv, complaint, parsed_answers
+from lrbench.report.runs.certificates import answers_csv, complaint, parsed_answers
 from lrbench.report.runs.collect import collect
+from lrbench.report.runs.columns import Answer
 from lrbench.report.tables.request import Request
 
 Write = Callable[..., Path]

@@ -12,10 +12,9 @@ import pytest
 from lrbench.report.output.cells import Table
 from lrbench.report.output.render import render
 from lrbench.report.runs.collect import collect
-from lrbench.report.runs.looks import UnderWay
-from lrbench.report.tables.chosen import chosen_tables
+from lrbench.report.runs.columns import UnderWay
 from lrbench.report.tables.matrix import paper_tables
-from lrbench.report.tables.request import Request, narrowed
+from lrbench.report.tables.request import Request, chosen_tables, narrowed
 from lrbench.tables import TableCell, TableSpec, load_table
 from tests.made_up_results import make_split_result
 from tests.report.conftest import run_folder

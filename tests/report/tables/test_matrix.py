@@ -10,8 +10,8 @@ import pytest
 from lrbench.errors import UserError
 from lrbench.report.output.cells import Table
 from lrbench.report.runs.collect import collect
-from lrbench.report.tables.chosen import chosen_tables
 from lrbench.report.tables.matrix import paper_tables
+from lrbench.report.tables.request import chosen_tables
 from lrbench.tables import TableCell, TableSpec, load_table
 
 Write = Callable[..., Path]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lrbench.report.runs.certificates import Answer
-from lrbench.report.tables.certified import certified_cells, certified_legend
+from lrbench.report.runs.columns import Answer
+from lrbench.report.tables.horizons import certified_cells, certified_legend
 
 
 def answer(verdict: str, length: int | None = None, **changes: object) -> Answer:

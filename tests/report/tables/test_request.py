@@ -10,8 +10,7 @@ import pytest
 from lrbench.errors import UserError
 from lrbench.report.runs.collect import collect
 from lrbench.report.runs.collection import Collection
-from lrbench.report.tables.chosen import chosen_tables
-from lrbench.report.tables.request import Request, narrowed
+from lrbench.report.tables.request import Request, chosen_tables, narrowed
 
 Write = Callable[..., Path]
 B, C = "b" * 12, "c" * 12
