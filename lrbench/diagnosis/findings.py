@@ -24,7 +24,8 @@ class Diagnosis:
 
     about: update, run and the like. verdict: what files of `certify` say of these weights, or that
     there are none. linear: a spectrum for each symbol, or why there is none; layers: how many carry
-    a state, of which `linear` is of the first. unsaid: what was not looked at, and why.
+    a state, of which `linear` is of the first. unsaid: what was not looked at, and why. wrong: the
+    symbols of a string that `certify` found wrong, with the lead of the right answer after each.
     """
 
     title: str
@@ -41,6 +42,7 @@ class Diagnosis:
     extracted: Extracted
     foretold: ForetoldRecord
     unsaid: tuple[str, ...] = ()
+    wrong: tuple[tuple[str, float | None], ...] = ()
 
 
 def in_short(found: Diagnosis) -> list[str]:
@@ -147,10 +149,12 @@ def _drift(found: Diagnosis) -> list[str]:
         random = next((one for one in found.growth if one.symbol is None), None)
         if random is not None:
             lines.append(
-                f"steps: over {WORDS[len(random.norm) - 1]} random symbols a small error grows by"
-                f" {random.norm[-1]:.3g} on average, by {random.largest_norm[-1]:.3g} at most"
+                f"steps: over {WORDS[len(random.norm) - 1]} random symbols a small error is"
+                f" multiplied by {random.norm[-1]:.3g} on average, {random.largest_norm[-1]:.3g} at"
+                " most"
             )
-        kept = [one for one in found.growth if one.symbol is not None and one.radius[-1] > 1]
+        repeated = (one for one in found.growth if one.symbol is not None and len(one.radius) > 1)
+        kept = [one for one in repeated if one.radius[-1] > 1]
         if kept:
             worst_of = max(kept, key=lambda one: one.radius[-1])
             assert worst_of.symbol is not None
@@ -212,7 +216,7 @@ def _by_state(found: Diagnosis) -> Table:
         for q in shown
     ]
     more = len(asked) - len(shown)
-    notes = (f"{more} more states have no more mistakes",) if more > 0 else ()
+    notes = (f"{more} more states, each with no more mistakes than these",) if more > 0 else ()
     return _table("Right answers by the task's state", survey, rows, *notes)
 
 
@@ -228,7 +232,7 @@ def _by_layer(survey: Survey) -> Table:
             _row(f"{name}means apart, at least", (_number(one.apart) for one in seen)),
         ]
         for place, suffix in enumerate(r.suffix for r in seen[0].radii):
-            known = "state alone" if suffix == 0 else f"last {suffix} symbols"
+            known = ("state alone", "last symbol")[suffix] if suffix < 2 else f"last {suffix}"
             rows.append(_row(f"{name}radius, {known}", (_radius(one, place) for one in seen)))
     return _table(
         "States by layer",
@@ -346,7 +350,7 @@ def _radius(layer: LayerStates, place: int) -> str:
 
 
 def _polar(value: complex) -> str:
-    return f"{abs(value):.4f} at {math.degrees(math.atan2(value.imag, value.real)):.1f}"
+    return f"{abs(value):.4f} at {math.degrees(math.atan2(value.imag, value.real)):.0f}"
 
 
 def _named(layers: Sequence[int]) -> str:

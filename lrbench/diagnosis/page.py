@@ -26,6 +26,7 @@ HOW = (
 )
 FIGURES = "Positions are those of the same random strings, 1 the first symbol."
 MOST_CURVES = len(COLOURS)
+MOST_SYMBOLS, NAMED = 400, 40  # of a wrong string that is drawn; of one whose symbols are named
 
 
 def page(found: Diagnosis) -> str:
@@ -51,6 +52,11 @@ def figures(found: Diagnosis) -> Iterator[tuple[str, str]]:
 
     with matplotlib.rc_context(settings()):
         survey = found.survey
+        if 0 < len(found.wrong) <= MOST_SYMBOLS:
+            caption = (
+                "Lead of the right answer along the wrong string that certify found, in logits"
+            )
+            yield caption, _drawn(lambda axes: _walk(axes, found.wrong))
         yield "Right answers, share of those asked", _drawn(lambda axes: _accuracy(axes, survey))
         if any(one.mean_lead is not None for one in survey.bins):
             caption = "Lead of the right answer in logits: mean, and least; below zero it is wrong"
@@ -92,6 +98,17 @@ def _positions(axes: Axes, survey: Survey) -> list[float]:
     axes.grid(axis="y", color="#e4e4e4", linewidth=0.5)
     axes.set_axisbelow(True)
     return places
+
+
+def _walk(axes: Axes, wrong: Sequence[tuple[str, float | None]]) -> None:
+    leads = [np.nan if lead is None else lead for _, lead in wrong]
+    places = range(1, len(wrong) + 1)
+    axes.plot(places, leads, color=COLOURS[0], marker="o", markersize=2.4, linewidth=1)
+    axes.axhline(0, color=INK, linewidth=0.6)
+    if len(wrong) <= NAMED:
+        axes.set_xticks(places, [drawable(symbol) for symbol, _ in wrong])
+    axes.set_xlabel("the string, symbol by symbol")
+    axes.set_ylabel("lead, logits")
 
 
 def _accuracy(axes: Axes, survey: Survey) -> None:
@@ -177,8 +194,8 @@ def _circle(axes: Axes, found: Diagnosis, linear: Sequence[Spectrum]) -> None:
 
 
 def _fading(axes: Axes, found: Diagnosis, grown: Sequence[Growth]) -> None:
-    shown = [*(one for one in grown if one.symbol is not None)][: MOST_CURVES - 1]
-    for place, one in enumerate(shown):
+    shown = [one for one in grown if one.symbol is not None and len(one.norm) > 1]
+    for place, one in enumerate(shown[: MOST_CURVES - 1]):
         assert one.symbol is not None
         name = f"{drawable(found.symbols[one.symbol])} repeated"
         axes.plot(WORDS[: len(one.norm)], one.norm, color=COLOURS[place], linewidth=1, label=name)

@@ -181,6 +181,23 @@ def survey(
     return looked.survey()
 
 
+def leads_along(
+    model: nn.Module, machine: Machine, word: Sequence[int], device: torch.device | str = "cpu"
+) -> tuple[float | None, ...]:
+    """Return by how much the right answer leads after each symbol of a valid string, in logits.
+
+    None where nothing is asked, or a logit is not finite.
+    """
+    reader, state = SymbolReader(model, device), None
+    found: list[float | None] = []
+    for symbol, at in zip(word, machine.walk(word), strict=True):
+        logits, state = reader.step(torch.tensor([symbol]), state)
+        leads, _ = _judged(logits, machine.asked[[at]])
+        asked = machine.answers[at] is not None and math.isfinite(leads[0])
+        found.append(float(leads[0]) if asked else None)
+    return tuple(found)
+
+
 class _Survey:
     """What was seen so far: sums over bins of positions, and the windows that are open."""
 
@@ -200,7 +217,7 @@ class _Survey:
 
     def step(self, position: int, logits: Tensor, state: Any, at: Rows, last: Rows) -> None:
         """Look at one position of all strings."""
-        leads, right = self._judged(logits, at)
+        leads, right = _judged(logits, self.asked[at])
         asked = self.asked[at] >= 0
         bin_ = self.open
         bin_.positions += 1
@@ -225,18 +242,6 @@ class _Survey:
 
     def survey(self) -> Survey:
         return Survey(self.strings, self.parts, tuple(self.bins), tuple(self.done))
-
-    def _judged(self, logits: Tensor, at: Rows) -> tuple[Numbers, NDArray[np.bool_]]:
-        """Return the leads of right answers, -inf where no logit is finite, and which are right."""
-        values = logits.detach().cpu().double().numpy()
-        answers = np.maximum(self.asked[at], 0)
-        rows = np.arange(len(at))
-        others = values.copy()
-        others[rows, answers] = -np.inf
-        finite = np.isfinite(values).all(1)
-        with np.errstate(invalid="ignore"):
-            leads = np.where(finite, values[rows, answers] - others.max(1), -np.inf)
-        return leads, (self.asked[at] >= 0) & finite & (values.argmax(1) == answers)
 
     def _close(self, window: _Window) -> None:
         """Look at a window's states together, and forget them."""
@@ -354,6 +359,22 @@ class _Window:
     def forget(self) -> None:
         for part in (self.layers, self.at, self.last, self.rows, self.asked, self.right):
             part.clear()
+
+
+def _judged(logits: Tensor, right: Rows) -> tuple[Numbers, NDArray[np.bool_]]:
+    """Return the leads of right answers (B,), and whether each is given.
+
+    `right` are classes, negative where nothing is asked. What is not finite leads by -inf.
+    """
+    values = logits.detach().cpu().double().numpy()
+    answers = np.maximum(right, 0)
+    rows = np.arange(len(right))
+    others = values.copy()
+    others[rows, answers] = -np.inf
+    finite = np.isfinite(values).all(1)
+    with np.errstate(invalid="ignore"):
+        leads = np.where(finite, values[rows, answers] - others.max(1), -np.inf)
+    return leads, (right >= 0) & finite & (values.argmax(1) == answers)
 
 
 def _layer_states(

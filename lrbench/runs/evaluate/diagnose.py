@@ -6,8 +6,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
 from lrbench.certificates.foretold import affine_steps, foretell
 from lrbench.certificates.reader import SymbolReader
 from lrbench.certificates.record import (
@@ -22,7 +20,7 @@ from lrbench.certificates.record import (
 from lrbench.diagnosis.dynamics import growth, order_of, spectra
 from lrbench.diagnosis.extraction import extract
 from lrbench.diagnosis.findings import Diagnosis
-from lrbench.diagnosis.states import survey
+from lrbench.diagnosis.states import leads_along, survey
 from lrbench.errors import UserError
 from lrbench.runs.evaluate.certify import FOLDER, FORETOLD_TO, WITNESS, loaded
 from lrbench.runs.evaluate.trained import trained
@@ -62,7 +60,9 @@ def diagnose_run(
     seen = survey(model, task, machine, wanted, stream, device)
     extracted = extract(model, machine, device)
     digest = weights_digest(model.state_dict())
-    verdict, known = _kept(folder, which, digest, task)
+    verdict, known = _kept(folder, which, digest, task, machine)
+    word = (known.get("witness") or {}).get("tokens", [])
+    leads = leads_along(model, machine, word, device)
     model = model.cpu()
     several = len(getattr(model, "stateful", ()))
     steps = affine_steps(SymbolReader(model), machine.symbols, of_several=True)
@@ -77,7 +77,9 @@ def diagnose_run(
         unsaid.append("eigenvalues of other layers than the first: they depend on the string")
     if isinstance(linear, str) and not grows and isinstance(grown, str):
         unsaid.append(f"eigenvalues: {linear}")
-    foretold = known or _foretold(model, machine, wanted[-1])
+    foretold = known.get("foretold") or foretold_record(
+        foretell(model, machine, min(wanted[-1], FORETOLD_TO))
+    )
     config = run.config
     return Diagnosis(
         title=f"{task_title(config.task)} · {config.model.name}",
@@ -98,6 +100,7 @@ def diagnose_run(
         extracted=extracted,
         foretold=foretold,
         unsaid=tuple(unsaid),
+        wrong=tuple((task.vocabulary[s], lead) for s, lead in zip(word, leads, strict=True)),
     )
 
 
@@ -124,12 +127,13 @@ def _lengths(task: Task, text: str, grows: bool) -> tuple[list[int], list[str]]:
     return kept, unsaid
 
 
-def _foretold(model: nn.Module, machine: Machine, longest: int) -> ForetoldRecord:
-    return foretold_record(foretell(model, machine, min(longest, FORETOLD_TO)))
+def _kept(
+    folder: Path, which: str, digest: str, task: Task, machine: Machine
+) -> tuple[str, dict[str, Any]]:
+    """Return what `lrbench certify` found of these weights in a sentence, and its file's content.
 
-
-def _kept(folder: Path, which: str, digest: str, task: Task) -> tuple[str, ForetoldRecord | None]:
-    """Return what files of `lrbench certify` say of these weights, and what they foretell."""
+    The content is empty where there is no such file, or one that cannot be used.
+    """
     hint = f"lrbench certify {folder} --which {which}"
     for file in (folder / FOLDER / f"{which}.json", folder / WITNESS):
         if not file.exists():
@@ -140,10 +144,14 @@ def _kept(folder: Path, which: str, digest: str, task: Task) -> tuple[str, Foret
                 raise UnreadableFile(file, "not of a format that is known")
             if told["weights_sha256"] != digest:
                 continue
-            return f"{_verdict(told, task)}, says {file.name}", told.get("foretold")
+            machine.walk((told.get("witness") or {}).get("tokens", []))
+            foretold = told.get("foretold", {})
+            if foretold and not ForetoldRecord.__required_keys__ <= foretold.keys():
+                raise KeyError("foretold")
+            return f"{_verdict(told, task)}, says {file.name}", told
         except (UnreadableFile, KeyError, TypeError, AttributeError, ValueError) as error:
-            return f"'{file}' cannot be used ({error}); again: {hint}", None
-    return f"not searched for wrong strings yet: {hint}", None
+            return f"'{file}' cannot be used ({error}); again: {hint}", {}
+    return f"not searched for wrong strings yet: {hint}", {}
 
 
 def _verdict(told: dict[str, Any], task: Task) -> str:

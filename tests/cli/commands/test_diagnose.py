@@ -17,7 +17,7 @@ TINY = [
     *("model.width=4", "protocol.max_steps=2", "device=cpu", "output_dir=runs"),
     *("protocol.look_every=1", "protocol.test_size=8", "protocol.further_lengths=[]"),
     *("protocol.look_size=4", "protocol.validation_size=4", "protocol.test_lengths=[41]"),
-    *("protocol.stop=never", "protocol.batch_size=2"),
+    *("protocol.stop=never", "protocol.batch_size=2", "protocol.certify=never"),
 ]
 
 
@@ -77,8 +77,12 @@ def test_what_certify_found_stands_first(lrbench: Run, trained: Callable[..., Pa
     run = trained("task=parity", "model=blockdiag", "model.mixer.block_size=4")
     assert lrbench("certify", str(run), "--foretell", "30").code == 3
     kept = json.loads((run / "counterexample.json").read_text())
-    ended = lrbench("diagnose", str(run), "--lengths", "12")
+    ended = lrbench("diagnose", str(run), "--lengths", "12", "--json", "n.json", "--html", "p.html")
+    assert "along the wrong string that certify found" in Path("p.html").read_text()
     first = ended.out.splitlines()[1]
+    walked = json.loads(Path("n.json").read_text())["wrong"]
+    assert [symbol for symbol, _ in walked] == list(kept["witness"]["string"])
+    assert all(lead > 0 for _, lead in walked[:-1]) and walked[-1][1] < 0
     assert first.startswith(f"wrong on {kept['witness']['string']} (")
     assert first.endswith(f"instead of {kept['witness']['right']}, says last.json")
     assert "foretold on random strings: " in ended.out
@@ -90,7 +94,7 @@ def test_what_certify_found_stands_first(lrbench: Run, trained: Callable[..., Pa
     file.write_text(json.dumps({**whole, "weights_sha256": "0" * 64}))
     ended = lrbench("diagnose", str(run), "--lengths", "12")
     assert ended.out.splitlines()[1].endswith("says counterexample.json")
-    for damaged in ("", "[1]", json.dumps({**whole, "witness": {}, "searched": 3, "verdict": ""})):
+    for damaged in ("", "[1]", json.dumps({**whole, "witness": {"tokens": [9]}})):
         file.write_text(damaged)
         ended = lrbench("diagnose", str(run), "--lengths", "12")
         assert ended.code == 0 and "Traceback" not in ended.err
