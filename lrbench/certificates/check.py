@@ -77,6 +77,8 @@ def _checked(told: Any, arrays: dict[str, Array]) -> dict[str, float]:
     _need(following.shape == (len(lo), len(delta[0])), "successors of another shape")
     _need(following.dtype == np.int32, "successors must be int32")
     _need(len(layers[0]) == len(delta[0]), "another number of symbols than the task has")
+    classes = 1 + max(a for a in answers if a is not None)
+    _need(len(head[2]) == classes, "another number of classes than the task has")
     labels = _labels(following, start, delta)
     _need(bool((lo[0] <= 0).all() and (hi[0] >= 0).all()), "the start lies outside its box")
 
@@ -285,6 +287,7 @@ def _network(told: Any, w: dict[str, Array]) -> tuple[Any, Any]:
 def _read(file: Path) -> tuple[Any, dict[str, Array]]:
     """Return the file and its arrays, having looked at sizes first; nothing in it is executed."""
     try:
+        _need(file.is_file(), "no plain file")  # a pipe would wait, a device never end
         _need(file.stat().st_size <= 1 << 20, "too large for a certificate")
         told = json.loads(file.read_text())
         _need(isinstance(told, dict) and told.get("format") == "lrbench-certificate", "no format")
@@ -293,7 +296,7 @@ def _read(file: Path) -> tuple[Any, dict[str, Array]]:
         name = str(told["arrays"].get("file"))
         _need(Path(name).name == name and name.endswith(".npz"), "arrays must lie beside the file")
         path = file.with_name(name)
-        _need(path.stat().st_size <= MOST_BYTES, "arrays too large")
+        _need(path.is_file() and path.stat().st_size <= MOST_BYTES, "arrays too large")
         sha = hashlib.sha256(path.read_bytes()).hexdigest()
         _need(sha == told["arrays"].get("sha256"), "the arrays are not those of the digest")
         with zipfile.ZipFile(path) as archive:

@@ -22,6 +22,7 @@ class SymbolReader:
     def __init__(self, model: nn.Module, device: torch.device | str = "cpu") -> None:
         self.model = model.eval()
         self.device = torch.device(device)
+        self.classes = 0  # of an answer; known once `numbers` has read a symbol
 
     @torch.no_grad()
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
@@ -42,7 +43,8 @@ class SymbolReader:
 
     def numbers(self, symbols: int) -> int:
         """Return how many numbers a string's carried state holds, after one of `symbols`."""
-        _, state = self.step(torch.zeros(1, dtype=torch.int64), None)
+        logits, state = self.step(torch.zeros(1, dtype=torch.int64), None)
+        self.classes = logits.shape[-1]
         counted = [leaf.numel() * (1 + leaf.is_complex()) for leaf in tensors(state)]
         if not counted:
             raise UserError("this model carries no state from one symbol to the next")

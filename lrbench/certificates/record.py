@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import groupby
@@ -23,6 +25,7 @@ from lrbench.tasks.base import Task
 FORMAT, COUNTEREXAMPLE, VERSION = "lrbench-certificate", "lrbench-counterexample", 1
 WRITTEN_OUT = 60  # symbols; of longer strings, runs of a symbol are counted
 COUNTED = 6  # symbols of a run that is
+LARGEST_FLOAT = int(sys.float_info.max)
 
 Verdict = Literal["certified", "open", "wrong"]
 
@@ -31,8 +34,8 @@ class WitnessRecord(TypedDict):
     """A string that the model gets wrong at its last position.
 
     string: the symbols, as a person writes them. given: the class's name, None where the logits
-    are not finite. shortest: whether every shorter string is right. one_in: how many random strings
-    of this length hold it once.
+    are not finite. shortest: whether every shorter string was tried, symbol by symbol, and found
+    right. one_in: how many random strings of this length hold it once, None beyond a float.
     """
 
     string: str
@@ -42,26 +45,34 @@ class WitnessRecord(TypedDict):
     right: str
     found_by: str
     shortest: bool
-    one_in: float
+    one_in: float | None
+    one_in_log10: float
 
 
 class SearchRecord(TypedDict):
-    """How far a search went; `least_margin` is None where no right answer was met.
+    """How far a search went; the fields of `WitnessSearch` say what each is.
 
-    out_of_time: the search was given so many seconds, and would have gone on.
+    beam: strings for each state that were asked for, beam_kept: that were kept. unconfirmed_from:
+    None where there are none. least_margin: None where no right answer was met. seconds_allowed:
+    None without a limit.
     """
 
     complete_to: int
+    families: int
+    families_kept: int
     families_to: int
     beam: int
+    beam_kept: int
     beam_to: int
     longest: int
     strings: int
     unconfirmed: int
+    unconfirmed_from: int | None
     least_margin: float | None
     least_margin_at: str
     seconds: float
-    out_of_time: NotRequired[float]
+    seconds_allowed: float | None
+    out_of_time: list[str]
 
 
 class ProofRecord(TypedDict):
@@ -148,28 +159,32 @@ def witness_record(task: Task, witness: Witness) -> WitnessRecord:
         "right": names[witness.right],
         "found_by": witness.found_by,
         "shortest": witness.shortest,
-        "one_in": witness.rarity,
+        "one_in": float(witness.rarity) if witness.rarity <= LARGEST_FLOAT else None,
+        "one_in_log10": round(math.log10(witness.rarity), 3),
     }
 
 
 def search_record(task: Task, search: WitnessSearch) -> SearchRecord:
     """Return what a file says of how far a search went."""
-    met = search.least_margin_at != ()
-    record: SearchRecord = {
+    met, allowed = search.least_margin_at != (), search.budget.seconds
+    return {
         "complete_to": search.complete_to,
+        "families": search.families,
+        "families_kept": search.families_kept,
         "families_to": search.families_to,
         "beam": search.budget.beam,
+        "beam_kept": search.beam,
         "beam_to": search.beam_to,
         "longest": search.budget.longest,
         "strings": search.strings,
         "unconfirmed": search.unconfirmed,
+        "unconfirmed_from": search.unconfirmed_from,
         "least_margin": search.least_margin if met else None,
         "least_margin_at": joined(task, search.least_margin_at),
         "seconds": round(search.seconds, 3),
+        "seconds_allowed": allowed if math.isfinite(allowed) else None,
+        "out_of_time": list(search.out_of_time),
     }
-    if search.out_of_time and search.budget.seconds is not None:
-        record["out_of_time"] = search.budget.seconds
-    return record
 
 
 def proof_record(task: Task, found: ProofSearch, margin: float | None) -> ProofRecord:

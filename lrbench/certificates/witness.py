@@ -13,8 +13,8 @@ whole, as an evaluation reads it, before it counts: rounding differs between the
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,20 +23,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from lrbench.certificates.families import endless_words
 from lrbench.certificates.reader import SymbolReader, chosen
+from lrbench.certificates.spelling import Endless, Grown, Rows, Spelling, Word
 from lrbench.tasks.machine import NOWHERE, Machine
 
-Tokens = NDArray[np.int16]  # strings (B, n), small because the longest have a thousand symbols
-Rows = NDArray[np.int64]  # of strings side by side, and their states or symbols
-
-FLOATS = 1 << 25  # carried numbers that are held at once
+FLOATS = 1 << 25  # carried numbers and logits that are held at once
 ROWS = 8192  # strings stepped side by side, at most
 SETTLED = 64  # symbols after which only the narrowest families go on
 NARROWEST = 2000  # of them
 DIGITS = 6  # to which margins of a beam differ
 FEWEST_IN_BEAM = 600  # over all states, of tasks that have few
-# (longest prefix, longest pattern) of families, the first that fits is taken
-FAMILIES = ((3, 4), (3, 3), (2, 3), (2, 2), (1, 2), (1, 1), (0, 1))
+LONGEST_COMPLETE = 10_000  # symbols, of machines that let few strings go on
+CUT_SYMBOLS = 1 << 22  # that are read to leave out parts of one size
+COMPLETE, FAMILIES, BEAM = SEARCHES = ("complete", "families", "beam")
+SHORTENING = "shortening"
 
 
 @dataclass(frozen=True)
@@ -44,16 +45,18 @@ class SearchBudget:
     """How far each search goes.
 
     complete: every string is tried up to the greatest length that has so many valid ones.
-    families: infinite words side by side. beam: strings kept for each state of the task. longest:
-    symbols of the longest string that families and beam reach. Zero turns a search off. seconds:
-    after so many nothing more is tried, and what was found stands; None: it takes what it takes.
+    families: infinite words side by side; after SETTLED symbols the NARROWEST go on. beam: strings
+    kept for each state of the task, more where it has few states (FEWEST_IN_BEAM in all), fewer
+    where memory does not hold them. longest: symbols of the longest string that families and beam
+    reach. Zero turns a search off. seconds: after which a search stops, keeping what it found; a
+    third of them for all strings, half of what is then left for families.
     """
 
     complete: int = 2_000_000
     families: int = 20_000
     beam: int = 100
     longest: int = 1000
-    seconds: float | None = None
+    seconds: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class Witness:
     """A string that the model gets wrong at its last position, read as an evaluation reads it.
 
     given is None where the logits are not finite. found_by: complete, families or beam. shortest:
-    whether every shorter string was tried and found right.
+    whether every shorter string was tried, symbol by symbol, and found right.
     """
 
     tokens: tuple[int, ...]
@@ -69,7 +72,7 @@ class Witness:
     right: int
     found_by: str
     shortest: bool
-    rarity: float  # how many strings of this length are drawn until it comes, on average
+    rarity: int  # how many strings of this length are drawn until it comes, on average
 
     @property
     def length(self) -> int:
@@ -80,10 +83,12 @@ class Witness:
 class WitnessSearch:
     """What a search found, and how far it went.
 
-    complete_to: every valid string of up to so many symbols is right (0: not asked). least_margin:
-    the narrowest right answer that was met, in logits, and of which string. unconfirmed: strings
-    wrong symbol by symbol, and right when read as a whole. out_of_time: the budget's seconds had
-    passed, so that the searches did not go as far as they might.
+    complete_to: every valid string of up to so many symbols is right (0: not asked). families,
+    families_kept: infinite words that were begun, and that went on after SETTLED symbols; beam:
+    strings that were kept for each state. least_margin: the narrowest right answer that was met, in
+    logits, and of which string. unconfirmed: strings wrong symbol by symbol, and right when read as
+    a whole, or not read so for want of time; unconfirmed_from: symbols of the shortest of them.
+    out_of_time: what stopped early.
     """
 
     budget: SearchBudget
@@ -93,11 +98,14 @@ class WitnessSearch:
     beam_to: int = 0
     strings: int = 0
     least_margin: float = float("inf")
-    least_margin_at: tuple[int, ...] = ()
+    least_margin_at: Word = ()
     unconfirmed: int = 0
-    out_of_time: bool = False
     seconds: float = 0.0
-    notes: list[str] = field(default_factory=list)
+    families: int = 0
+    families_kept: int = 0
+    beam: int = 0
+    unconfirmed_from: int | None = None
+    out_of_time: list[str] = field(default_factory=list)
 
 
 def search(
@@ -105,30 +113,30 @@ def search(
     machine: Machine,
     budget: SearchBudget | None = None,
     device: torch.device | str = "cpu",
+    known: tuple[Word, str] = ((), ""),
 ) -> WitnessSearch:
     """Search for the shortest string that `model` gets wrong; the model is left in eval mode.
 
-    Raises UserError for a model without a carried state.
+    known: one that was found before, and by which search; if it is still wrong, only shorter ones
+    are sought. Raises UserError for a model without a carried state.
     """
     began = time.perf_counter()
     seeker = _Seeker(SymbolReader(model, device), machine, budget or SearchBudget())
-    try:
-        seeker.all_strings()
-        if seeker.found.witness is None:
-            seeker.families()
-            seeker.beam()
-            seeker.shorten()
-    except _OutOfTime:
-        seeker.found.out_of_time = True
-    shortest = seeker.found.witness
-    if shortest is not None:  # shortened below what was read symbol by symbol
-        seeker.found.complete_to = min(seeker.found.complete_to, shortest.length - 1)
-    seeker.found.seconds = time.perf_counter() - began
-    return seeker.found
-
-
-class _OutOfTime(Exception):
-    """The seconds of the budget have passed."""
+    found = seeker.found
+    seeker.recall(*known)
+    with_all = seeker.all_strings
+    for seek, share in ((with_all, 1 / 3), (seeker.families, 1 / 2), (seeker.beam, 1.0)):
+        seeker.may_take(share, began)
+        seek()
+        if found.witness is not None and found.witness.found_by == COMPLETE:
+            break
+    else:
+        seeker.may_take(1.0, began)
+        seeker.shorten()
+    if found.witness is not None:  # it may be shorter than what was read symbol by symbol
+        found.complete_to = min(found.complete_to, found.witness.length - 1)
+    found.seconds = time.perf_counter() - began
+    return found
 
 
 @dataclass
@@ -138,7 +146,7 @@ class _Front:
     margins are of the last position that was asked, infinite before any.
     """
 
-    tokens: Tokens  # (B, n)
+    words: Spelling
     at: Rows  # states of the machine (B,)
     states: Any
     margins: NDArray[np.float64]
@@ -151,133 +159,109 @@ class _Seeker:
         self.reader, self.machine, self.budget = reader, machine, budget
         self.table, self.asked = machine.table, machine.asked
         self.found = WitnessSearch(budget)
-        seconds = float("inf") if budget.seconds is None else budget.seconds
-        self.until = time.monotonic() + seconds
+        self.until = math.inf
         numbers = reader.numbers(machine.symbols)
         if getattr(reader.model, "state_size", 0) is None:  # it grows with the string
             numbers *= budget.longest
-        self.rows = max(16, min(ROWS, FLOATS // (numbers * machine.symbols)))
+        numbers += 2 * reader.classes  # logits are copied once, in double
+        self.rows = max(1, min(ROWS, FLOATS // (numbers * machine.symbols)))
         self.most = max(16, FLOATS // numbers)
 
-    def _watch_the_time(self) -> None:
-        if time.monotonic() >= self.until:
-            raise _OutOfTime
+    def may_take(self, share: float, began: float) -> None:
+        """Let the next search take a share of the seconds that are left."""
+        now = time.perf_counter()
+        self.until = now + share * max(0.0, began + self.budget.seconds - now)
+
+    def _late(self, what: str) -> bool:
+        """Whether the time for a search is over, which is noted then."""
+        late = time.perf_counter() > self.until
+        if late and what not in self.found.out_of_time:
+            self.found.out_of_time.append(what)
+        return late
+
+    def recall(self, known: Word, found_by: str) -> None:
+        """Begin with a string of an earlier search, if it is still wrong."""
+        if known and self._asks(known):
+            self.found.witness = self._confirmed(known, found_by)
 
     # --- every string
 
     def all_strings(self) -> None:
         """Try every valid string up to the length that the budget allows, shortest first found."""
-        length = self._complete_length()
-        if length == 0:
-            return
-        start = _Front(
-            np.zeros((1, 0), np.int16), np.array([self.machine.start]), None, np.array([np.inf])
-        )
-        self._descend(start, length)
-        witness = self.found.witness
-        if witness is None:
-            self.found.complete_to = length
-        else:
-            self.found.complete_to = witness.length - 1
-            self.found.witness = replace(witness, shortest=True)
+        counts = self._valid_strings()
+        tried = [0] * len(counts)  # of each length
+        waiting = [self._empty(1)] if counts else []
+        while waiting and not self._late(COMPLETE):
+            front = waiting.pop()
+            length = front.words.length
+            if length == len(counts) or self._shorter_than(length + 2):
+                continue
+            if len(front.at) > self.rows:
+                starts = range(0, len(front.at), self.rows)
+                chunks = [np.arange(i, min(i + self.rows, len(front.at))) for i in starts]
+                waiting += [_part(front, chunk) for chunk in reversed(chunks)]
+                continue
+            longer = self._extended(front, COMPLETE)
+            tried[length] += len(longer.at)
+            waiting.append(longer)
+        self._tried_all(counts, tried)
 
-    def _complete_length(self) -> int:
-        """The greatest length with no more valid strings than may be tried."""
-        ending, length = np.zeros(self.machine.states), 0
+    def _tried_all(self, counts: list[int], tried: list[int]) -> None:
+        """Note how far all strings are right; of each length `tried` of `counts` were looked at."""
+        found, partly = self.found, [n for n, count in enumerate(counts) if tried[n] < count]
+        done = min([len(counts), *partly])
+        if found.unconfirmed_from is not None:
+            done = min(done, found.unconfirmed_from - 1)
+        if found.witness is not None:
+            found.witness = replace(found.witness, shortest=done >= found.witness.length - 1)
+            done = min(done, found.witness.length - 1)
+        found.complete_to = done
+
+    def _valid_strings(self) -> list[int]:
+        """How many valid strings there are of each length, as far as all may be tried."""
+        ending = np.zeros(self.machine.states)
         ending[self.machine.start] = 1
-        while True:
+        counts: list[int] = []
+        while len(counts) < LONGEST_COMPLETE:
             following = np.zeros_like(ending)
             for symbol in range(self.machine.symbols):
                 to = self.table[:, symbol]
                 np.add.at(following, to[to != NOWHERE], ending[to != NOWHERE])
-            if following.sum() > self.budget.complete or not following.any() or length >= 10_000:
-                return length
-            ending, length = following, length + 1
+            if following.sum() > self.budget.complete or not following.any():
+                break
+            ending = following
+            counts.append(int(following.sum()))
+        return counts
 
-    def _descend(self, front: _Front, left: int) -> None:
-        """Try all that `front` can be continued to, `left` symbols further at most."""
-        witness = self.found.witness
-        if left == 0 or (witness is not None and front.tokens.shape[1] + 1 >= witness.length):
-            return
-        for start in range(0, len(front.tokens), self.rows):
-            part = _part(front, np.arange(start, min(start + self.rows, len(front.tokens))))
-            self._descend(self._extended(part, "complete"), left - 1)
+    def _empty(self, count: int) -> _Front:
+        """The empty string, so many times."""
+        at = np.full(count, self.machine.start)
+        return _Front(Grown(), at, None, np.full(count, np.inf))
 
     # --- families
 
     def families(self) -> None:
         """Follow prefixes with a pattern for ever, all in step, to the first that is wrong."""
-        words = self._words()
+        words = endless_words(self.machine, min(self.budget.families, self.most))
         if not words:
             return
-        endless = np.array([_unrolled(*word, self._longest()) for word in words], np.int16)
-        front: _Front | None = None
+        self.found.families = self.found.families_kept = len(words)
+        endless = Endless.of_words(words)
+        front = replace(self._empty(len(words)), words=endless)
         for n in range(self._longest()):
-            if front is None:
-                count = len(words)
-                at = np.full(count, self.machine.start)
-                front = _Front(np.zeros((count, 0), np.int16), at, None, np.full(count, np.inf))
-            front = self._with(
-                front, np.arange(len(front.at)), endless[:, n].astype(np.int64), "families"
-            )
+            if self._late(FAMILIES):
+                return
+            rows = np.arange(len(front.at))
+            front = self._with(front, rows, endless.following(), FAMILIES)
             self.found.families_to = n + 1
             if self._shorter_than(n + 2):
                 return
             if n + 1 == SETTLED and len(front.at) > NARROWEST:
                 kept = np.argsort(front.margins, kind="stable")[:NARROWEST]
-                front, endless = _part(front, kept), endless[kept]
-
-    def _words(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Prefixes and patterns, each infinite word once, as many as the budget allows."""
-        for longest_prefix, longest_pattern in FAMILIES:
-            words = []
-            most = min(self.budget.families, self.most)
-            for word in self._valid_words(longest_prefix, longest_pattern):
-                words.append(word)
-                if len(words) > most:
-                    break
-            if len(words) <= most:
-                return words
-        return []
-
-    def _valid_words(
-        self, prefix: int, pattern: int
-    ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Yield valid w v v v ... in its one shortest writing.
-
-        v is no power of a shorter pattern, and does not end as w does (or w could be shorter).
-        """
-        prefixes = list(self._paths(self.machine.start, prefix))
-        patterns = {q: list(self._paths(q, pattern)) for q in {at for _, at in prefixes}}
-        for before, at in prefixes:
-            for repeated, end in patterns[at]:
-                if not repeated or not _primitive(repeated):
-                    continue
-                if before and before[-1] == repeated[-1]:
-                    continue
-                if self._goes_round(end, repeated):
-                    yield before, repeated
-
-    def _paths(self, start: int, longest: int) -> Iterator[tuple[tuple[int, ...], int]]:
-        level: list[tuple[tuple[int, ...], int]] = [((), start)]
-        yield from level
-        for _ in range(longest):
-            level = [
-                ((*word, symbol), int(to))
-                for word, at in level
-                for symbol, to in enumerate(self.table[at])
-                if to != NOWHERE
-            ]
-            yield from level
-
-    def _goes_round(self, at: int, pattern: tuple[int, ...]) -> bool:
-        """Whether `pattern` can be repeated for ever from a state."""
-        for _ in range(self.machine.states + 1):
-            for symbol in pattern:
-                at = int(self.table[at, symbol])
-                if at == NOWHERE:
-                    return False
-        return True
+                front = _part(front, kept)
+                self.found.families_kept = len(kept)
+            assert isinstance(front.words, Endless)
+            endless = front.words
 
     # --- beam
 
@@ -287,11 +271,12 @@ class _Seeker:
             return
         width = max(self.budget.beam, -(-FEWEST_IN_BEAM // self.machine.states))
         width = max(1, min(width, self.most // (self.machine.states * self.machine.symbols)))
-        front = _Front(
-            np.zeros((1, 0), np.int16), np.array([self.machine.start]), None, np.array([np.inf])
-        )
+        self.found.beam = width
+        front = self._empty(1)
         for n in range(self._longest()):
-            front = self._extended(front, "beam")
+            if self._late(BEAM):
+                return
+            front = self._extended(front, BEAM)
             self.found.beam_to = n + 1
             if self._shorter_than(n + 2) or len(front.at) == 0:
                 return
@@ -306,9 +291,7 @@ class _Seeker:
 
     def _with(self, front: _Front, rows: Rows, symbols: Rows, how: str) -> _Front:
         """Return strings `rows` of a front, each with one symbol more, and look at the answers."""
-        self._watch_the_time()
-        last = symbols[:, None].astype(np.int16)
-        longer = np.concatenate([front.tokens[rows], last], axis=1)
+        longer = front.words.longer(rows, symbols)
         at = self.table[front.at[rows], symbols]
         picked = torch.from_numpy(np.ascontiguousarray(rows))
         states = None if front.states is None else chosen(front.states, picked)
@@ -338,39 +321,44 @@ class _Seeker:
 
     def _note(
         self,
-        tokens: Tokens,
+        words: Spelling,
         at: Rows,
         margins: NDArray[np.float64],
         wrong: NDArray[np.bool_],
         how: str,
     ) -> None:
         """Remember the narrowest right answer and, once confirmed, a string that is wrong."""
-        if not len(tokens):
+        if not len(at):
             return  # no valid string goes on
         right = np.where(wrong, np.inf, margins)
         narrowest = int(right.argmin())
         if right[narrowest] < self.found.least_margin:
             self.found.least_margin = float(right[narrowest])
-            self.found.least_margin_at = tuple(tokens[narrowest].tolist())
-        for row in np.nonzero(wrong)[0]:
-            if self._shorter_than(tokens.shape[1] + 1):
+            self.found.least_margin_at = words.of(narrowest)
+        mistaken = np.nonzero(wrong)[0].tolist()
+        for place, row in enumerate(mistaken):
+            if self._shorter_than(words.length + 1):
                 return
-            witness = self._confirmed(tokens[row], how)
-            if witness is None:
-                self.found.unconfirmed += 1
-            else:
+            witness = self._confirmed(words.of(row), how)
+            if witness is not None:
                 self.found.witness = witness
+                continue
+            late = self._late(how)
+            self.found.unconfirmed += len(mistaken) - place if late else 1
+            shortest = self.found.unconfirmed_from or words.length
+            self.found.unconfirmed_from = min(shortest, words.length)
+            if late:
+                return
 
-    def _confirmed(self, tokens: Tokens, how: str) -> Witness | None:
+    def _confirmed(self, word: Word, how: str) -> Witness | None:
         """Put one whole string to the model; None if it is right after all, or asks nothing."""
-        right = self.machine.answers[self.machine.walk(tokens.tolist())[-1]]
+        right = self.machine.answers[self.machine.walk(word)[-1]]
         if right is None:
             return None
-        logits = self.reader.at_end(torch.from_numpy(tokens[None].astype(np.int64)))[0]
+        logits = self.reader.at_end(torch.tensor([word]))[0]
         given = int(logits.argmax()) if bool(logits.isfinite().all()) else None
         if given == right:
             return None
-        word = tuple(tokens.tolist())
         return Witness(word, given, right, how, False, rarity(self.machine, word))
 
     def _shorter_than(self, length: int) -> bool:
@@ -387,54 +375,62 @@ class _Seeker:
 
     def shorten(self) -> None:
         """Leave out parts of the witness, large ones first, as long as it stays wrong."""
-        while (witness := self.found.witness) is not None:
-            if not self._shortened(np.array(witness.tokens, np.int16), witness.found_by):
+        while (witness := self.found.witness) is not None and not self._late(SHORTENING):
+            if not self._shortened(np.array(witness.tokens, np.int32), witness.found_by):
                 return
 
-    def _shortened(self, tokens: Tokens, how: str) -> bool:
-        """Try to leave out one part; whether the witness became shorter."""
+    def _shortened(self, tokens: NDArray[np.int32], how: str) -> bool:
+        """Try to leave out one part; whether the witness became shorter.
+
+        Of long strings not every place is tried: reading all that are left takes n^2 steps.
+        """
         sizes = [2**k for k in range(len(tokens).bit_length())]
         for size in sorted({*sizes, 3} & set(range(1, len(tokens))), reverse=True):
-            cut = [np.delete(tokens, slice(i, i + size)) for i in range(len(tokens) - size + 1)]
-            valid = np.array([word for word in np.unique(cut, axis=0) if self._asks(word)])
+            left = len(tokens) - size
+            places = np.unique(
+                np.linspace(0, left, min(left + 1, max(16, CUT_SYMBOLS // left))).astype(np.int64)
+            )
+            cut = [np.delete(tokens, slice(i, i + size)) for i in places]
+            valid = np.array(
+                [word for word in np.unique(cut, axis=0) if self._asks(tuple(word.tolist()))]
+            )
             for start in range(0, len(valid), self.rows):
-                self._watch_the_time()
+                if self._late(SHORTENING):
+                    return False
                 words = valid[start : start + self.rows]
                 at = np.array([self.machine.walk(word)[-1] for word in words.tolist()])
                 _, wrong = self._judged(
                     self.reader.at_end(torch.from_numpy(words.astype(np.int64))), at
                 )
                 for row in np.nonzero(wrong)[0]:
-                    witness = self._confirmed(words[row], how)
+                    witness = self._confirmed(tuple(words[row].tolist()), how)
                     if witness is not None:
                         self.found.witness = witness
                         return True
         return False
 
-    def _asks(self, tokens: Tokens) -> bool:
+    def _asks(self, word: Word) -> bool:
         """Whether a string is valid and asks for an answer at its end."""
         try:
-            return self.machine.run(tokens.tolist())[-1] is not None
+            return self.machine.run(word)[-1] is not None
         except ValueError:
             return False
 
 
-def rarity(machine: Machine, tokens: tuple[int, ...]) -> float:
+def rarity(machine: Machine, tokens: Word) -> int:
     """Return how many random strings of its length contain `tokens` once, on average.
 
     Symbols are taken to be drawn uniformly among those that may come, as built-in tasks draw them.
     """
-    drawn = 1.0
-    for state in [machine.start, *machine.walk(tokens)[:-1]]:
-        drawn *= sum(to is not None for to in machine.delta[state])
-    return drawn
+    branches = (machine.table != NOWHERE).sum(1).tolist()
+    return math.prod(branches[state] for state in [machine.start, *machine.walk(tokens)[:-1]])
 
 
 def _part(front: _Front, rows: Rows) -> _Front:
     """Return some strings of a front."""
     picked = torch.from_numpy(np.ascontiguousarray(rows))
     states = None if front.states is None else chosen(front.states, picked)
-    return _Front(front.tokens[rows], front.at[rows], states, front.margins[rows])
+    return _Front(front.words.picked(rows), front.at[rows], states, front.margins[rows])
 
 
 def _narrowest(front: _Front, width: int) -> Rows:
@@ -448,17 +444,3 @@ def _narrowest(front: _Front, width: int) -> Rows:
     _, first, inverse = np.unique(front.at[order], return_index=True, return_inverse=True)
     place = np.arange(len(order)) - first[inverse]
     return order[place < width]
-
-
-def _unrolled(prefix: tuple[int, ...], pattern: tuple[int, ...], length: int) -> list[int]:
-    """Return the first `length` symbols of a prefix and its pattern for ever."""
-    repeats = -(-max(0, length - len(prefix)) // len(pattern))
-    return [*prefix, *(pattern * repeats)][:length]
-
-
-def _primitive(word: tuple[int, ...]) -> bool:
-    """Whether a word is no power of a shorter one."""
-    return all(
-        len(word) % size or word[:size] * (len(word) // size) != word
-        for size in range(1, len(word))
-    )

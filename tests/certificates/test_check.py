@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import io
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -240,7 +241,7 @@ DAMAGES: dict[str, tuple[Callable[[Certificate], None], str]] = {
             changed(HEAD, lambda a: a[:3])(mine),
             changed("w/head.0.bias", lambda a: a[:3])(mine),
         )[0],
-        "of another kind|not lead",
+        "another number of classes",
     ),
     "a scalar for a matrix": (changed(OWN, lambda a: a[0, 0]), "of another kind|fit"),
     "no boxes": (lambda mine: mine.arrays.__delitem__("lo"), "must be there"),
@@ -537,3 +538,23 @@ def test_no_model_with_a_known_mistake_is_certified(tmp_path: Path) -> None:
         verdicts.append((accepted, erring))
     assert verdicts[0] == (True, False)
     assert verdicts[-1] == (False, True)
+
+
+def test_a_head_of_classes_that_the_task_has_not_is_refused_at_once(tmp_path: Path) -> None:
+    """Every answer is held against every class: a million of them would take for ever."""
+    certificate = Certificate(tmp_path, "sum", 3)
+    for part in ("w/head.0.weight", "w/head.0.bias"):
+        whole = certificate.arrays[part]
+        certificate.arrays[part] = np.concatenate([whole, whole - 1])
+    certificate.sign()
+    with pytest.raises(check.Refused, match="another number of classes"):
+        certificate.checked()
+
+
+@pytest.mark.parametrize("name", ["a pipe", "/dev/zero"])
+def test_what_is_no_plain_file_is_not_read(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name  # an absolute name stands for itself
+    if not file.exists():
+        os.mkfifo(file)
+    with pytest.raises(check.Refused, match="no plain file"):
+        check.check(file)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
 from collections.abc import Callable
-from itertools import product
+from itertools import count, product
 from typing import Any
 
 import pytest
@@ -12,7 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from lrbench.certificates.proof import find_proof
-from lrbench.certificates.witness import SearchBudget, WitnessSearch, rarity, search
+from lrbench.certificates.witness import (
+    LONGEST_COMPLETE,
+    SearchBudget,
+    WitnessSearch,
+    rarity,
+    search,
+)
 from lrbench.config import Config
 from lrbench.models.build import build_model
 from lrbench.registry import MIXERS, TASKS
@@ -159,6 +166,100 @@ def test_numbers_that_are_not_finite_are_no_answer() -> None:
     found = search(model, machine, SearchBudget(complete=100))
     assert found.witness is not None
     assert (found.witness.length, found.witness.given) == (3, None)
+
+
+class Uneven(Planted):
+    """Wrong on ones alone when read symbol by symbol, right when read as a whole."""
+
+    def forward(self, tokens: Tensor, state: Any = None, read: str = "all") -> tuple[Tensor, Any]:
+        logits, after = super().forward(tokens, state, read)
+        if tokens.shape[1] == 1 and state is not None:
+            ones = (after[0] == 1).all(1) & (after[0].shape[1] == 2)
+            logits = torch.where(ones[:, None], -logits, logits)
+        return logits, after
+
+
+def test_what_was_not_confirmed_is_not_passed_over() -> None:
+    """A string of 2 is wrong symbol by symbol: the witness of 3 is not called the shortest."""
+    machine = machine_of("sum", 2)
+    model = Uneven(machine, lambda word: word == (0, 1, 1))
+    found = search(model, machine, SearchBudget(complete=16, families=0, beam=0))
+    assert found.witness is not None
+    assert (found.witness.tokens, found.witness.shortest) == ((0, 1, 1), False)
+    assert (found.complete_to, found.unconfirmed, found.unconfirmed_from) == (1, 1, 2)
+
+
+def test_one_symbol_goes_on_without_recursion() -> None:
+    machine = Machine(("even", "odd"), 0, ((1,), (0,)), (0, 1))
+
+    class Counting(nn.Module):
+        state_size = 1
+
+        def forward(self, tokens: Tensor, state: Any = None, read: str = "all") -> Any:
+            count = (state[0] if state else torch.zeros(len(tokens))) + tokens.shape[1]
+            return torch.nn.functional.one_hot((count % 2).long(), 2).float(), [count]
+
+    found = search(Counting(), machine, SearchBudget(complete=10, families=0, beam=0))
+    assert found.complete_to == found.strings == LONGEST_COMPLETE
+
+
+def test_very_long_strings_are_not_written_out() -> None:
+    """Where all strings and all their lengths would be gigabytes, as numbers they are megabytes."""
+    machine = machine_of("sum", 5)
+
+    class Drifting(nn.Module):
+        """Right until a count of zeros since the last other symbol passes 150."""
+
+        state_size = 2
+
+        def forward(self, tokens: Tensor, state: Any = None, read: str = "all") -> Any:
+            total, zeros = state or [torch.zeros(len(tokens), dtype=torch.int64)] * 2
+            for n in range(tokens.shape[1]):
+                total = (total + tokens[:, n]) % 5
+                zeros = torch.where(tokens[:, n] == 0, zeros + 1, 0)
+            answer = (total + (zeros > 150)) % 5
+            lead = 1 - 1e-3 * zeros[:, None]
+            return nn.functional.one_hot(answer, 5) * lead, [total, zeros]
+
+    tracemalloc.start()
+    budget = SearchBudget(complete=5, families=5_000, beam=0, longest=100_000, seconds=60)
+    found = search(Drifting(), machine, budget)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.witness is not None and found.witness.length <= 155
+    assert most < 200e6
+    assert found.families > found.families_kept == 2000
+    # as many digits as the strings have: no float holds it
+    assert found.witness.rarity == 5**found.witness.length
+
+
+def test_time_ends_a_search_and_the_search_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = machine_of("sum", 3)
+    clock = count(0.0, 0.02)  # every look at it takes so long
+    monkeypatch.setattr("lrbench.certificates.witness.time.perf_counter", lambda: next(clock))
+    model = Planted(machine, lambda word: word[-12:] == (1,) * 12)
+    budget = SearchBudget(complete=3**12, families=100, beam=2, longest=500, seconds=1)
+    found = search(model, machine, budget)
+    assert found.out_of_time[0] == "complete" and found.strings > 0
+    assert found.complete_to < 12  # of the whole lengths that were tried
+    assert found.witness is not None and found.witness.found_by == "families"
+    assert not found.witness.shortest
+    none = search(model, machine, SearchBudget(seconds=0))
+    assert (none.witness, none.strings, none.complete_to) == (None, 0, 0)
+    assert none.out_of_time == ["complete", "families", "beam"]
+
+
+def test_what_is_known_is_where_a_search_begins() -> None:
+    machine = machine_of("sum", 3)
+    model = Planted(machine, lambda word: len(word) >= 6 and word[-1] == 0)
+    little = SearchBudget(complete=3**3, families=0, beam=0)
+    known = (1, 2, 1, 2, 1, 2, 0)
+    found = search(model, machine, little, known=(known, "beam"))
+    assert found.witness is not None
+    assert (found.witness.length, found.witness.found_by) == (6, "beam")  # shortened
+    assert (found.witness.shortest, found.complete_to) == (False, 3)
+    for gone in ((1, 1), (7, 7)):  # right by now, and no string of this task
+        assert search(model, machine, little, known=(gone, "beam")).witness is None
 
 
 @pytest.mark.parametrize("name", sorted(MIXERS.builtin_modules()))

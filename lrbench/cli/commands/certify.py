@@ -11,6 +11,7 @@ import typer
 from lrbench.errors import UserError
 
 if TYPE_CHECKING:
+    from lrbench.certificates.record import SearchRecord, WitnessRecord
     from lrbench.runs.evaluate.certify import Certified
 
 HELP = (
@@ -20,7 +21,8 @@ HELP = (
     " found, search for a proof that there is none, of any length (tanh networks: model=rnn).\n\n"
     "RUN is a run's folder, the one that holds result.json, of a task that is a finite automaton"
     " (sum, parity, even_pair, mod_arith). What is found is written to its certificates/ and"
-    " counterexample.json, never into result.json.\n\n"
+    " counterexample.json (of another rule than last: counterexample-RULE.json), never into"
+    " result.json. A string that an earlier search found is where the next one begins.\n\n"
     "The exit code is 0 with a proof, 3 where a wrong string was found, and 1 where neither was:"
     " that nothing was found proves nothing.\n\n"
     "A proof is a file that anybody can check, with numpy alone:"
@@ -42,9 +44,19 @@ def certify(
         float, typer.Option(help="Every string is tried, up to a length that has so many.")
     ] = 2e6,
     beam: Annotated[
-        int, typer.Option(help="Strings kept for each state of the task, the narrowest.")
+        int,
+        typer.Option(
+            help="Strings kept for each state of the task, the narrowest; more where a task has"
+            " fewer than six states, 600 in all."
+        ),
     ] = 100,
-    longest: Annotated[int, typer.Option(help="Symbols of the longest string.")] = 1000,
+    longest: Annotated[
+        int,
+        typer.Option(
+            help="Symbols of the longest string. Of up to 20,000 prefixes with a pattern the 2,000"
+            " most narrowly answered go on beyond 64."
+        ),
+    ] = 1000,
     nodes: Annotated[int, typer.Option(help="Boxes of a proof, at most; 0: seek none.")] = 20_000,
     foretell: Annotated[
         int, typer.Option(help="Symbols to which a linear recurrence's accuracy is foretold.")
@@ -110,6 +122,8 @@ def _check(file: Path, run: Path | None) -> None:
 def _is_proof(file: Path) -> bool:
     """Whether a file says that it is a certificate; what is in it is checked later."""
     try:
+        if file.exists() and not file.is_file():  # a pipe would wait, a device never end
+            raise UserError(f"'{file}' is no plain file")
         content = json.loads(file.read_text())
     except OSError as error:
         raise UserError(f"'{file}' cannot be read: {(error.strerror or '').lower()}") from error
@@ -178,8 +192,32 @@ def _wrong(found: Certified) -> list[str]:
         sentence(found.task, found.record),
         f"  found in {searched['seconds']:,.1f} s; every string to {searched['complete_to']:,}"
         " symbols is right",
-        f"  a random string of that length is this one once in {witness['one_in']:.2g}",
+        *_unconfirmed(searched),
+        f"  a random string of that length is this one once in {_one_in(witness)}",
+        *_out_of_time(searched),
     ]
+
+
+def _one_in(witness: WitnessRecord) -> str:
+    """How rare a string is: 2.4e+08, and 10^309 beyond what a float holds."""
+    value = witness["one_in"]
+    return f"{value:.2g}" if value is not None else f"10^{witness['one_in_log10']:,.0f}"
+
+
+def _unconfirmed(searched: SearchRecord) -> list[str]:
+    if not searched["unconfirmed"]:
+        return []
+    return [
+        f"  {searched['unconfirmed']:,} strings, from {searched['unconfirmed_from']:,} symbols on,"
+        " are wrong symbol by symbol, but not when read as a whole"
+    ]
+
+
+def _out_of_time(searched: SearchRecord) -> list[str]:
+    stopped = searched["out_of_time"]
+    if not stopped:
+        return []
+    return [f"  stopped by its {searched['seconds_allowed']:g} s: {', '.join(stopped)}"]
 
 
 def _open(found: Certified) -> list[str]:
@@ -187,16 +225,15 @@ def _open(found: Certified) -> list[str]:
     lead = searched["least_margin"]
     lines = [
         f"open: no string was found that it gets wrong ({searched['seconds']:,.1f} s)",
-        f"  every string to {searched['complete_to']:,} symbols is right; a prefix with a repeated"
-        f" pattern to {searched['families_to']:,}, the most narrowly answered to"
-        f" {searched['beam_to']:,}",
+        f"  every string to {searched['complete_to']:,} symbols is right; {searched['families']:,}"
+        f" prefixes with a repeated pattern to {searched['families_to']:,} (the"
+        f" {searched['families_kept']:,} narrowest of them beyond 64 symbols), the most narrowly"
+        f" answered, {searched['beam_kept']:,} of each state, to {searched['beam_to']:,}",
+        *_out_of_time(searched),
     ]
     if lead is not None:
         lines.append(f"  the narrowest of {searched['strings']:,} answers leads by {lead:.3g}")
-    if searched["unconfirmed"]:
-        lines.append(
-            f"  {searched['unconfirmed']:,} strings are wrong symbol by symbol, not as a whole"
-        )
+    lines += _unconfirmed(searched)
     if proof["refusal"]:
         lines.append(f"  {proof['refusal']}")
     elif proof["nodes"]:

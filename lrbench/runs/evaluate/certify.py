@@ -36,6 +36,14 @@ from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.records import recorded
 from lrbench.runs.evaluate.evaluation import take_weights
+from lrbench.runs.evaluate.kept import (
+    WITNESS,
+    are_tokens,
+    certificate_file,
+    keep,
+    known_witness,
+    witness_file,
+)
 from lrbench.runs.evaluate.trained import Trained, trained
 from lrbench.runs.folder import files
 from lrbench.runs.folder.files import UnreadableFile
@@ -46,8 +54,6 @@ from lrbench.training.subnormals import flushed
 from lrbench.training.trial import model_for
 
 FORETOLD_TO = 2000  # symbols
-FOLDER, WITNESS = "certificates", "counterexample.json"
-MOST_TOKENS = 1_000_000  # of a string in a file from anywhere
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,8 @@ def certify_run(
     """Search for the shortest string that a run's checkpoint gets wrong; else for a proof.
 
     What is found is written to certificates/<which>.json of the run's folder, or to `output`, and
-    a witness to counterexample.json as well. Of linear recurrences accuracy on random strings of
+    a witness to a counterexample's file as well (kept.py); what was found before of the same
+    weights is where the search begins. Of linear recurrences accuracy on random strings of
     up to `foretell_to` symbols is foretold. Raises UserError for a folder that holds no such run,
     for a task that is no finite automaton, and where nothing can be written.
     """
@@ -89,9 +96,9 @@ def certify_run(
     task, model = loaded(run, folder, which, device)
     machine = task.machine()
     assert machine is not None  # `loaded` refused it otherwise
-    found = search(model, machine, budget, device)
     subject = _subject(run, model, which)
-    file = output or folder / FOLDER / f"{which}.json"
+    file = output or certificate_file(folder, which)
+    found = search(model, machine, budget, device, known_witness(file, subject))
     record: CertificateRecord = {
         "format": FORMAT,
         "version": VERSION,
@@ -109,13 +116,7 @@ def certify_run(
             _certified(file, record, proof.boxes, model)
     if foretell_to and record["verdict"] != "certified":
         record["foretold"] = foretold_record(foretell(model, machine, foretell_to))
-    _write(file, record)
-    if record["witness"] is not None:
-        _write(
-            folder / WITNESS if output is None else output.with_name(WITNESS),
-            {key: value for key, value in record.items() if key != "verdict"}
-            | {"format": COUNTEREXAMPLE},
-        )
+    keep(record, file, witness_file(folder, which) if output is None else file.with_name(WITNESS))
     return Certified(run, task, model, record, file)
 
 
@@ -212,15 +213,6 @@ def _subject(run: Trained, model: torch.nn.Module, which: str) -> SubjectRecord:
     }
 
 
-def _write(file: Path, record: Any) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        files.write_json(file, record)
-    except OSError as error:
-        told = (error.strerror or str(error)).lower()
-        raise UserError(f"'{file}' cannot be written: {told}") from error
-
-
 @dataclass(frozen=True)
 class Recheck:
     """A counterexample put to the weights once more.
@@ -244,7 +236,7 @@ def recheck(file: Path, folder: Path | None = None) -> Recheck:
     """
     told = _read(file)
     tokens, which = told.get("witness", {}).get("tokens"), str(told.get("which"))
-    if not _are_tokens(tokens):
+    if not are_tokens(tokens):
         raise UserError(f"'{file}' names no string: 'witness.tokens' must be a list of symbols")
     place = folder or file.parent
     run = trained(place, which)
@@ -296,11 +288,3 @@ def _read(file: Path) -> dict[str, Any]:
     if not isinstance(told.get("witness"), dict):
         raise UserError(f"'{file}' holds no witness")
     return told
-
-
-def _are_tokens(tokens: object) -> bool:
-    return (
-        isinstance(tokens, list)
-        and 0 < len(tokens) <= MOST_TOKENS
-        and all(type(token) is int and token >= 0 for token in tokens)
-    )

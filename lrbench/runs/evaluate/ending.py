@@ -65,7 +65,7 @@ def sentence(task: Task, record: CertificateRecord) -> str:
     """Return what a search found as one line."""
     searched, witness = record["searched"], record["witness"]
     if witness is None:
-        stopped = ", stopped there" if "out_of_time" in searched else ""
+        stopped = ", stopped there" if searched["out_of_time"] else ""
         return (
             f"no wrong string found: every one to {searched['complete_to']:,} symbols is right,"
             f" patterns to {searched['families_to']:,}, the most narrowly answered to"

@@ -12,6 +12,7 @@ import math
 import os
 import re
 import secrets
+import stat
 import time
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,8 @@ def _host_tag() -> str:
 
 def _read(path: Path) -> bytes:
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would wait, a device never end
+            raise UnreadableFile(path, "not a plain file")
         return path.read_bytes()
     except OSError as error:
         raise UnreadableFile(path, (error.strerror or str(error)).lower()) from error

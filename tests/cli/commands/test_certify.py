@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 import torch
 
 from lrbench.certificates.reader import SymbolReader
-from lrbench.certificates.witness import SearchBudget, WitnessSearch
+from lrbench.certificates.witness import SearchBudget, WitnessSearch, search
 from lrbench.errors import UserError
 from lrbench.runs.evaluate import certify
 from lrbench.runs.evaluate.trained import trained
@@ -118,16 +120,62 @@ def test_other_weights_are_not_the_counterexamples(lrbench: Run, run: Path) -> N
     assert ended.code == 1 and "is of other weights" in ended.err
 
 
+def test_files_tell_what_is_known_now_and_of_which_rule(
+    lrbench: Run, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later search replaces what it contradicts, and keeps a string that is still wrong."""
+    lrbench("certify", str(run), "--which", "best")
+    assert not (run / "counterexample.json").exists()
+    of_best = json.loads((run / "counterexample-best.json").read_text())
+    assert of_best["which"] == "best"
+    assert lrbench("certify", "--check", str(run / "counterexample-best.json")).code == 3
+
+    assert lrbench("certify", str(run)).code == 3
+    of_last = (run / "counterexample.json").read_text()
+    file = run / "certificates" / "last.json"
+    # a search that tries nothing finds what is known; one that has forgotten it does not
+    nothing = ("--complete", "0", "--beam", "0", "--longest", "1", "--nodes", "0")
+    monkeypatch.setattr(certify, "search", with_families(0))
+    assert lrbench("certify", str(run), *nothing).code == 3
+    known = json.loads(file.read_text())
+    assert known["witness"] == json.loads(of_last)["witness"]
+    file.write_text(json.dumps(known | {"weights_sha256": "0" * 64, "arrays": {}}))
+    file.with_suffix(".npz").write_bytes(b"boxes of other weights")
+    assert lrbench("certify", str(run), *nothing).code == 1
+    assert json.loads(file.read_text())["verdict"] == "open"
+    assert sorted(path.name for path in run.glob("*count*")) == ["counterexample-best.json"]
+    assert not file.with_suffix(".npz").exists()
+
+
+def with_families(number: int) -> Callable[..., WitnessSearch]:
+    """The search, with so many families: no option says how many."""
+
+    def limited(model: Any, machine: Any, budget: SearchBudget, *rest: Any) -> WitnessSearch:
+        return search(model, machine, dataclasses.replace(budget, families=number), *rest)
+
+    return limited
+
+
+def test_what_is_no_plain_file_is_not_waited_for(lrbench: Run, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name in (str(tmp_path / "pipe"), "/dev/zero"):
+        ended = lrbench("certify", "--check", name)
+        assert (ended.code, ended.out) == (1, "") and "no plain file" in ended.err
+
+
 def test_nothing_found_is_open(lrbench: Run, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def found_nothing(*unused: Any) -> WitnessSearch:
         budget = SearchBudget()
-        return WitnessSearch(budget, None, 9, 1000, 1000, 12345, 1.9, (0, 1, 2))
+        return WitnessSearch(
+            budget, None, 9, 1000, 1000, 12345, 1.9, (0, 1, 2), 7, unconfirmed_from=5
+        )
 
     monkeypatch.setattr(certify, "search", found_nothing)
     ended = lrbench("certify", str(run), "--output", "elsewhere/mine.json")
     assert ended.code == 1
     assert "open: no string was found" in ended.out and "proves nothing" in ended.out
     assert "leads by 1.9" in ended.out
+    assert "7 strings, from 5 symbols on, are wrong symbol by symbol" in ended.out
     told = json.loads(Path("elsewhere/mine.json").read_text())
     assert (told["verdict"], told["witness"]) == ("open", None)
     assert told["searched"]["least_margin_at"] == "012"

@@ -59,7 +59,7 @@ def test_a_search_ends_when_its_seconds_have_passed() -> None:
     machine = task.machine()
     model, _ = exact_rnn(machine, gain=4.0)
     found = search(model, machine, SearchBudget(seconds=0.0))
-    assert found.out_of_time and found.witness is None
+    assert found.out_of_time == ["complete", "families", "beam"] and found.witness is None
     assert found.complete_to == found.families_to == found.beam_to == 0
     whole = search(model, machine, SearchBudget(complete=100, beam=2, longest=20))
     assert not whole.out_of_time and whole.complete_to > 0

@@ -1,0 +1,97 @@
+"""What a run's folder keeps of a search: its certificates, and the strings that it gets wrong.
+
+    certificates/<rule>.json     what is known of the checkpoint of a rule (.npz: a proof's boxes)
+    counterexample.json          the string that `last` gets wrong
+    counterexample-<rule>.json   the string that another rule's checkpoint gets wrong
+
+What a new search contradicts goes: no proof stands beside a wrong string of the same checkpoint,
+and no file speaks of weights that are gone. A string of the same weights that is still wrong is
+kept, however short the new search was.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from lrbench.certificates.record import (
+    COUNTEREXAMPLE,
+    FORMAT,
+    CertificateRecord,
+    SubjectRecord,
+)
+from lrbench.certificates.witness import SEARCHES
+from lrbench.errors import UserError
+from lrbench.runs.folder import files
+from lrbench.runs.folder.files import UnreadableFile
+
+FOLDER, WITNESS, USUAL = "certificates", "counterexample.json", "last"
+MOST_TOKENS = 1_000_000  # of a string in a file from anywhere
+
+
+def certificate_file(folder: Path, which: str) -> Path:
+    """Return where a run keeps what is known of the checkpoint of a rule."""
+    return folder / FOLDER / f"{which}.json"
+
+
+def witness_file(folder: Path, which: str) -> Path:
+    """Return where a run keeps the string that the checkpoint of a rule gets wrong."""
+    return folder / (WITNESS if which == USUAL else f"counterexample-{which}.json")
+
+
+def known_witness(file: Path, subject: SubjectRecord) -> tuple[tuple[int, ...], str]:
+    """Return the wrong string that a certificate's file tells of these very weights.
+
+    And the search that found it. Without one the string is empty.
+    """
+    told: dict[str, Any] = _ours(file)
+    mine: dict[str, Any] = {**subject}
+    same = all(told.get(part) == mine[part] for part in ("task", "model", "weights_sha256"))
+    witness = told.get("witness") if same else None
+    if not isinstance(witness, dict) or witness.get("found_by") not in SEARCHES:
+        return (), ""
+    tokens: Any = witness.get("tokens")
+    return (tuple(tokens), witness["found_by"]) if are_tokens(tokens) else ((), "")
+
+
+def keep(record: CertificateRecord, file: Path, witness: Path) -> None:
+    """Write what was found, having removed what it contradicts.
+
+    Raises UserError where nothing can be written.
+    """
+    arrays = file.with_suffix(".npz")
+    stale = [] if record["witness"] is not None else [witness]
+    if "arrays" not in record and isinstance(_ours(file).get("arrays"), dict):
+        stale.append(arrays)
+    path = file
+    try:
+        for path in stale:
+            path.unlink(missing_ok=True)
+        path = file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        files.write_json(file, dict(record))
+        if record["witness"] is not None:
+            path = witness
+            told: dict[str, Any] = {k: v for k, v in record.items() if k != "verdict"}
+            files.write_json(witness, told | {"format": COUNTEREXAMPLE})
+    except OSError as error:
+        told_why = (error.strerror or str(error)).lower()
+        raise UserError(f"'{path}' cannot be written: {told_why}") from error
+
+
+def are_tokens(tokens: Any) -> bool:
+    """Whether something from a file is a string's symbols, as far as can be told without a task."""
+    return (
+        isinstance(tokens, list)
+        and 0 < len(tokens) <= MOST_TOKENS
+        and all(type(token) is int and token >= 0 for token in tokens)
+    )
+
+
+def _ours(file: Path) -> dict[str, Any]:
+    """What a certificate's file says; nothing where there is none that can be read."""
+    try:
+        told = files.read_json(file)
+    except UnreadableFile:
+        return {}
+    return told if told.get("format") == FORMAT else {}
