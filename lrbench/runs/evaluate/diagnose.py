@@ -22,7 +22,8 @@ from lrbench.diagnosis.extraction import extract
 from lrbench.diagnosis.findings import Diagnosis
 from lrbench.diagnosis.states import leads_along, survey
 from lrbench.errors import UserError
-from lrbench.runs.evaluate.certify import FOLDER, FORETOLD_TO, WITNESS, loaded
+from lrbench.runs.evaluate.certify import FORETOLD_TO, loaded
+from lrbench.runs.evaluate.kept import certificate_file, witness_file
 from lrbench.runs.evaluate.trained import trained
 from lrbench.runs.folder import files
 from lrbench.runs.folder.files import UnreadableFile
@@ -135,7 +136,7 @@ def _kept(
     The content is empty where there is no such file, or one that cannot be used.
     """
     hint = f"lrbench certify {folder} --which {which}"
-    for file in (folder / FOLDER / f"{which}.json", folder / WITNESS):
+    for file in (certificate_file(folder, which), witness_file(folder, which)):
         if not file.exists():
             continue
         try:
