@@ -30,6 +30,7 @@ STATES = 12  # from which each word is followed
 AFTER = 40  # symbols after which they are taken
 MOST_NUMBERS = 384  # of a carried state: products cost their cube
 STEP = 1e-6  # of a central difference in float64, relative to 1 + |x|
+MOST_SYMBOLS = 16  # that are repeated, the first of an alphabet
 ROWS = 1 << 14  # states stepped side by side
 
 
@@ -114,6 +115,8 @@ def growth(
 ) -> tuple[Growth, ...] | str:
     """Return how products of Jacobians grow with words, a row a symbol and one of random words.
 
+    Of an alphabet of more than 16 symbols the first 16 are repeated.
+
     Of the whole carried state of all layers, in float64, on the CPU, from states that random
     strings reach after 40 symbols. Returns why not for a state that grows with the string, or of
     too many numbers.
@@ -131,7 +134,7 @@ def growth(
     x = flat(starts)
     rows = []
     rng = np.random.default_rng(1)
-    for symbol in [*range(machine.symbols), None]:
+    for symbol in [*range(min(machine.symbols, MOST_SYMBOLS)), None]:
         tokens, alive = _words(machine, at, symbol, max(words), rng)
         rows.append(_along(reader, x[alive], tokens, like, symbol, words))
     return tuple(row for row in rows if row.norm)

@@ -28,6 +28,7 @@ Word = tuple[int, ...]
 
 MOST_STATES, MOST_QUESTIONS = 400, 50_000
 STRINGS, LENGTH = 500, 60  # random strings that an automaton is compared on
+FEW_SYMBOLS = 16  # of an alphabet all of whose symbols are suffixes from the start
 UNASKED, INVALID, NOT_FINITE = -1, -2, -3  # beside classes
 ROWS = 4096  # strings read side by side
 
@@ -224,7 +225,8 @@ class _Learner:
     ) -> None:
         self.oracle, self.machine = oracle, machine
         self.most_states, self.most_questions = most_states, most_questions
-        self.suffixes: list[Word] = [(), *((symbol,) for symbol in range(machine.symbols))]
+        single = range(machine.symbols if machine.symbols <= FEW_SYMBOLS else 0)
+        self.suffixes: list[Word] = [(), *((symbol,) for symbol in single)]
         self.access: list[Word] = []
         self.delta: list[list[int | None]] = []
 
@@ -236,6 +238,8 @@ class _Learner:
         while done < len(self.access):
             front = self.access[done:]
             longer = [(*word, s) for word in front for s in range(self.machine.symbols)]
+            if len(self.oracle.asked) + len(longer) > self.most_questions:
+                return f"more than {self.most_questions:,} questions"
             rows = iter(self._rows(longer))
             for word in front:
                 edges: list[int | None] = []

@@ -158,6 +158,11 @@ def test_what_cannot_be_repeated_has_shorter_words() -> None:
     assert len(found[-1].norm) == 4 and found[-1].symbol is None
 
 
+def test_of_many_symbols_some_are_repeated() -> None:
+    found = growth(model_of("rnn", 30, 30), machine_of("sum", 30), words=(1,))
+    assert [one.symbol for one in found if not isinstance(one, str)] == [*range(16), None]
+
+
 def test_what_is_not_followed_is_said() -> None:
     machine = machine_of("sum", 3)
     assert growth(model_of("transformer", width=8), machine) == "the state grows with the string"

@@ -157,6 +157,16 @@ class Counter(nn.Module):
         return torch.stack([1 - right, right], 1), [count]
 
 
+def test_many_symbols_are_asked_little() -> None:
+    """41 symbols: one suffix at a time, and as many states as the task needs all the same."""
+    machine = machine_of("sum", 41)
+    found = extract(Automaton(machine), machine)
+    assert found.machine is not None
+    assert canonical(found.machine) == canonical(apart(machine))
+    assert (found.machine.states, found.distinguishing) == (42, None)
+    assert found.questions < 4000
+
+
 def test_a_model_that_counts_ends_at_a_cap() -> None:
     machine = machine_of("parity", 2)
     found = extract(Counter(20), machine, most_states=10)

@@ -17,7 +17,7 @@ from lrbench.certificates.record import (
     shortened,
     weights_digest,
 )
-from lrbench.diagnosis.dynamics import growth, order_of, spectra
+from lrbench.diagnosis.dynamics import MOST_SYMBOLS, growth, order_of, spectra
 from lrbench.diagnosis.extraction import extract
 from lrbench.diagnosis.findings import Diagnosis
 from lrbench.diagnosis.states import leads_along, survey
@@ -74,6 +74,8 @@ def diagnose_run(
         grown = growth(model, machine)
         if isinstance(grown, str):
             unsaid.append(f"products of Jacobians: {grown}")
+        elif machine.symbols > MOST_SYMBOLS:
+            unsaid.append(f"products of Jacobians of other symbols than the first {MOST_SYMBOLS}")
     if not isinstance(linear, str) and several > 1:
         unsaid.append("eigenvalues of other layers than the first: they depend on the string")
     if isinstance(linear, str) and not grows and isinstance(grown, str):
