@@ -29,7 +29,7 @@ GAIN = 2.5
 LOGIT = 10.0  # of a class for one of its units
 
 
-class Automaton(Protocol):
+class StateMachine(Protocol):
     """What is needed of a task's machine (lrbench/tasks/machine.py)."""
 
     @property
@@ -60,7 +60,7 @@ class TanhNetwork:
 
 
 def tanh_network(
-    machine: Automaton, classes: int, units: int | None = None, gain: float = GAIN
+    machine: StateMachine, classes: int, units: int | None = None, gain: float = GAIN
 ) -> TanhNetwork:
     """Return the network of a machine, of as few units as can be or of `units`."""
     states, symbols = range(len(machine.delta)), range(len(machine.delta[0]))
@@ -88,7 +88,7 @@ def tanh_network(
     return TanhNetwork(w, u, c, head, bias)
 
 
-def write_exact(model: nn.Module, config: Any, machine: Automaton | None) -> None:
+def write_exact(model: nn.Module, config: Any, machine: StateMachine | None) -> None:
     """Give `model`, which `config` describes (its node `model`), the weights of a machine.
 
     Raises ValueError, saying what is needed, where it is too narrow or of another shape.
@@ -115,7 +115,7 @@ def write_exact(model: nn.Module, config: Any, machine: Automaton | None) -> Non
     model.load_state_dict(state | new)
 
 
-def _rnn(state: dict[str, Tensor], config: Any, machine: Automaton) -> dict[str, Tensor]:
+def _rnn(state: dict[str, Tensor], config: Any, machine: StateMachine) -> dict[str, Tensor]:
     if config.mixer.nonlinearity != "tanh":
         raise ValueError("model.mixer.init=exact needs model.mixer.nonlinearity=tanh")
     layer = "mixers.0.network."
@@ -135,7 +135,9 @@ def _rnn(state: dict[str, Tensor], config: Any, machine: Automaton) -> dict[str,
     }
 
 
-def _block_diagonal(state: dict[str, Tensor], config: Any, machine: Automaton) -> dict[str, Tensor]:
+def _block_diagonal(
+    state: dict[str, Tensor], config: Any, machine: StateMachine
+) -> dict[str, Tensor]:
     mixer, states, symbols = config.mixer, len(machine.delta), len(machine.delta[0])
     if mixer.constraint == "max_column_centred":
         raise ValueError(
@@ -202,7 +204,7 @@ def _need(key: str, there: int, needed: int, why: str) -> None:
         )
 
 
-def _pairs(machine: Automaton) -> set[tuple[int, int]]:
+def _pairs(machine: StateMachine) -> set[tuple[int, int]]:
     """Return every (new state, symbol) that can be."""
     return {(r, s) for row in machine.delta for s, r in enumerate(row) if r is not None}
 
