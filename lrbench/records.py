@@ -63,6 +63,7 @@ def _without_unrecorded(content: dict[str, Any], settings: Any) -> dict[str, Any
 Status = Literal["finished", "diverged"]
 EvaluationKind = Literal["look", "test"]
 
+POSITIONS = "positions"  # the split of what is scored at every position: token, sequence, prefix
 FURTHER = "further"  # the split of lengths beside those of training and test
 
 
@@ -87,8 +88,9 @@ class _EvaluationDetails(TypedDict, total=False):
 class Evaluation(_EvaluationDetails):
     """A score of a checkpoint: of a look during training, or of a test on fresh strings.
 
-    length: of a split, that of its longest string. split: test, train_length, band, further, or
-    the name of a corpus' split. metric: a name of lrbench/metrics.py, or loss.
+    length: of a split, that of its longest string. split: test, train_length, band, further,
+    positions, or the name of a corpus' split. metric: a name of lrbench/metrics.py, or loss; of
+    positions token, sequence or prefix, whose length is that of the prefix.
     """
 
     length: int

@@ -92,11 +92,13 @@ class TaskBase(ABC):
 class SampledTask(TaskBase):
     """A task with strings of every valid length, in batches, whole or piece by piece.
 
-    `fixed` says that there are only so many, and that a test at the length of training is a test.
+    `fixed` says that there are only so many, and that a test at the length of training is a test;
+    `by_position` that tests also count the answers at every position.
     """
 
     length_rule: ClassVar[str] = "lengths >= 1"
     fixed: ClassVar[bool] = False
+    by_position: bool = False
 
     @abstractmethod
     def _pieces(

@@ -20,6 +20,7 @@ from torch.nn.functional import cross_entropy
 
 from lrbench.tasks.base import IGNORE, SampledTask
 from lrbench.tasks.stream import Stream
+from lrbench.training.positions import PositionCounts
 
 ROWS = 256  # strings read side by side
 # Symbols in a piece, rows x positions. What keeps (rows, positions, h, b, b) small, and pieces long
@@ -32,7 +33,7 @@ class Score:
     """What n strings of one length gave: right final answers and, if asked for, the mean loss.
 
     Where numbers were foretold, `squares` are the sums of the squared error and of the squared
-    target.
+    target. `positions` are the answers at every position, where they were counted.
     """
 
     length: int
@@ -41,6 +42,7 @@ class Score:
     loss: float | None
     seconds: float
     squares: tuple[float, float] | None = None
+    positions: PositionCounts | None = None
 
     @property
     def accuracy(self) -> float:
@@ -87,6 +89,7 @@ def score(
     device: torch.device | str,
     *,
     with_loss: bool = False,
+    by_position: bool = False,
     rows: int = ROWS,
     check: Callable[[], None] = lambda: None,
 ) -> Score:
@@ -95,6 +98,7 @@ def score(
     Args:
         with_loss: also return the mean cross-entropy over supervised positions (of numbers, the
             mean squared error).
+        by_position: also count the answers at every position, not only the final ones.
         rows: strings read side by side; changes speed and memory, never which strings are read.
         check: called between pieces; may raise to stop (a signal, a lost lease).
     """
@@ -102,15 +106,16 @@ def score(
     available = task.available(stream)
     n = n if available is None else min(n, available)
     sums = _Sums()
+    positions = PositionCounts(length) if by_position else None
     for first in range(0, n, rows):
         batch = min(rows, n - first)
         part = stream.from_row(first)
         sums = sums.and_also(
-            _score_rows(model, task, part, length, batch, device, with_loss, check)
+            _score_rows(model, task, part, length, batch, device, with_loss, check, positions)
         )
     loss = sums.loss / sums.asked if with_loss else None
     squares = None if task.metric.counts else (sums.error, sums.power)
-    return Score(length, n, sums.right, loss, time.perf_counter() - began, squares)
+    return Score(length, n, sums.right, loss, time.perf_counter() - began, squares, positions)
 
 
 @torch.no_grad()
@@ -123,22 +128,29 @@ def _score_rows(
     device: torch.device | str,
     with_loss: bool,
     check: Callable[[], None],
+    positions: PositionCounts | None,
 ) -> _Sums:
-    """Return what `batch` strings add up to."""
+    """Return what `batch` strings add up to; count them in `positions`, too."""
     if not task.metric.counts:
         return _score_numbers(model, task, stream, length, batch, device, check)
     segment = max(1, SYMBOLS // batch)
     state, total, asked, read = None, 0.0, 0, 0
     right = torch.zeros((), dtype=torch.int64)
+    if positions is not None:
+        positions.begin(batch)
+    everywhere = with_loss or positions is not None
     for piece in task.segments(stream, batch, length, segment, device):
         check()
         read += piece.tokens.shape[1]
         final = read == length
-        how = "all" if with_loss else "last" if final else "none"
+        how = "all" if everywhere else "last" if final else "none"
         logits, state = model(piece.tokens, state, read=how)
         if with_loss:
             total += _loss_sum(logits, piece.targets)
             asked += int((piece.targets != IGNORE).sum())
+        if positions is not None:
+            positions.add(logits, piece.targets)
+        if everywhere:
             logits = logits[:, -1]
         if final:
             # a state that overflowed answers nothing, whatever argmax makes of its NaN

@@ -72,11 +72,11 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("", "model=", [f"model={name}" for name in sorted([*MIXERS, *ENCODERS])]),
         ("", "protocol=f", ["protocol=fan2024"]),
         ("", "optim=", ["optim=adam", "optim=adamw", "optim=ranger"]),
-        ("", "task=mo", ["task=mod_arith"]),
+        ("", "task=mod", ["task=mod_arith", "task=mod_arith_ltr"]),
         ("", "task=sum,pa", ["task=sum,parity"]),
         ("", "task=sum,s", []),
         ("task =", "ev", ["even_pair"]),
-        ("seed = 3 task =", "sum,mo", ["sum,mod_arith"]),
+        ("seed = 3 task =", "sum,mo", ["sum,mod_arith", "sum,mod_arith_ltr"]),
         ("", "protocol.stop=", ["protocol.stop=perfect", "protocol.stop=never"]),
         ("", "device=c", ["device=cpu", "device=cuda"]),
         ("", "see", ["seed=", "seed=0"]),
@@ -180,12 +180,15 @@ def test_bash_protocol() -> None:
         return query(_LRBENCH_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=position)
 
     assert ask("train", "task", "=") == TASKS.names()
-    assert ask("train", "seed", "=", "1", "task", "=", "mod") == ["mod_arith"]
+    assert ask("train", "seed", "=", "1", "task", "=", "mod") == [
+        "mod_arith",
+        "mod_arith_ltr",
+    ]
 
 
 def test_zsh_protocol() -> None:
-    found = query(_LRBENCH_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="lrbench train task=mo")
-    assert found == ["""_arguments '*: :(("task=mod_arith"))'"""]
+    found = query(_LRBENCH_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="lrbench train task=ev")
+    assert found == ["""_arguments '*: :(("task=even_pair"))'"""]
 
 
 def keystrokes(bash: str, lines: list[str]) -> Iterator[str]:

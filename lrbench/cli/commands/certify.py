@@ -266,7 +266,11 @@ def _on_random_strings(run: Path, which: str) -> str:
         rows = files.read_json(run / "result.json")["evaluations"]
     except (UnreadableFile, KeyError):
         return ""  # a run under way has no tests yet
-    fresh = [row for row in rows if row["kind"] == "test" and row["which"] == which]
+    fresh = [
+        row
+        for row in rows
+        if (row["kind"], row["metric"], row["which"]) == ("test", "accuracy", which)
+    ]
     longest = sorted(fresh, key=lambda row: int(row["length"]))[-2:]
     return ", ".join(
         f"{row['value']:.4f} of {row['n']:,} at {row['length']:,}"

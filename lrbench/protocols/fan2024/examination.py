@@ -13,6 +13,7 @@ import torch
 from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.records import (
     FURTHER,
+    POSITIONS,
     Baseline,
     Evaluation,
     Float64,
@@ -77,7 +78,16 @@ def _examine(trial: LengthTrial, check: Check) -> tuple[list[Evaluation], Horizo
     metric = trial.task.metric
     for length, split, n in test_plan(trial.task, trial.config.protocol):
         stream = trial.stream("test", length)
-        result = score(trial.model, trial.task, stream, length, n, trial.device, check=check)
+        result = score(
+            trial.model,
+            trial.task,
+            stream,
+            length,
+            n,
+            trial.device,
+            by_position=trial.task.by_position,
+            check=check,
+        )
         scores.append(result)
         seconds = round(result.seconds, 3)
         rows.append(
@@ -85,6 +95,7 @@ def _examine(trial: LengthTrial, check: Check) -> tuple[list[Evaluation], Horizo
                 length, split, metric.name, result.value, result.n, kind="test", seconds=seconds
             )
         )
+    rows += _at_every_position(scores, max(trial.config.protocol.test_lengths))
     if trial.task.fixed or not metric.counts:
         return rows, None
     found: Any = horizon((s.length, s.correct, s.n) for s in scores)
@@ -94,6 +105,22 @@ def _examine(trial: LengthTrial, check: Check) -> tuple[list[Evaluation], Horizo
         again = rule_or_rounding(trial, found["upper"], n, check)
     found |= {"dtype": trial.dtype, "mode": trial.model.mode, "float64": again}
     return rows, found
+
+
+def _at_every_position(scores: list[Score], curve: int) -> list[Evaluation]:
+    """Return tokens and sequences at every length, and the curve of prefixes at one of them."""
+    rows = []
+    for one in scores:
+        if (counts := one.positions) is None:
+            continue
+        told = [(one.length, "token", counts.token), (one.length, "sequence", counts.sequence)]
+        if one.length == curve:
+            told += [(length, "prefix", value) for length, value in counts.curve()]
+        rows += [
+            evaluation(length, POSITIONS, metric, value, one.n, kind="test")
+            for length, metric, value in told
+        ]
+    return rows
 
 
 def rule_or_rounding(trial: LengthTrial, length: int, n: int, check: Check) -> Float64:

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from lrbench.metrics import METRICS, metric_of
 from lrbench.protocols.base import declared
+from lrbench.records import POSITIONS
 from lrbench.report.output.cells import duration
 from lrbench.report.output.display import columns_table, count, interval, number, plural, say, wrap
 from lrbench.report.output.split_summary import split_evaluation_table, split_lines
@@ -48,7 +49,8 @@ def run_summary(
         console.print()
         _accuracies(result, rows, lookup_run(result, references), console)
     longer = [] if result.get("horizon") == {} else rows  # a corpus has no longer strings
-    for label, text in [*_look(result), *_horizons(result), *_further(folder, longer)]:
+    told = [*_look(result), *_horizons(result), *_positions(result), *_further(folder, longer)]
+    for label, text in told:
         say(console, text, label=f"{label:<13} ")
 
 
@@ -230,6 +232,24 @@ def _horizons(result: dict[str, Any]) -> Iterable[tuple[str, str]]:
             why = "rounding" if again["verdict"] == "rounding" else "the rule, not rounding"
             yield "", f"float64 gives {again['value']:.4f} at {again['length']:,}: it is {why}"
         told.append(horizon["text"])
+
+
+def _positions(result: dict[str, Any]) -> Iterable[tuple[str, str]]:
+    """What the last checkpoint says at every position, of tasks that were scored there."""
+    rows = [row for row in result["evaluations"] if row["split"] == POSITIONS]
+    which = "last" if any(row["which"] == "last" for row in rows) else PAPER_RULE
+    mine = [row for row in rows if row["which"] == which and row["value"] is not None]
+    curve = {row["length"]: row["value"] for row in mine if row["metric"] == "prefix"}
+    if not curve:
+        return
+    longest = max(curve)
+    at = {row["metric"]: row["value"] for row in mine if row["length"] == longest}
+    yield (
+        "positions",
+        f"token {at['token']:.4f}, sequence {at['sequence']:.4f} at {longest:,} ({which})",
+    )
+    steps = [length for length in curve if length.bit_count() == 1 or length == longest]
+    yield "prefix", ", ".join(f"{curve[length]:.3f} to {length:,}" for length in sorted(steps)[-6:])
 
 
 def _further(folder: Path, rows: list[dict[str, Any]]) -> Iterable[tuple[str, str]]:

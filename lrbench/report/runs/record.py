@@ -13,6 +13,7 @@ from typing import Any
 from lrbench.errors import UserError
 from lrbench.metrics import METRICS, metric_of
 from lrbench.protocols.base import declared
+from lrbench.records import POSITIONS
 from lrbench.report.runs.certificates import FOLDER as CERTIFICATES
 from lrbench.report.runs.certificates import read_answers
 from lrbench.report.runs.columns import (
@@ -121,7 +122,9 @@ def further(rows: Iterable[dict[str, Any]], result: Mapping[str, Any]) -> list[E
     """
     steps: dict[str, int | None] = result.get("checkpoints") or {}
     key = "split" if declared(result["protocol"]).by_split else "length"
-    tests = [row for row in result["evaluations"] if row["kind"] == "test"]
+    tests = [
+        row for row in result["evaluations"] if row["kind"] == "test" and row["split"] != POSITIONS
+    ]
     there = {(row["which"], row[key]) for row in tests}
     current = [row for row in rows if _is_of(row, steps.get(row["which"]))]
     rows_of = {(row["which"], row[key]): row for row in current}

@@ -38,6 +38,7 @@ from lrbench.report.tables.notes import (
     unsuccessful,
     without_number,
 )
+from lrbench.report.tables.positions import positions_table
 from lrbench.report.tables.splits import (
     TRAIN_SPLIT,
     baseline_notes,
@@ -111,6 +112,7 @@ def report_tables(collection: Collection, references: Path | None = None) -> lis
         legend = certified_legend(of_rule(collection.answers, runs["folder"], rule))
         notes = [*table_notes(runs, frame, collection), *legend]
         tables.append(Table(str(protocol), columns, tuple(rows), tuple(notes)))
+        tables += positions_table(str(protocol), runs, frame)
     return tables
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from lrbench.errors import UserError, unknown
 from lrbench.protocols.base import declared, rule_names
-from lrbench.records import FURTHER, Evaluation
+from lrbench.records import FURTHER, POSITIONS, Evaluation
 from lrbench.report.runs.collect import collect
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.record import further_rows
@@ -120,7 +120,8 @@ def _missing(
     config = config_from(files.read_json(run / "result.json")["config"])
     task = make_task(config.task)
     nearest = dict.fromkeys(task.nearest_length(length) for length in wanted)
-    mine = frame[(frame["folder"] == folder) & (frame["kind"] == "test")]
+    scored = (frame["kind"] == "test") & (frame["split"] != POSITIONS)
+    mine = frame[(frame["folder"] == folder) & scored]
     told = [row for row in further_rows(run, []) if row["split"] == FURTHER]
     known = [(row["which"], row["length"], row["n"]) for row in told]  # a report may prefer others
     known += mine[["which", "length", "n"]].dropna().itertuples(index=False, name=None)

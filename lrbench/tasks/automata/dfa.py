@@ -24,7 +24,7 @@ from lrbench.tasks.base import IGNORE, Carry, Device
 from lrbench.tasks.machine import Machine
 from lrbench.tasks.stream import Stream, integers
 
-RESET_P = 0.1
+RESET_P = 0.1  # the default, which completion reads below as it is written
 
 
 @dataclass
@@ -42,7 +42,7 @@ class DfaConfig:
     kind: str = "uniform"
     automaton: int = 0
     target: str = "state"
-    reset_p: float = RESET_P
+    reset_p: float = 0.1
     ask: str = "all"
 
     def __post_init__(self) -> None:

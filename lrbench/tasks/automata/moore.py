@@ -35,7 +35,7 @@ class MooreTask(Task):
 
     def __init__(self, config: Any, machine: Machine, asks: str = "all") -> None:
         super().__init__(config)
-        self._machine, self.asks = machine, asks
+        self._machine, self.asks, self.by_position = machine, asks, asks == "all"
         # states are kept as their row in the flat table; row Q is for strings that are not valid
         table = machine.table
         dead = torch.full((machine.symbols,), machine.states)

@@ -12,7 +12,7 @@ from lrbench.tasks.automata.languages import DEAD, NAMES, WITH_NUMBER, language
 from lrbench.tasks.automata.moore import WalkTask
 from lrbench.tasks.machine import Machine
 
-N = 2
+N = 2  # the default, which completion reads below as it is written
 MOST = 100
 
 
@@ -25,7 +25,7 @@ class RegularConfig:
 
     name: str = "regular"
     language: str = "tomita_5"
-    n: int = N
+    n: int = 2
 
     def __post_init__(self) -> None:
         one_of("task.language", self.language, NAMES)

@@ -34,6 +34,8 @@ class ModArithLtr(ModArith):
     in "=" and a value is right.
     """
 
+    by_position = True
+
     def oracle(self, tokens: Sequence[int]) -> list[int]:
         """Evaluate each prefix from scratch, in Python's integers, with every bracket written."""
         return [
