@@ -16,7 +16,7 @@ from lrbench.report.runs.collect import collect
 RECORD = re.compile(
     rf"{RECORDS}/[^/]+/[^/]+/[^/]+/[0-9a-f]+/(?:config\.json|environment\.json"
     r"|s\d+/(?:result\.json|failure\.json|metrics\.jsonl|evaluations/[^/]+\.json"
-    r"|certificates/[^/]+\.json))"
+    r"|certificates/[^/]+\.(?:json|npz)))"
 )
 
 

@@ -23,6 +23,7 @@ OF_CELL = ("config.json", ENVIRONMENT)
 OF_RUN = ("result.json", "failure.json", "metrics.jsonl")
 ENDED = "result.json"
 SCORE = ("which", "kind", "split", "length", "metric", "value", "n")  # of an evaluation
+PROVED = "certified"  # the verdict
 SAME, OTHER = "same scores", "other scores"  # of a run that was trained again
 Place = tuple[str, ...]  # task, model, protocol, fingerprint, s<seed>: a run below records/
 Chosen = tuple[TableCell, dict[Place, str]]  # a cell, and where its runs lie
@@ -109,13 +110,15 @@ def planned_certificates(runs_dir: Path, chosen: Iterable[Chosen], records: Path
             continue
         scores = SAME if _scores(own) == _scores(published) else OTHER
         again = "" if own == published else scores
+        there, mine = _there(records / below), _certificates(runs_dir / folder)
         files = {}
-        for name in _certificates(runs_dir / folder):
-            content = public(runs_dir / folder / name)
-            if again:
+        for name, content in mine.items():
+            if again and name.endswith(".json"):
                 content = f"{json.dumps(json.loads(content) | {AGAIN: again}, indent=1)}\n".encode()
-            if _there(records / below).get(name) != content:
+            if there.get(name) != content:
                 files[f"{below}/{name}"] = content
+        boxes = [name for name in there if name.endswith(".npz") and name not in mine]
+        copy.stale.extend(f"{below}/{n}" for n in boxes if n.replace(".npz", ".json") in mine)
         (copy.added if files else copy.same).append(below)
         copy.files.update(files)
     if not copy.added and not copy.same:
@@ -167,10 +170,17 @@ def _evaluations(folder: Path) -> Files:
 
 
 def _certificates(folder: Path) -> Files:
+    """The certificates of a run, and the boxes of those that are proofs: without them none is."""
+    files: Files = {}
     try:
-        return {name: public(folder / name) for name in certificate_names(folder)}
+        for name in certificate_names(folder):
+            files[name] = public(folder / name)
+            boxes = Path(name).with_suffix(".npz").as_posix()
+            if json.loads(files[name]).get("verdict") == PROVED and (folder / boxes).is_file():
+                files[boxes] = (folder / boxes).read_bytes()
     except OSError as error:
         raise UserError(f"the certificates in {folder} cannot be read: {error.strerror}") from error
+    return files
 
 
 def _is_certificate(name: str) -> bool:
@@ -181,5 +191,5 @@ def _there(folder: Path) -> Files:
     """What is published of a run, as it is."""
     paths = [folder / name for name in OF_RUN if (folder / name).is_file()]
     paths += [folder / name for name in evaluation_files(folder)]
-    paths += [folder / name for name in certificate_names(folder)]
+    paths += [folder / name for name in _certificates(folder)]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}

@@ -180,3 +180,21 @@ def test_certificates_of_runs_trained_again(lrbench: Run, results: Path, runs: P
     assert "0 runs copied" in lrbench(*words, "--certificates").err
     ended = lrbench("publish", "--rebuild", str(results), "--certificates")
     assert ended.code == 2 and "goes with a table" in ended.err
+
+
+def test_a_proof_is_published_with_its_boxes(lrbench: Run, results: Path, runs: Path) -> None:
+    """And they go when a later search found a wrong string: then nothing is proved."""
+    again = runs.parent / "again"
+    folder = write_run(again, task="sum", seed=0, train_seconds=99.0)
+    keep(folder, certificate(verdict="certified", witness=None))
+    (folder / "certificates" / "last.npz").write_bytes(b"boxes")
+    (folder / "certificates" / "best.npz").write_bytes(b"of nothing")
+    words = ("publish", "toy", "--runs", str(again), "--output", str(results), "--certificates")
+    assert lrbench(*words).code == 0
+    below = results / "toy" / "records" / CELL / "s0" / "certificates"
+    assert sorted(path.name for path in below.iterdir()) == ["last.json", "last.npz"]
+    assert (below / "last.npz").read_bytes() == b"boxes"
+    assert lrbench("publish", "--rebuild", str(results), "--check").code == 0
+    keep(folder, certificate())
+    assert lrbench(*words).code == 0
+    assert [path.name for path in below.iterdir()] == ["last.json"]

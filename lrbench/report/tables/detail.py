@@ -1,11 +1,12 @@
 """The tables below a paper's table, each on its cells.
 
-What the verdicts rest on, every rule on fresh strings, solve rates, costs, and pairs of models.
+What the verdicts rest on, every rule on fresh strings, solve rates, what is known of runs on all
+strings, costs, and pairs of models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from lrbench.metrics import Metric
@@ -23,8 +24,16 @@ from lrbench.report.output.cells import (
     spread,
 )
 from lrbench.report.paper.verdict import FEWEST, judge, mean_interval
+from lrbench.report.runs.columns import Answers
 from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.grid import Grid, heads, left, level, missing
+from lrbench.report.tables.horizons import (
+    OTHER,
+    certified_cells,
+    certified_columns,
+    certified_legend,
+    of_rule,
+)
 from lrbench.report.tables.lengths import rule_legend
 from lrbench.report.tables.selection import TUNING
 from lrbench.statistics import (
@@ -135,6 +144,26 @@ def solved_table(grid: Grid) -> Table:
         " values give it no width",
     )
     return Table(f"Solve rate ({rule})", _columns(titles), tuple(rows), notes)
+
+
+def all_strings_table(grid: Grid, answers: Mapping[str, Answers]) -> list[Table]:
+    """Return what is known of runs on all strings, by the grid's rule and `last`, if anything."""
+    known = {
+        rule: [of_rule(answers, entry.runs["folder"], rule) for entry, _ in grid.with_runs()]
+        for rule in dict.fromkeys((grid.rule, OTHER))
+    }
+    known = {rule: found for rule, found in known.items() if any(map(any, found))}
+    if not known:
+        return []
+    rows = []
+    for at, (entry, head) in enumerate(grid.with_runs()):
+        if any(any(found[at]) for found in known.values()):
+            told = [cell for found in known.values() for cell in certified_cells(found[at])]
+            rows.append((*head, PrintedCell(str(len(entry.runs))), *told))
+    columns = [*left(grid.heading), Column("runs")]
+    columns += [column for rule in known for column in certified_columns(rule)]
+    legend = certified_legend(one for found in known.values() for each in found for one in each)
+    return [Table("On all strings", tuple(columns), tuple(rows), tuple(legend))]
 
 
 def cost_table(grid: Grid) -> Table:

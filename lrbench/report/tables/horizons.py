@@ -60,6 +60,7 @@ def horizon_cells(runs: Sequence[Reached]) -> tuple[PrintedCell, PrintedCell]:
     )
 
 
+OTHER = "last"  # the rule that is shown beside the table's own: it never looked at a length
 COLUMNS = ("certified", "shortest failure")
 NONE = "-"  # of a run that no search found wrong, or that was not searched
 EXACT, AGAIN_SAME, AGAIN_OTHER = "=", "\N{DOUBLE DAGGER}", "\N{SECTION SIGN}"
@@ -71,6 +72,11 @@ def of_rule(
 ) -> list[Answer | None]:
     """Return what is known of each run's checkpoint by a rule, None where it was not searched."""
     return [answers.get(folder, {}).get(rule) for folder in folders]
+
+
+def of_others(answer: Answer) -> bool:
+    """Whether an answer is of other weights than those that the table's scores are of."""
+    return _again(answer) == AGAIN_OTHER
 
 
 def certified_columns(rule: str = "") -> tuple[Column, ...]:

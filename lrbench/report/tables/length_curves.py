@@ -23,11 +23,13 @@ from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.horizons import (
     EVERYWHERE,
     ONE_WRONG,
+    OTHER,
     Reached,
     certified_cells,
     certified_columns,
     certified_legend,
     horizon_cells,
+    of_others,
     of_rule,
     reached,
 )
@@ -37,7 +39,6 @@ from lrbench.report.tables.selection import select
 from lrbench.statistics import FEWEST_STRINGS, SOLVED, mean
 from lrbench.tables import TableSpec
 
-OTHER = "last"  # the rule that is shown beside the table's own: it never looked at a length
 EVERYWHERE_REACHED = Reached(10**18, True, EVERYWHERE)  # beyond every length that can be scored
 NOTHING_SAID = (
     "far below chance: where a state has grown beyond what its numbers can hold, there is no"
@@ -72,12 +73,12 @@ class LengthCurve:
     def horizons(self, rule: str) -> list[Reached]:
         """Return how far each run's checkpoint got, in the order of the runs.
 
-        One that is certified gets everywhere.
+        One that is certified gets everywhere, unless what was trained again are other weights.
         """
         runs = zip(self.by_rule[rule].values(), self.answers[rule], strict=True)
         return [
             EVERYWHERE_REACHED
-            if answer is not None and answer.verdict == "certified"
+            if answer is not None and answer.verdict == "certified" and not of_others(answer)
             else reached((s.length, s.value, s.n) for s in run.values())
             for run, answer in runs
             if run

@@ -15,6 +15,7 @@ from lrbench.report.output.cells import Column, Table
 from lrbench.report.paper.reference import Split
 from lrbench.report.runs.collection import Collection
 from lrbench.report.tables.detail import (
+    all_strings_table,
     cost_table,
     fresh_table,
     pairs_table,
@@ -85,7 +86,8 @@ def tables_of_grid(
         fresh = []
     else:
         return [main]
-    return [main, verdicts_table(grid), *fresh, cost_table(grid), *pairs_table(grid)]
+    known = all_strings_table(grid, collection.answers)
+    return [main, verdicts_table(grid), *fresh, *known, cost_table(grid), *pairs_table(grid)]
 
 
 def _main(collection: Collection, spec: TableSpec, grid: Grid, models: Sequence[str]) -> Table:

@@ -11,6 +11,7 @@ from lrbench.console import messages
 from lrbench.errors import Interrupted, UserError
 from lrbench.protocols.base import declared
 from lrbench.runs.evaluate.certify import certify_run
+from lrbench.runs.evaluate.kept import certificate_file
 from lrbench.runs.train.result import Outcome
 from lrbench.tasks import make_task
 from lrbench.tasks.base import Task
@@ -21,25 +22,42 @@ RULE = "last"
 
 
 def search_after_training(config: Config, outcomes: Iterable[Outcome]) -> None:
-    """Search the runs that have just finished for strings that they get wrong; tell of each.
+    """Search the runs that have finished for strings that they get wrong; tell of each.
 
     By `protocol.certify`: auto for some seconds a run, always for as long as `lrbench certify`
     does, never not at all. Only tasks that are finite automata have strings to search. What is
     found is written as `lrbench certify` writes it; no proof is sought. A search that fails is
-    told: the run has its result.
+    told: the run has its result. A run that had finished before is searched if nobody has searched
+    it and its checkpoint is there: the same command goes on where it was cut off. Raises
+    Interrupted on Ctrl-C.
     """
     protocol = declared(config.protocol.name)
-    ended = [outcome for outcome in outcomes if outcome.status == "finished"]
+    which = RULE if RULE in protocol.rules else protocol.usual_rule
+    ended = [outcome for outcome in outcomes if _unsearched(outcome, which)]
     if config.protocol.certify == "never" or protocol.by_split or not ended:
         return
     task = make_task(config.task)
     if task.machine() is None:
         return
-    which = RULE if RULE in protocol.rules else protocol.usual_rule
     budget = SHORT if config.protocol.certify == "auto" else None
     for outcome in ended:
-        told = _searched(config, outcome, task, which, budget)
+        try:
+            told = _searched(config, outcome, task, which, budget)
+        except KeyboardInterrupt as insisted:
+            raise Interrupted(
+                f"interrupted while seed {outcome.seed} was searched for wrong strings; every run"
+                " has its result\nthe same command searches on"
+            ) from insisted
         messages().print(f"seed {outcome.seed}: {told}", markup=False)
+
+
+def _unsearched(outcome: Outcome, which: str) -> bool:
+    """Whether a run has just finished, or had before and was never searched."""
+    if outcome.status != "skipped":
+        return outcome.status == "finished"
+    finished = (outcome.result or {}).get("status") == "finished"
+    known = certificate_file(outcome.folder, which).exists()
+    return finished and not known and (outcome.folder / "checkpoints" / f"{which}.pt").is_file()
 
 
 def _searched(
@@ -74,7 +92,8 @@ def sentence(task: Task, record: CertificateRecord) -> str:
     how = "the shortest there is" if witness["shortest"] else "the shortest found"
     given = witness["given"] or "nothing finite"
     shown = shortened(task, tuple(witness["tokens"]))
+    plural = "s" if witness["length"] > 1 else ""
     return (
-        f"wrong on {shown} ({witness['length']:,} symbols, {how}): {given} instead of"
+        f"wrong on {shown} ({witness['length']:,} symbol{plural}, {how}): {given} instead of"
         f" {witness['right']}"
     )

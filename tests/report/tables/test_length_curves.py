@@ -200,3 +200,9 @@ def test_a_certified_run_holds_everywhere(three: None, runs: Path) -> None:
     assert told["horizons: best"] == ">= 4,999; ∞ certified"
     assert told["certified: best"] == "1 / 0 / 0" and told["shortest failure: best"] == "-; -"
     assert told["certified: last"] == "0 / 1 / 0" and told["shortest failure: last"] == "-; 12"
+
+    others = certificate(which="best", verdict="certified", witness=None)
+    keep(folder, others | {"trained_again": "other scores"}, "best.json")
+    again = length_tables(collect(runs), SPEC, "best")[0]
+    (row,) = texts(again)  # a proof about other weights than those that were scored
+    assert "certified" not in row[titles.index("horizons: best")]

@@ -13,6 +13,7 @@ from lrbench.report.runs.collect import collect
 from lrbench.report.tables.matrix import paper_tables
 from lrbench.report.tables.request import chosen_tables
 from lrbench.tables import TableCell, TableSpec, load_table
+from tests.report.runs.test_certificates import certificate, keep
 
 Write = Callable[..., Path]
 A, B, C = "a" * 12, "b" * 12, "c" * 12
@@ -57,6 +58,24 @@ def number(table: Table, model: str, name: str, task: str = "sum (mod 5)") -> st
 
 
 OURS = "paper: Ours (block-diagonal LRNN)"
+
+
+def test_what_is_known_on_all_strings_stands_below(runs: Path, write: Write) -> None:
+    trained(write, [1.0, 0.99])
+    trained(write, [0.27], model="s4d", fingerprint=B)
+    table = spec("blockdiag", "s4d")
+    before = shown(runs, table)
+    keep(next(runs.glob("*/blockdiag/**/s1")), certificate(which="id", step=1500), "id.json")
+    assert shown(runs, table) == before  # of a rule that is not shown
+    keep(next(runs.glob("*/blockdiag/**/s1")), certificate())
+    tables = shown(runs, table)
+    (added,) = [one for one in tables if one not in before]
+    assert added.title == "On all strings" and len(tables) == len(before) + 1
+    (row,) = texts(added)  # of the cell that was searched; best and last are one checkpoint
+    assert row["model"] == "blockdiag" and row["runs"] == "2"
+    for rule in ("best", "last"):
+        assert row[f"certified: {rule}"] == "0 / 1 / 0"
+        assert row[f"shortest failure: {rule}"] == "-; 12"
 
 
 def test_the_papers_layout_with_its_rows_and_verdicts(runs: Path, write: Write) -> None:

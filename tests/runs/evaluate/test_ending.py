@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lrbench.certificates.witness import SearchBudget, search
-from lrbench.errors import UserError
+from lrbench.errors import Interrupted, UserError
 from lrbench.runs.evaluate import ending
 from lrbench.runs.evaluate.ending import search_after_training
 from lrbench.runs.train.result import Outcome
@@ -39,6 +39,35 @@ def test_what_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
         search_after_training(config, [outcome(status)])
     with pytest.raises(UserError, match=r"protocol\.certify"):
         config_from(SETTINGS | {"protocol": {"name": "fan2024", "certify": "sometimes"}})
+
+
+def test_a_training_that_was_cut_off_in_its_search_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The same command finds the result and searches on, once; Ctrl-C ends it in a line."""
+    searched: list[Path] = []
+
+    def cut_off(folder: Path, *_: object, **__: object) -> None:
+        searched.append(folder)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ending, "certify_run", cut_off)
+    config = config_from(SETTINGS)
+    finished = {"status": "finished"}
+    with pytest.raises(Interrupted, match=r"seed 3 was searched .* every run has its result"):
+        search_after_training(config, [Outcome(3, tmp_path, "finished", finished)])
+    again = [Outcome(3, tmp_path, "skipped", finished)]
+    search_after_training(config, again)  # its checkpoint has been removed
+    assert len(searched) == 1
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "last.pt").touch()
+    with pytest.raises(Interrupted):
+        search_after_training(config, again)
+    search_after_training(config, [Outcome(3, tmp_path, "skipped", {"status": "diverged"})])
+    (tmp_path / "certificates").mkdir()
+    (tmp_path / "certificates" / "last.json").touch()
+    search_after_training(config, again)
+    assert len(searched) == 2
 
 
 def test_a_search_that_fails_costs_no_result(
