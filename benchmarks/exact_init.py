@@ -1,6 +1,6 @@
 """Whether training keeps a solution that is written by hand: verdicts before it and after it.
 
-    python -m benchmarks.exact_init [--updates 1000] [--folder FOLDER] [--write]
+    python -m benchmarks.exact_init [--updates 300] [--folder FOLDER] [--write]
 
 `model.mixer.init=exact` gives `rnn` and `blockdiag` the weights of the task's automaton. A run of
 one update at a rate that changes no weight is certified first; then runs by each of SETTINGS, from
@@ -34,7 +34,7 @@ COMMON = [
     "protocol.further_lengths=[4999]",
 ]
 UNCHANGED = ["protocol.max_steps=1", "optim.lr=1e-60"]  # zero in float32
-BUDGET = SearchBudget(complete=200_000)
+BUDGET = SearchBudget(complete=50_000, families=2_000, longest=500)
 RESULTS = Path(__file__).resolve().parent / "results"
 
 
@@ -97,7 +97,7 @@ def verdict(task: str, model: str, trained: str, words: list[str], folder: Path)
 def parse(words: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--updates", type=int, default=1000)
+    parser.add_argument("--updates", type=int, default=300)
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--folder", help="where runs stay; by default they are removed")

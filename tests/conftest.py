@@ -24,6 +24,7 @@ SLOW = (
     "mixers/attention/test_transformer.py",
     "mixers/test_contract.py",
     "models/test_document.py",
+    "models/test_exact.py",
     "models/test_products.py",
     "net/test_fingerprints.py",
     "protocols/rir2023/test_trial.py",
@@ -43,6 +44,7 @@ SLOW = (
     "training/group/test_processes.py",
     "training/group/test_side_by_side.py",
     "training/group/test_stacked.py",
+    "training/test_hardening.py",
     "training/test_loop.py",
     "training/test_scoring.py",
 )
