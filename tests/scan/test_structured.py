@@ -31,11 +31,11 @@ class Reflections(Structured):
         strength, gate = (x[:, position, None, None] for x in (self.strengths, self.gates))
         return gate * (state - strength * along * key)
 
-    def written(self) -> BlockDiagonal:
+    def written(self) -> BlockDiagonal:  # for all rows at once: size one over h
         outer = self.keys[..., :, None] * self.keys[..., None, :]
         eye = torch.eye(K, dtype=self.keys.dtype)
         matrices = self.gates[..., None, None] * (eye - self.strengths[..., None, None] * outer)
-        return BlockDiagonal(matrices[:, :, None].expand(-1, -1, V, -1, -1))
+        return BlockDiagonal(matrices[:, :, None])
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,8 @@ def sequential(transition: Transition, inputs: Tensor, initial: Tensor) -> Tenso
         if isinstance(transition, Indexed) and inputs.shape[1] <= LARGEST_TABLE:
             table = transition.table.written()
             if isinstance(table, BlockDiagonal):
-                return table_scan(table.blocks[0], inputs[0], transition.index, initial)
+                blocks = table.blocks[0].expand(*inputs.shape[1:], -1)  # of a structure, for all h
+                return table_scan(blocks, inputs[0], transition.index, initial)
     if isinstance(transition, Structured):
         return _structured_loop(transition, inputs, initial)
     if is_constant(transition):

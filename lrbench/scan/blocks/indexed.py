@@ -30,7 +30,14 @@ def table_scan(table: Tensor, inputs: Tensor, index: Tensor, initial: Tensor) ->
     """Return the states (B, T, h, b) for blocks `table` (S, h, b, b), `inputs` (S, h, b).
 
     `index` (B, T) holds the symbol at each position, `initial` (B, h, b) the state before it.
+    Raises ValueError where shapes do not go together: the loops believe them.
     """
+    fits = (
+        table.shape == (*inputs.shape, inputs.shape[-1]) and initial.shape[1:] == inputs.shape[1:]
+    )
+    if not fits or len(initial) != len(index):
+        shapes = ", ".join(str(tuple(x.shape)) for x in (table, inputs, index, initial))
+        raise ValueError(f"blocks, inputs, symbols and states do not go together: {shapes}")
     if compiles(table):
         return COMPILED_TABLE_LOOP(table, inputs, index, initial)
     return TABLE_LOOP(table, inputs, index, initial)
@@ -108,6 +115,10 @@ def _compiled_forward(
 ) -> tuple[Tensor]:
     from lrbench.scan.compiled.scans.table import forward_loop
 
+    if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < len(table):
+        raise IndexError(
+            f"symbols from {int(index.min())} to {int(index.max())} of a table of {len(table)}"
+        )
     states = table.new_empty(*index.shape, *inputs.shape[1:])
     loop = forward_loop(inputs.shape[-1], DTYPES[table.dtype])
     loop(*map(array, (table, inputs, index, initial, states)))

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from lrbench.scan import BlockDiagonal, Indexed, scan
-from lrbench.scan.blocks.indexed import LARGEST_TABLE
+from lrbench.scan.blocks.indexed import LARGEST_TABLE, table_scan
 
 Make = Callable[..., Any]
 
@@ -56,3 +56,21 @@ def test_blocks_are_never_written_out(recurrence: Make) -> None:
     with Largest() as largest:
         scan(Indexed(BlockDiagonal(a), index), b, x).sum().backward()
     assert dense / 16 < largest.numbers < dense / 2
+
+
+def test_shapes_and_symbols_that_do_not_go_together_are_refused(recurrence: Make) -> None:
+    """The compiled loop reads as many numbers as the inputs say, without looking."""
+    a, b, x = recurrence("indexed blocks", 6).leaves
+    index = torch.zeros(len(x), 6, dtype=torch.int64)
+    for table, inputs, start in (
+        (a[0, :, :1], b[0], x),
+        (a[0, :-1], b[0], x),
+        (a[0], b[0, :, :1], x),
+        (a[0], b[0], x[:, :1]),
+        (a[0], b[0], x[:-1]),
+    ):
+        with pytest.raises(ValueError, match="do not go together"):
+            table_scan(table, inputs, index, start)
+    for symbol in (-1, a.shape[1]):
+        with pytest.raises((IndexError, RuntimeError), match="symbols from|out of bounds"):
+            table_scan(a[0], b[0], index + symbol, x)
