@@ -32,10 +32,8 @@ def table_scan(table: Tensor, inputs: Tensor, index: Tensor, initial: Tensor) ->
     `index` (B, T) holds the symbol at each position, `initial` (B, h, b) the state before it.
     Raises ValueError where shapes do not go together: the loops believe them.
     """
-    fits = (
-        table.shape == (*inputs.shape, inputs.shape[-1]) and initial.shape[1:] == inputs.shape[1:]
-    )
-    if not fits or len(initial) != len(index):
+    square = table.shape == (*inputs.shape, inputs.shape[-1])
+    if not square or initial.shape != (len(index), *inputs.shape[1:]):
         shapes = ", ".join(str(tuple(x.shape)) for x in (table, inputs, index, initial))
         raise ValueError(f"blocks, inputs, symbols and states do not go together: {shapes}")
     if compiles(table):
