@@ -192,6 +192,7 @@ DECORATORS = {
     "register_backbone": "backbone",
     "register_protocol": "protocol",
 }
+LATER = ("added", "unrecorded")  # fields of lrbench/records.py: their argument is the default
 DEEPEST = 8  # bases of bases, and files they are in: a file may import itself
 
 
@@ -279,6 +280,8 @@ def _imported(tree: ast.Module) -> dict[str, str]:
 
 
 def _default(value: ast.expr | None) -> str:
+    if isinstance(value, ast.Call) and _name(value.func) in LATER and value.args:
+        value = value.args[0]
     try:
         return "" if value is None else typed(ast.literal_eval(value))
     except ValueError:
