@@ -34,10 +34,13 @@ def search_after_training(config: Config, outcomes: Iterable[Outcome]) -> None:
     protocol = declared(config.protocol.name)
     which = RULE if RULE in protocol.rules else protocol.usual_rule
     ended = [outcome for outcome in outcomes if _unsearched(outcome, which)]
-    if config.protocol.certify == "never" or protocol.by_split or not ended:
+    if config.protocol.certify == "never" or not ended:
         return
-    task = make_task(config.task)
-    if task.machine() is None:
+    task = None if protocol.by_split else make_task(config.task)
+    if task is None or task.machine() is None:
+        if config.protocol.certify == "always":
+            why = f"task {config.task.name} is no finite automaton that lrbench knows"
+            messages().print(f"not searched for wrong strings: {why}", markup=False)
         return
     budget = SHORT if config.protocol.certify == "auto" else None
     for outcome in ended:

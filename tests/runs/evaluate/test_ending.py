@@ -27,7 +27,9 @@ def outcome(status: str = "finished") -> Outcome:
     return Outcome(3, Path("runs/s3"), status)
 
 
-def test_what_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_searched(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def never(*_: object, **__: object) -> None:
         raise AssertionError("searched")
 
@@ -37,6 +39,12 @@ def test_what_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     config = config_from(SETTINGS)
     for status in ("skipped", "diverged", "failed"):
         search_after_training(config, [outcome(status)])
+    capsys.readouterr()
+    for certify, told in (("auto", ""), ("always", "task mackey_glass is no finite automaton")):
+        protocol = {"name": "fan2024", "certify": certify}
+        config = config_from(SETTINGS | {"task": {"name": "mackey_glass"}, "protocol": protocol})
+        search_after_training(config, [outcome()])
+        assert (told in (err := capsys.readouterr().err)) and bool(err) == bool(told)
     with pytest.raises(UserError, match=r"protocol\.certify"):
         config_from(SETTINGS | {"protocol": {"name": "fan2024", "certify": "sometimes"}})
 
