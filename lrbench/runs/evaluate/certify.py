@@ -41,6 +41,7 @@ from lrbench.runs.evaluate.kept import (
     are_tokens,
     certificate_file,
     keep,
+    known_proof,
     known_witness,
     witness_file,
 )
@@ -114,6 +115,8 @@ def certify_run(
         record["proof"] = proof_record(task, proof, None)
         if proof.boxes is not None:
             _certified(file, record, proof.boxes, model)
+        if record["verdict"] == "open":
+            record |= known_proof(file, subject)  # type: ignore[typeddict-item]
     if foretell_to and record["verdict"] != "certified":
         record["foretold"] = foretold_record(foretell(model, machine, foretell_to))
     keep(record, file, witness_file(folder, which) if output is None else file.with_name(WITNESS))

@@ -6,7 +6,7 @@
 
 What a new search contradicts goes: no proof stands beside a wrong string of the same checkpoint,
 and no file speaks of weights that are gone. A string of the same weights that is still wrong is
-kept, however short the new search was.
+kept, and so is a proof that the checker still accepts, however short the new search was.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from lrbench.certificates import check
 from lrbench.certificates.record import (
     COUNTEREXAMPLE,
     FORMAT,
@@ -45,13 +46,31 @@ def known_witness(file: Path, subject: SubjectRecord) -> tuple[tuple[int, ...], 
     And the search that found it. Without one the string is empty.
     """
     told: dict[str, Any] = _ours(file)
-    mine: dict[str, Any] = {**subject}
-    same = all(told.get(part) == mine[part] for part in ("task", "model", "weights_sha256"))
-    witness = told.get("witness") if same else None
+    witness = told.get("witness") if _is_of(told, subject) else None
     if not isinstance(witness, dict) or witness.get("found_by") not in SEARCHES:
         return (), ""
     tokens: Any = witness.get("tokens")
     return (tuple(tokens), witness["found_by"]) if are_tokens(tokens) else ((), "")
+
+
+def known_proof(file: Path, subject: SubjectRecord) -> dict[str, Any]:
+    """Return what a certificate's file says of a proof of these very weights that still holds.
+
+    Without one, nothing.
+    """
+    told = _ours(file)
+    if told.get("verdict") != "certified" or not _is_of(told, subject):
+        return {}
+    try:
+        check.check(file)
+    except check.Refused:
+        return {}
+    return {key: told[key] for key in ("verdict", "proof", "arithmetic", "arrays") if key in told}
+
+
+def _is_of(told: dict[str, Any], subject: SubjectRecord) -> bool:
+    mine: dict[str, Any] = {**subject}
+    return all(told.get(part) == mine[part] for part in ("task", "model", "weights_sha256"))
 
 
 def keep(record: CertificateRecord, file: Path, witness: Path) -> None:
