@@ -5,7 +5,7 @@ A report reads the metric of a run from the names of its evaluations, a program 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +50,7 @@ NRMSE = Metric("nrmse", higher_is_better=False)
 METRICS = {metric.name: metric for metric in (ACCURACY, NRMSE)}
 
 
-def metric_of(result: dict[str, Any]) -> Metric:
+def metric_of(result: Mapping[str, Any]) -> Metric:
     """Return the metric of the content of a result.json; accuracy where it has no evaluation."""
     return metric_among(row.get("metric", "") for row in result.get("evaluations") or [])
 

@@ -16,7 +16,6 @@ from lrbench.errors import UserError, unknown
 from lrbench.locations import conf_dir
 from lrbench.protocols.base import rule_names
 
-RULES = rule_names()  # of built-in protocols; of a table they are asked for when it is read
 KINDS = ("paper", "lengths")
 KEYS = ("title", "source", "kind", "protocol", "rule", "columns", "common", "cells")
 

@@ -36,8 +36,8 @@ from lrbench.publish.layout import (
     is_table,
     table_folders,
 )
-from lrbench.publish.making import commits, machine, versions
 from lrbench.publish.notes import Disagreement, Notes, check_patterns, read_notes
+from lrbench.publish.provenance import commits, machine, versions
 from lrbench.report.output.cells import Table, escape, to_markdown
 
 TABLES: dict[str, MeasuredTable] = {"fan2024_speed": FAN2024, "rir_table1": RIR, "lmu_speed": LMU}

@@ -6,13 +6,13 @@ import io
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from lrbench.errors import UserError
 from lrbench.plugin_sources import source_files, source_hash
 from lrbench.plugins import VARIABLE, load_plugins
+from lrbench.records import Result
 from lrbench.report.runs.record import evaluation_files
 from lrbench.runs.folder import checkpoints
 from lrbench.runs.folder.files import UnreadableFile
@@ -26,7 +26,7 @@ class Contents:
     """Files by their path below the folder of runs; what every run was, and what it lacks."""
 
     files: dict[str, bytes] = field(default_factory=dict)
-    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    results: dict[str, Result] = field(default_factory=dict)
     without_checkpoint: list[str] = field(default_factory=list)
 
 
@@ -52,7 +52,7 @@ def contents(root: Path, folders: list[str], rule: str) -> Contents:
     return found
 
 
-def plugins_of(results: dict[str, dict[str, Any]]) -> dict[str, set[str]]:
+def plugins_of(results: dict[str, Result]) -> dict[str, set[str]]:
     """Return the plugins that runs were made with, and every hash of their source."""
     used: dict[str, set[str]] = {}
     for result in results.values():
@@ -61,7 +61,7 @@ def plugins_of(results: dict[str, dict[str, Any]]) -> dict[str, set[str]]:
     return used
 
 
-def _weights(path: Path, result: dict[str, Any], rule: str) -> bytes:
+def _weights(path: Path, result: Result, rule: str) -> bytes:
     """Return the checkpoint without optimiser, generator and looks: a tenth, and nothing private.
 
     The bytes depend on nothing but the weights.

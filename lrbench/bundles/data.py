@@ -12,6 +12,7 @@ from torch import Tensor
 from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.protocols.base import declared
+from lrbench.records import Result
 from lrbench.schema import config_from
 from lrbench.tasks import make_task
 from lrbench.tasks.corpus.storage import ARRAYS, identity
@@ -21,12 +22,12 @@ from lrbench.training.procedure import procedure_for
 ROWS = 16
 
 
-def data_of(result: dict[str, Any]) -> dict[str, Any]:
+def data_of(result: Result) -> dict[str, Any]:
     """Return what identifies the data of a run: `string_hashes`, or `split_identities`."""
     return split_identities(result) if over_corpus(result) else string_hashes(result)
 
 
-def string_hashes(result: dict[str, Any]) -> dict[str, str]:
+def string_hashes(result: Result) -> dict[str, str]:
     """Return {"train 40": sha256, "test 500": sha256} of a run's first 16 strings."""
     config: Config = config_from(result["config"])
     seed = result["seed"] if config.data_seed is None else config.data_seed
@@ -64,12 +65,12 @@ class SplitState:
     absent: bool = False
 
 
-def over_corpus(result: dict[str, Any]) -> bool:
+def over_corpus(result: Result) -> bool:
     """Whether a result is of a run over a corpus."""
     return declared(result["protocol"]).by_split
 
 
-def split_identities(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def split_identities(result: Result) -> dict[str, dict[str, Any]]:
     """Return {split: its n, sides, made, sha256 and first rows} of the splits that a run used.
 
     Raises UserError where one is not on disk, or is not what the run was scored on.
@@ -83,7 +84,7 @@ def split_identities(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def split_states(result: dict[str, Any], told: Any) -> dict[str, SplitState]:
+def split_states(result: Result, told: Any) -> dict[str, SplitState]:
     """Compare the splits here with those that `split_identities` told of a run, by their sha256."""
     config = _config(result)
     task = _corpus(config)
@@ -125,7 +126,7 @@ def _way(made: Any) -> str:
     return " ".join(words)[:60] or "nobody says how"
 
 
-def _refuse_other(result: dict[str, Any], split: str, strings: Strings) -> None:
+def _refuse_other(result: Result, split: str, strings: Strings) -> None:
     """Refuse data of which there are not as many, or as long ones, as the run was scored on."""
     here = len(strings), int(np.max(strings.lengths))
     for row in result["evaluations"]:
@@ -139,7 +140,7 @@ def _refuse_other(result: dict[str, Any], split: str, strings: Strings) -> None:
             )
 
 
-def _config(result: dict[str, Any]) -> Config:
+def _config(result: Result) -> Config:
     config = config_from(result["config"])
     if not declared(config.protocol.name).by_split:
         raise UserError(f"protocol {result['protocol']} is told, its configuration has another")

@@ -9,11 +9,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.metrics import ACCURACY, METRICS
+from lrbench.records import Evaluation, Result
 from lrbench.runs.evaluate.evaluation import score_run
 from lrbench.runs.train.validate import check_fits, resolve_device
 from lrbench.schema import config_from
@@ -70,13 +70,13 @@ def differing(comparisons: list[ScoreComparison]) -> list[ScoreComparison]:
 
 
 def rescore(
-    folder: Path, run: str, result: dict[str, Any], rule: str, strings: int, seed: int, device: str
+    folder: Path, run: str, result: Result, rule: str, strings: int, seed: int, device: str
 ) -> list[ScoreComparison]:
     """Score the checkpoint of one run at those training and test lengths it tells accuracies of.
 
     Nothing in the checkpoint is executed. Raises UserError where it cannot be scored.
     """
-    told = _told(result, rule)
+    told = _recorded_at_lengths(result, rule)
     if not told:
         return []
     check_fits(_config(result), resolve_device(device))
@@ -98,7 +98,7 @@ def rescore(
 
 
 def rescore_splits(
-    folder: Path, run: str, result: dict[str, Any], rule: str, splits: Sequence[str], device: str
+    folder: Path, run: str, result: Result, rule: str, splits: Sequence[str], device: str
 ) -> list[ScoreComparison]:
     """Score the checkpoint of one run on those of `splits` that it tells accuracies of.
 
@@ -126,7 +126,7 @@ def rescore_splits(
     ]
 
 
-def recorded_on_splits(result: dict[str, Any], rule: str) -> dict[str, dict[str, Any]]:
+def recorded_on_splits(result: Result, rule: str) -> dict[str, Evaluation]:
     """Return the rows of a run's accuracies on test splits, by split."""
     return {
         row["split"]: row
@@ -140,7 +140,7 @@ def _pair(interval: list[float] | None) -> tuple[float, float] | None:
     return None if interval is None else (interval[0], interval[1])
 
 
-def _told(result: dict[str, Any], rule: str) -> dict[int, dict[str, Any]]:
+def _recorded_at_lengths(result: Result, rule: str) -> dict[int, Evaluation]:
     return {
         row["length"]: row
         for row in result["evaluations"]
@@ -152,7 +152,7 @@ def _told(result: dict[str, Any], rule: str) -> dict[int, dict[str, Any]]:
     }
 
 
-def _config(result: dict[str, Any]) -> Config:
+def _config(result: Result) -> Config:
     try:
         return config_from(result["config"])
     except (KeyError, TypeError, AttributeError) as error:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from lrbench.bundles import layout
 from lrbench.bundles.archive import sha256, unpacked
@@ -30,6 +30,7 @@ from lrbench.bundles.rescore import (
 )
 from lrbench.errors import UserError
 from lrbench.plugin_sources import source_hash
+from lrbench.records import Result
 from lrbench.report.output.display import plural
 from lrbench.report.runs.record import FOLDER
 from lrbench.report.runs.schema import result_complaint
@@ -64,7 +65,7 @@ class Opened:
     files: dict[str, bytes]
     manifest: dict[str, Any]
     choice: TableChoice
-    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    results: dict[str, Result] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def open_bundle(path: Path) -> Opened:
             if complaint:
                 raise UserError(f"bundle '{path}': {name}: {complaint}")
             opened.results[name.removeprefix(f"{layout.RUNS}/").removesuffix("/result.json")] = (
-                result
+                cast(Result, result)
             )
     return opened
 
@@ -275,7 +276,7 @@ def _json(name: str, data: bytes | None) -> dict[str, Any]:
 
 
 def unscored_splits(
-    results: dict[str, dict[str, Any]], rule: str, states: dict[str, States]
+    results: dict[str, Result], rule: str, states: dict[str, States]
 ) -> Iterator[BundleFinding]:
     """Yield which splits could not be scored again and why, each once for all runs."""
     left: dict[tuple[str, str, bool], dict[str, None]] = {}
@@ -317,7 +318,7 @@ def _lengths(data: bytes) -> set[int]:
         return set()
 
 
-def obstacle(result: dict[str, Any], found: States, split: str) -> SplitState:
+def obstacle(result: Result, found: States, split: str) -> SplitState:
     """Return what keeps a split from being scored: its own state, or no split to train on."""
     own = found.get(split, SplitState("its configuration does not name that split", fault=True))
     train = found.get(result["config"]["protocol"].get("train_split", "train"), SplitState())

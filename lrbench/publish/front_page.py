@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lrbench.errors import UserError
+from lrbench.publish.disagreements import Judged, judged
 from lrbench.publish.layout import PAGE, is_table, spec_of
-from lrbench.publish.verdicts import Judged, judged
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table, spread, to_markdown
 from lrbench.report.runs.archive import read_archive
 from lrbench.report.tables.grid import missing

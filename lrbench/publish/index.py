@@ -14,8 +14,8 @@ from lrbench.publish.layout import (
     spec_of,
     table_folders,
 )
-from lrbench.publish.making import dates
 from lrbench.publish.notes import INDEX_KEYS, read_notes
+from lrbench.publish.provenance import dates
 from lrbench.report.output.cells import MISSING, escape
 from lrbench.report.output.display import plural
 from lrbench.report.runs.archive import read_archive

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lrbench.publish.disagreements import disagreements, warnings
+from lrbench.publish.disagreements import Judged, disagreements, judged, warnings
 from lrbench.publish.layout import FIGURES, NOTES, NUMBERS, PAGE, SETTINGS, Files, spec_of
-from lrbench.publish.making import making
 from lrbench.publish.notes import Notes, check_patterns, read_notes
+from lrbench.publish.provenance import provenance
 from lrbench.publish.unfinished import unfinished
-from lrbench.publish.verdicts import Judged, judged
 from lrbench.report.figures.draw import Drawing, drawings
 from lrbench.report.output.cells import Table, escape, to_markdown
 from lrbench.report.runs.archive import read_archive
@@ -80,7 +79,7 @@ def _lines(
     yield "## How sure\n"
     yield from (_below(table, "### ") for table in others)
     yield "## How it was made\n"
-    yield from making(spec, collection, notes)
+    yield from provenance(spec, collection, notes)
 
 
 def _below(table: Table, heading: str) -> str:

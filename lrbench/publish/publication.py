@@ -1,16 +1,25 @@
-"""Publishing a table's runs: choosing and copying what its page is made of."""
+"""Publishing a table's runs: choosing them, and copying their small files without machine paths."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lrbench.errors import UserError
 from lrbench.publish.changes import Changes
-from lrbench.publish.layout import RECORDS
-from lrbench.publish.records import Copy, chosen_runs, planned_certificates, planned_copy, rivals
+from lrbench.publish.layout import RECORDS, Files
+from lrbench.report.runs.certificates import AGAIN, certificate_names
+from lrbench.report.runs.certificates import FOLDER as CERTIFICATES
 from lrbench.report.runs.collect import collect
-from lrbench.tables import TableSpec
+from lrbench.report.runs.collection import Collection
+from lrbench.report.runs.record import evaluation_files
+from lrbench.report.tables.selection import matching_runs, select
+from lrbench.runs.folder.environment import FOLDERS
+from lrbench.tables import TableCell, TableSpec
 
 
 def publish(
@@ -55,3 +64,224 @@ def _refuse(records: Path, competing: Iterable[str]) -> None:
             f"{records / rival} has another configuration of the same cell\n"
             "a page has one of them: remove that folder, or leave these runs out"
         )
+
+
+ENVIRONMENT = "environment.json"
+OF_CELL = ("config.json", ENVIRONMENT)
+OF_RUN = ("result.json", "failure.json", "metrics.jsonl")
+ENDED = "result.json"
+SCORE = ("which", "kind", "split", "length", "metric", "value", "n")  # of an evaluation
+PROVED = "certified"  # the verdict
+SAME, OTHER = "same scores", "other scores"  # of a run that was trained again
+Place = tuple[str, ...]  # task, model, protocol, fingerprint, s<seed>: a run below records/
+Chosen = tuple[TableCell, dict[Place, str]]  # a cell, and where its runs lie
+
+
+@dataclass(frozen=True)
+class Copy:
+    """What is to be written below records/, what is to go, and what was new or there already."""
+
+    files: Files
+    stale: list[str]
+    added: list[str]
+    same: list[str]
+
+
+def chosen_runs(
+    collection: Collection, spec: TableSpec, choose: Sequence[str] = ()
+) -> list[Chosen]:
+    """Return each cell's runs, those under way too, with their folder below that of the runs.
+
+    Raises UserError where configurations compete for a cell and `choose` does not say which.
+    """
+    found = []
+    for cell, entry in zip(spec.cells, select(collection, spec, choose), strict=True):
+        if entry.contested:
+            raise UserError(
+                f"{len(entry.rivals)} configurations compete for {entry.task} x {entry.label}: "
+                f"{', '.join(entry.rivals)[:200]}\n"
+                f"a page has one of them: --fingerprint {entry.rivals[0]}"
+            )
+        folders = {_place(run): str(run.folder) for run in entry.runs.itertuples()}
+        for run in entry.under_way:
+            folders.setdefault(_place(run), run.folder)
+        found.append((cell, folders))
+    return found
+
+
+def planned_copy(
+    runs_dir: Path, chosen: Iterable[Chosen], records: Path, force: bool = False
+) -> Copy:
+    """Return what copying the chosen runs would do; nothing is written.
+
+    A run without a result goes on: what was published of it is replaced. Certificates are replaced
+    by newer ones. Raises UserError for a run that ended and is there with other content, unless
+    `force`.
+    """
+    copy = Copy({}, [], [], [])
+    runs = {place: folder for _, folders in chosen for place, folder in folders.items()}
+    for place, folder in sorted(runs.items()):
+        below = "/".join(place)
+        own = _read(runs_dir / folder, OF_RUN)
+        own |= _evaluations(runs_dir / folder) | _certificates(runs_dir / folder)
+        if ENDED in own:
+            own.pop("failure.json", None)  # of an earlier try
+        there = _there(records / below)
+        changed = {name for name in own if own[name] != there.get(name)}
+        clash = sorted(name for name in changed if name in there and not _is_certificate(name))
+        if clash and ENDED in there and not force:
+            raise UserError(
+                f"{records / below} is there already, with another {clash[0]}\n"
+                f"the run in {runs_dir / folder} has the same configuration and seed\n"
+                "--force replaces what is there"
+            )
+        (copy.added if changed else copy.same).append(below)
+        copy.files.update({f"{below}/{name}": own[name] for name in sorted(changed)})
+        if clash or (changed and ENDED not in there):
+            copy.stale.extend(f"{below}/{name}" for name in sorted(set(there) - set(own)))
+        _add_cell(copy, runs_dir / folder, records, place, bool(changed))
+    return copy
+
+
+def planned_certificates(runs_dir: Path, chosen: Iterable[Chosen], records: Path) -> Copy:
+    """Return what copying nothing but certificates of published runs would do.
+
+    A run that was trained again is not the published one: its certificates say so, and whether its
+    scores are the same. Raises UserError where none of the runs is published and has one.
+    """
+    copy = Copy({}, [], [], [])
+    runs = {place: folder for _, folders in chosen for place, folder in folders.items()}
+    for place, folder in sorted(runs.items()):
+        below = "/".join(place)
+        published, own = (_result(path) for path in (records / below, runs_dir / folder))
+        if published is None or own is None:
+            continue
+        scores = SAME if _scores(own) == _scores(published) else OTHER
+        again = "" if own == published else scores
+        there, mine = _there(records / below), _certificates(runs_dir / folder)
+        files = {}
+        for name, content in mine.items():
+            if again and name.endswith(".json"):
+                content = f"{json.dumps(json.loads(content) | {AGAIN: again}, indent=1)}\n".encode()
+            if there.get(name) != content:
+                files[f"{below}/{name}"] = content
+        boxes = [name for name in there if name.endswith(".npz") and name not in mine]
+        copy.stale.extend(f"{below}/{n}" for n in boxes if n.replace(".npz", ".json") in mine)
+        (copy.added if files else copy.same).append(below)
+        copy.files.update(files)
+    if not copy.added and not copy.same:
+        raise UserError(
+            f"none of the runs in '{runs_dir}' is published in {records}, with its result\n"
+            f"publish the runs themselves: leave out --certificates"
+        )
+    return copy
+
+
+def _result(folder: Path) -> Any:
+    """The content of a run's result.json, None where there is none."""
+    path = folder / ENDED
+    return json.loads(path.read_bytes()) if path.is_file() else None
+
+
+def _scores(result: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    rows = result.get("evaluations") or []
+    return [tuple(row.get(key) for key in SCORE) for row in rows]
+
+
+def rivals(published: Collection, spec: TableSpec, chosen: Iterable[Chosen]) -> Iterator[str]:
+    """Yield the folders of published runs that would compete for a cell with the chosen ones."""
+    for cell, folders in chosen:
+        new = {place[:4] for place in folders}
+        there = (_place(run)[:4] for run in matching_runs(published, spec, cell).itertuples())
+        yield from sorted({"/".join(place) for place in there if new and place not in new})
+
+
+def _add_cell(copy: Copy, folder: Path, records: Path, place: Place, changed: bool) -> None:
+    """The files beside the seeds; the environment is that of the last run that was added."""
+    for name, content in _read(folder.parent, OF_CELL).items():
+        path = "/".join((*place[:4], name))
+        if not (records / path).exists() or (changed and name == ENVIRONMENT):
+            copy.files[path] = content
+
+
+def _place(run: object) -> Place:
+    names = (str(getattr(run, key)) for key in ("task", "model", "protocol", "fingerprint"))
+    return (*names, f"s{getattr(run, 'seed')}")  # noqa: B009 - the row of a frame has any fields
+
+
+def _read(folder: Path, names: Iterable[str]) -> Files:
+    return {name: public(folder / name) for name in names if (folder / name).is_file()}
+
+
+def _evaluations(folder: Path) -> Files:
+    return {name: public(folder / name) for name in evaluation_files(folder)}
+
+
+def _certificates(folder: Path) -> Files:
+    """The certificates of a run, and the boxes of those that are proofs: without them none is."""
+    files: Files = {}
+    try:
+        for name in certificate_names(folder):
+            files[name] = public(folder / name)
+            boxes = Path(name).with_suffix(".npz").as_posix()
+            if json.loads(files[name]).get("verdict") == PROVED and (folder / boxes).is_file():
+                files[boxes] = (folder / boxes).read_bytes()
+    except OSError as error:
+        raise UserError(f"the certificates in {folder} cannot be read: {error.strerror}") from error
+    return files
+
+
+def _is_certificate(name: str) -> bool:
+    return name.startswith(f"{CERTIFICATES}/")
+
+
+def _there(folder: Path) -> Files:
+    """What is published of a run, as it is."""
+    paths = [folder / name for name in OF_RUN if (folder / name).is_file()]
+    paths += [folder / name for name in evaluation_files(folder)]
+    paths += [folder / name for name in _certificates(folder)]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+ABSOLUTE = re.compile(r"(?<![\w.])~?/[\w.-]+/")
+OUTPUT_DIR = "outputs"  # its default; where a run once lay says nothing about it
+NOT_PUBLISHED = ("traceback",)  # holds the folders of an installation
+
+
+def public(path: Path) -> bytes:
+    """Return the content of a json or jsonl file as it may be published.
+
+    A file that tells of no folder stays as it is, byte for byte. Raises UserError where it cannot
+    be read.
+    """
+    try:
+        content = path.read_bytes()
+        if path.suffix == ".jsonl":
+            lines = content.decode().splitlines(keepends=True)
+            return "".join(_line(line) for line in lines).encode()
+        data = json.loads(content)
+        cleaned = _cleaned(data)
+        return content if cleaned == data else json.dumps(cleaned, indent=2).encode() + b"\n"
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"is damaged: {error}"
+        raise UserError(f"{path} cannot be published: {reason}") from error
+
+
+def _line(line: str) -> str:
+    """A torn last line, of a run that was killed, is left out."""
+    if not line.endswith("\n"):
+        return ""
+    if not ABSOLUTE.search(line):
+        return line
+    return json.dumps(_cleaned(json.loads(line))) + "\n"
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {key: _cleaned(item) for key, item in value.items() if key not in NOT_PUBLISHED}
+        return kept | ({"output_dir": OUTPUT_DIR} if "output_dir" in value else {})
+    if isinstance(value, list):
+        return [_cleaned(item) for item in value]
+    if isinstance(value, str) and ABSOLUTE.search(value):
+        return FOLDERS.sub("", value)
+    return value

@@ -1,18 +1,51 @@
-"""Making published tables again from what lies in their folders, with the index above them."""
+"""Making published tables again from what lies in their folders, with the index above them.
+
+Numbers are made of records, pages of numbers and notes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
 from pathlib import Path
 
 from lrbench.errors import UserError
-from lrbench.publish.build import numbers, page_changes
 from lrbench.publish.changes import Changes
 from lrbench.publish.front_page import filled
 from lrbench.publish.index import index
-from lrbench.publish.layout import is_measured, is_table, table_folders
+from lrbench.publish.layout import RECORDS, Files, is_measured, is_table, table_folders
+from lrbench.publish.page import page
+from lrbench.report.runs.archive import archive
+from lrbench.report.runs.collect import collect
 
-Step = Callable[[Path, Changes], None]
+# records/<task>/<model>/<protocol>/<fingerprint>/ and the files of it and of its runs
+RECORD = re.compile(
+    rf"{RECORDS}/[^/]+/[^/]+/[^/]+/[0-9a-f]+/(?:config\.json|environment\.json"
+    r"|s\d+/(?:result\.json|failure\.json|metrics\.jsonl|evaluations/[^/]+\.json"
+    r"|certificates/[^/]+\.(?:json|npz)))"
+)
+
+
+def numbers(folder: Path) -> Files:
+    """Return runs.csv and what belongs to it as the records of a table make them.
+
+    Nothing without any.
+
+    Raises UserError for a record that cannot be used.
+    """
+    records = folder / RECORDS
+    if not records.is_dir():
+        return {}
+    collection = collect(records)
+    for path, reason in collection.problems:
+        raise UserError(f"a published run cannot be used: {path}: {reason}")
+    return archive(collection, records)
+
+
+def page_changes(folder: Path, changes: Changes) -> None:
+    """Add to `changes` those of README.md and figures, and what else does not belong there."""
+    made = page(folder)
+    changes.warnings += made.warnings
+    changes.add_page(folder, made.files, lambda name: RECORD.fullmatch(name) is not None)
 
 
 def rebuild(place: Path, front_page: Path | None = None, check: bool = False) -> Changes:

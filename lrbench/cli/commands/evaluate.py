@@ -73,7 +73,7 @@ def evaluate(
         _evaluate_table(table, runs or Path("outputs"), lengths, which, strings, every, device)
         return
     rows = evaluate_run(run, lengths, which, strings, device, splits)
-    evaluation_table([{**row} for row in rows], results())
+    evaluation_table(rows, results())
 
 
 def _evaluate_table(
@@ -95,4 +95,4 @@ def _evaluate_table(
 
     wish = Wish(lengths, which, strings, every)
     for _, rows in evaluate_table(load_table(table), runs, wish, device, tell):
-        evaluation_table([{**row} for row in rows], results())
+        evaluation_table(rows, results())

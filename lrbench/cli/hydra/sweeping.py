@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lrbench.checks import nearest, shown
 from lrbench.cli.hydra.compose import composed, hydra_main, in_our_words, run_hydra
@@ -25,6 +25,7 @@ from lrbench.cli.hydra.overrides import check_folder
 from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.locations import conf_dir
+from lrbench.records import Result
 from lrbench.schema import register_schema
 from lrbench.sweeps.plan.expansion import Overrides, expand, table_cells
 from lrbench.tables import load_table
@@ -93,7 +94,7 @@ class SweepRequest:
 def run_plan(
     plan: Plan,
     request: SweepRequest,
-    score: Callable[[dict[str, Any]], str] | None = None,
+    score: Callable[[Result], str] | None = None,
     detach: bool = False,
 ) -> int:
     """Do what is to be done; return the exit code, 1 if a run failed. Raises Interrupted.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -85,7 +85,7 @@ def columns_table(console: Console, columns: dict[str, list[str]], bold_row: int
     console.print(table, highlight=False)
 
 
-def number(row: dict[str, Any], name: str, form: str) -> str:
+def number(row: Mapping[str, Any], name: str, form: str) -> str:
     """Return row[name] in the given format, '-' where it is missing."""
     value = row.get(name)
     return "-" if value is None else format(value, form)

@@ -1,37 +1,53 @@
 """What a person sees at the end of a run, and after `lrbench evaluate`.
 
-Printed to the console that is passed in (stdout's): styled on a terminal, the same words in plain
-text otherwise, readable in 80 columns.
+A line for each length that was tested, or for each split: a layout of each kind. Printed to the
+console that is passed in (stdout's): styled on a terminal, the same words in plain text otherwise,
+readable in 80 columns.
 """
 
 from __future__ import annotations
 
 import shlex
 import textwrap
-from collections.abc import Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from lrbench.metrics import METRICS, metric_of
+from lrbench.metrics import ACCURACY, METRICS, metric_of
 from lrbench.protocols.base import declared
-from lrbench.records import POSITIONS
+from lrbench.records import POSITIONS, Evaluation, Result
 from lrbench.report.output.cells import duration
-from lrbench.report.output.display import columns_table, count, interval, number, plural, say, wrap
-from lrbench.report.output.split_summary import split_evaluation_table, split_lines
-from lrbench.report.paper.reference import Reference, lookup_run
-from lrbench.report.runs.record import best_baseline, guessing_at
-from lrbench.tables import RULES
+from lrbench.report.output.display import (
+    columns_table,
+    count,
+    interval,
+    number,
+    plural,
+    say,
+    wrap,
+)
+from lrbench.report.paper.reference import Reference, Split, faithful_on, lookup_on, lookup_run
+from lrbench.report.runs.record import baselines_by_split, best_baseline, guessing_at
 
-PAPER_RULE = "best"
-FURTHER = (5_003, 50_021, 500_009)  # primes, so of no special residue, and odd for mod_arith
+LONGER = (5_003, 50_021, 500_009)  # primes, so of no special residue, and odd for mod_arith
+OTHER_SPLITS = {
+    "listops": (
+        *("args_10", "args_15", "args_iid", "lra_test", "near_iid"),
+        *(f"len_{low}_{low + 100}" for low in range(200, 1000, 100)),
+    ),
+    "logic": tuple(f"test_{operators}" for operators in (*range(12, 6, -1), *range(7))),
+}
+MOST = 3  # of those that are named
 
-Groups = list[tuple[str, ...]]
+Columns = dict[str, list[str]]
+Line = tuple[str, str]  # a label and what is said
 
 
 def run_summary(
-    result: dict[str, Any], folder: Path, console: Console, references: Path | None = None
+    result: Result, folder: Path, console: Console, references: Path | None = None
 ) -> None:
     """Print what the run in `folder` can do, from its result.json.
 
@@ -39,51 +55,327 @@ def run_summary(
     """
     for line in wrap(_header(result), " · ", console.width):
         say(console, line, "bold")
+    kind = _OnSplits if declared(result["protocol"]).by_split else _AtLengths
+    layout = kind(result, folder, references)
     if result["status"] == "diverged":
-        say(console, _diverged(result), "bold red")
-    if declared(result["protocol"]).by_split:
-        split_lines(result, folder, console, references)
-        return
-    rows = [row for row in result["evaluations"] if _is_fresh(row)]
-    if rows:
+        say(console, layout.diverged(), "bold red")
+    if layout.rows:
         console.print()
-        _accuracies(result, rows, lookup_run(result, references), console)
-    longer = [] if result.get("horizon") == {} else rows  # a corpus has no longer strings
-    told = [*_look(result), *_horizons(result), *_positions(result), *_further(folder, longer)]
-    for label, text in told:
+        columns_table(console, layout.columns(), layout.bold_row())
+        for caption in layout.captions():
+            for line in textwrap.wrap(caption, console.width):
+                say(console, line, "dim")
+    for label, text in layout.lines():
         say(console, text, label=f"{label:<13} ")
 
 
-def evaluation_table(rows: Sequence[dict[str, Any]], console: Console) -> None:
-    """Print one line a length, for `lrbench evaluate`.
+class _Summary(ABC):
+    """The end of one run: a row a length or split, a column for each checkpoint its rules kept."""
+
+    def __init__(self, result: Result, folder: Path, references: Path | None) -> None:
+        self.result, self.folder, self.references = result, folder, references
+        self.metric = metric_of(result)
+        self.steps = result.get("checkpoints") or {}
+        self.rows = [row for row in result["evaluations"] if self.is_shown(row)]
+        self.groups = self._groups()
+
+    @property
+    def rule(self) -> str:
+        """The rule of the paper's number."""
+        return declared(self.result["protocol"]).usual_rule
+
+    @abstractmethod
+    def is_shown(self, row: Evaluation) -> bool:
+        """Tell whether an evaluation has a place in the table."""
+
+    @abstractmethod
+    def columns(self) -> Columns:
+        """Return the columns of the table."""
+
+    @abstractmethod
+    def captions(self) -> Iterable[str]:
+        """Yield what its numbers mean."""
+
+    @abstractmethod
+    def lines(self) -> Iterable[Line]:
+        """Yield what else there is to say, each with its label."""
+
+    def bold_row(self) -> int:
+        """Return the row that the paper has, -1 where it has several."""
+        return -1
+
+    def diverged(self) -> str:
+        return f"diverged at update {self.result['steps']:,}: training was no longer finite; " + (
+            "below: checkpoints from before" if self.rows else "nothing to test"
+        )
+
+    def scores(self, found: Iterable[Mapping[str, Evaluation]]) -> Columns:
+        """Return a column a group from {rule: row} of each line; the first has its interval."""
+        by_line = list(found)
+        columns: Columns = {}
+        for index, group in enumerate(self.groups):
+            rows = [next((by[r] for r in group if r in by), None) for by in by_line]
+            columns["=".join(group)] = [f"{row['value']:.4f}" if row else "-" for row in rows]
+            if index == 0 and self.metric.counts:  # the first group holds the paper's rule
+                columns["95 % interval"] = [
+                    interval(row["value"], row["n"]) if row else "-" for row in rows
+                ]
+        return columns
+
+    def taken(self) -> str:
+        """Return the update of each group's checkpoint, nothing where there is only one."""
+        known = [group for group in self.groups if self.steps.get(group[0]) is not None]
+        told = ", ".join(f"{'='.join(group)} {self.steps[group[0]]:,}" for group in known)
+        return f"checkpoints, by update: {told}" if len(known) > 1 else ""
+
+    def _groups(self) -> list[tuple[str, ...]]:
+        """Rules with the same checkpoint in one group: they are one model, and scored once."""
+        rules, scored = declared(self.result["protocol"]).rules, {row["which"] for row in self.rows}
+        groups: dict[int | str, tuple[str, ...]] = {}
+        for rule in (*rules, *sorted(scored.difference(rules))):
+            if rule in scored or rule in self.steps:
+                step = self.steps.get(rule)
+                key = rule if step is None else step
+                groups[key] = (*groups.get(key, ()), rule)
+        return [group for group in groups.values() if scored.intersection(group)]
+
+
+class _AtLengths(_Summary):
+    """A line a length."""
+
+    def is_shown(self, row: Evaluation) -> bool:
+        return row["kind"] == "test" and row["metric"] in METRICS and row["value"] is not None
+
+    @property
+    def lengths(self) -> list[int]:
+        return sorted({row["length"] for row in self.rows})
+
+    def bold_row(self) -> int:
+        tests = [row["length"] for row in self.rows if row["split"] == "test"]
+        return self.lengths.index(tests[0]) if tests else -1
+
+    def columns(self) -> Columns:
+        lengths, result = self.lengths, self.result
+        paper = lookup_run(result, self.references)
+        there = {n: [row for row in self.rows if row["length"] == n] for n in lengths}
+        columns = {
+            "length": [f"{length:,}" for length in lengths],
+            "": [_split_name(there[length]) for length in lengths],
+            **self.scores(_by_rule(there[length]) for length in lengths),
+        }
+        chance = (best_baseline(result, length) for length in lengths)
+        columns["chance"] = [number(row or {}, "value", ".3f") for row in chance]
+        if self.metric.counts:
+            guessing = (guessing_at(result, self.rule, length) for length in lengths)
+            columns["guessing"] = [number(row or {}, "value", ".3f") for row in guessing]
+        columns["paper"] = [paper.at(length) if paper else "-" for length in lengths]
+        return columns
+
+    def captions(self) -> Iterable[str]:
+        sizes: dict[int, list[int]] = {}
+        for row in self.rows:
+            lengths = sizes.setdefault(row["n"], [])
+            lengths += [] if row["length"] in lengths else [row["length"]]
+        most, *fewer = sorted(sizes, key=lambda n: -len(sizes[n]))
+        told = [f"{n:,} at {' and '.join(f'{length:,}' for length in sizes[n])}" for n in fewer]
+        strings = f"{most:,} fresh strings a length" + (f", {', '.join(told)}" if told else "")
+        counts = self.metric.counts
+        where = "at the final position" if counts else "at every position, lower is better"
+        yield f"{strings}; {self.metric.title} {where}"
+        known = [row for row in self.result.get("guessing") or [] if row["rule"] == self.rule]
+        for guess in [row for row in known if row.get("looks") and row.get("strings")][:1]:
+            looks = f"best of {plural(guess['looks'], 'look')} at {guess['strings']:,} strings"
+            yield f"guessing: a guesser under the paper's rule, {looks}"
+        if len(self.groups) > 1 and counts:
+            yield f"95 % interval: of {'='.join(self.groups[0])}"
+        if self.taken():
+            yield self.taken()
+
+    def lines(self) -> Iterable[Line]:
+        yield from self._look()
+        yield from self._horizons()
+        yield from self._positions()
+        if self.rows and self.result.get("horizon") != {}:
+            longest = max(self.lengths)
+            longer = [length for length in LONGER if length > longest][:2] or [10 * longest + 1]
+            lengths = ",".join(map(str, longer))
+            yield (
+                "look further",
+                f"lrbench evaluate {shlex.quote(str(self.folder))} --lengths {lengths}",
+            )
+
+    def _look(self) -> Iterable[Line]:
+        """The look that the paper's rule reports: a perfect one, or the best there was."""
+        rows = self.result["evaluations"]
+        looks = [row for row in rows if (row["kind"], row["which"]) == ("look", self.rule)]
+        look = next((r for r in looks if r["split"] == "test" and r["metric"] in METRICS), None)
+        strings = f"{look['n']:,} strings at {look['length']:,}" if look else ""
+        perfect = self.result.get("perfect_look")
+        if perfect:
+            seconds = perfect.get("seconds")
+            when = f"update {perfect['step']:,}"
+            when += f" ({duration(seconds)})" if seconds is not None else ""
+            ended = "; training ended there" if self.result.get("stopped") == "perfect" else ""
+            yield "perfect look", ", ".join(part for part in (when, strings) if part) + ended
+        elif look and look["value"] is not None:
+            step = self.steps.get(self.rule)
+            when = f" at update {step:,}" if step is not None else ""
+            yield "best look", f"{look['value']:.4f}{when}, {strings}"
+
+    def _horizons(self) -> Iterable[Line]:
+        """The horizon of the paper's rule, and those of other rules where they differ from it."""
+        told: list[str] = []
+        for rule, horizon in (self.result.get("horizon") or {}).items():
+            if horizon["text"] in told:
+                continue
+            how = ", ".join(filter(None, (horizon.get("dtype"), horizon.get("mode"))))
+            whose = f" of {rule}" if told else ""
+            yield f"horizon{whose}", horizon["text"] + (f" ({how})" if how else "")
+            again = horizon.get("float64")
+            if again:
+                why = "rounding" if again["verdict"] == "rounding" else "the rule, not rounding"
+                yield "", f"float64 gives {again['value']:.4f} at {again['length']:,}: it is {why}"
+            told.append(horizon["text"])
+
+    def _positions(self) -> Iterable[Line]:
+        """What the last checkpoint says at every position, of tasks that were scored there."""
+        rows = [row for row in self.result["evaluations"] if row["split"] == POSITIONS]
+        which = "last" if any(row["which"] == "last" for row in rows) else self.rule
+        mine = [row for row in rows if row["which"] == which and row["value"] is not None]
+        curve = {row["length"]: row["value"] for row in mine if row["metric"] == "prefix"}
+        if not curve:
+            return
+        longest = max(curve)
+        at = {row["metric"]: row["value"] for row in mine if row["length"] == longest}
+        yield (
+            "positions",
+            f"token {at['token']:.4f}, sequence {at['sequence']:.4f} at {longest:,} ({which})",
+        )
+        powers = sorted(n for n in curve if n.bit_count() == 1 or n == longest)
+        yield "prefix", ", ".join(f"{curve[n]:.3f} to {n:,}" for n in powers[-6:])
+
+
+class _OnSplits(_Summary):
+    """A line a split of a corpus, its dev score, and why the run ended."""
+
+    def is_shown(self, row: Evaluation) -> bool:
+        return row["kind"] == "test" and row["metric"] == ACCURACY.name and row["value"] is not None
+
+    @property
+    def splits(self) -> list[str]:
+        return list(dict.fromkeys(row["split"] for row in self.rows))
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Those of the protocol."""
+        return _node(self.result, "protocol")
+
+    def columns(self) -> Columns:
+        there = {s: [row for row in self.rows if row["split"] == s] for s in self.splits}
+        levels = baselines_by_split(self.result)
+        best = [
+            max(levels.get(split, {}).items(), key=lambda item: item[1][0], default=None)
+            for split in there
+        ]
+        return {
+            "": self.splits,
+            "strings": [f"{rows[0]['n']:,}" for rows in there.values()],
+            **self.scores(map(_by_rule, there.values())),
+            "baseline": [f"{each[1][0]:.3f} {each[0]}" if each else "-" for each in best],
+            "paper": [each.text if each else "-" for each in self._papers()],
+        }
+
+    def captions(self) -> Iterable[str]:
+        yield "accuracy on whole splits; baseline: the best of those that were measured"
+        if self.taken():
+            yield f"95 % interval: of {'='.join(self.groups[0])}; {self.taken()}"
+        for paper in [each for each in self._papers() if each][:1]:
+            yield f"paper: {paper.model} in {paper.source}, {paper.aggregation}"
+
+    def lines(self) -> Iterable[Line]:
+        yield from self._dev()
+        yield from self._end()
+        tested, others = set(self.splits), OTHER_SPLITS.get(self.result["task"], ())
+        untested = [name for name in others if name not in tested][:MOST]
+        if self.rows and untested:
+            splits = ",".join(untested)
+            yield (
+                "look further",
+                f"lrbench evaluate {shlex.quote(str(self.folder))} --splits {splits}",
+            )
+
+    def _papers(self) -> list[Reference | None]:
+        task, model = self.result["task"], self.result["model"]
+        source = str(self.settings.get("train_split") or "train")
+        settings = {f"task.{key}": value for key, value in _node(self.result, "task").items()}
+        return [
+            lookup_on(split, model, folder=self.references)
+            if faithful_on(split, settings)
+            else None
+            for split in (Split(task, name, source) for name in self.splits)
+        ]
+
+    def _dev(self) -> Iterable[Line]:
+        """The look at the dev split by which the best checkpoint was chosen."""
+        looks = [
+            row
+            for row in self.result["evaluations"]
+            if (row["kind"], row["which"]) == ("look", self.rule) and row["value"] is not None
+        ]
+        if not looks:
+            return
+        told = ", ".join(f"{row['metric']} {row['value']:.4f}" for row in looks)
+        step = self.steps.get(self.rule)
+        when = f" at update {step:,}" if step is not None else ""
+        chosen = self.settings.get("select_by")
+        how = f" (by {chosen})" if chosen else ""
+        yield f"best {looks[0]['split']}", f"{told}{when}, {looks[0]['n']:,} strings{how}"
+
+    def _end(self) -> Iterable[Line]:
+        """How many epochs it was, and why no more."""
+        settings, epochs = self.settings, self.result.get("epochs")
+        after = f"after {epochs:.3g} epochs" if epochs is not None else ""
+        why = ""
+        if self.result.get("stopped") == "patience":
+            why = f"the dev score no better for more than {settings.get('patience')} (patience)"
+        elif self.result.get("stopped") == "budget":
+            updates = settings.get("max_steps")
+            most = plural(updates, "update") if updates else f"{settings.get('epochs')} epochs"
+            why = f"its budget of {most} was used up"
+        if after or why:
+            yield "ended", ": ".join(part for part in (after, why) if part)
+
+
+def evaluation_table(rows: Sequence[Evaluation], console: Console) -> None:
+    """Print one line a length, or a split, for `lrbench evaluate`.
 
     Each row has `length`, `n`, `metric` and `value`, and where known `chance`, `peak_mib` (peak
-    memory) and `seconds`. Rows with a `baseline` are of splits, one line each.
+    memory) and `seconds`. Rows with a `baseline` are of splits.
     """
-    if rows and "baseline" in rows[0]:
-        split_evaluation_table(rows, console)
+    if not rows:
         return
-    metric = metric_of({"evaluations": rows})
-    columns = {
-        "length": [f"{row['length']:,}" for row in rows],
-        "strings": [f"{row['n']:,}" for row in rows],
-        metric.title: [f"{row['value']:.4f}" for row in rows],
-    }
+    metric, on_splits = metric_of({"evaluations": rows}), "baseline" in rows[0]
+    columns: Columns = {} if on_splits else {"length": [f"{row['length']:,}" for row in rows]}
+    if on_splits:
+        columns[""] = [row["split"] for row in rows]
+    columns["strings"] = [f"{row['n']:,}" for row in rows]
+    columns[metric.title] = [f"{row['value']:.4f}" for row in rows]
     if metric.counts:
         columns["95 % interval"] = [interval(row["value"], row["n"]) for row in rows]
-    columns |= {
-        "chance": [number(row, "chance", ".3f") for row in rows],
-        "memory MiB": [number(row, "peak_mib", ",.0f") for row in rows],
-        "seconds": [number(row, "seconds", ",.1f") for row in rows],
-    }
+    chance = "baseline" if on_splits else "chance"
+    for title, key, form in (
+        (chance, "chance", ".3f"),
+        ("memory MiB", "peak_mib", ",.0f"),
+        ("seconds", "seconds", ",.1f"),
+    ):
+        columns[title] = [number(row, key, form) for row in rows]
     columns_table(console, columns)
+    names = dict.fromkeys(str(name) for row in rows if (name := row.get("baseline")))
+    if names:
+        say(console, f"baseline: the best of those that were measured: {', '.join(names)}", "dim")
 
 
-def _is_fresh(row: dict[str, Any]) -> bool:
-    return row["kind"] == "test" and row["metric"] in METRICS and row["value"] is not None
-
-
-def _header(result: dict[str, Any]) -> list[str]:
+def _header(result: Result) -> list[str]:
     """The parts of the first lines: what was trained, how, on what."""
     what = [part for part in (result["model"], *_size(result)) if part]
     where = [result.get("device"), _counted(result, "threads", "thread")]
@@ -99,7 +391,7 @@ def _header(result: dict[str, Any]) -> list[str]:
     return [part for part in parts if part]
 
 
-def _size(result: dict[str, Any]) -> Iterable[str]:
+def _size(result: Result) -> Iterable[str]:
     model = result["config"].get("model") or {}
     mixer = model.get("mixer") or {}
     yield plural(model["layers"], "layer") if model.get("layers") else ""
@@ -111,152 +403,22 @@ def _size(result: dict[str, Any]) -> Iterable[str]:
     yield f"state {result['state_size']:,} floats" if result.get("state_size") else ""
 
 
-def _counted(result: dict[str, Any], name: str, noun: str) -> str:
-    return plural(result[name], noun) if result.get(name) else ""
+def _counted(result: Result, name: str, noun: str) -> str:
+    found: Mapping[str, Any] = result
+    return plural(found[name], noun) if found.get(name) else ""
 
 
-def _diverged(result: dict[str, Any]) -> str:
-    kept = any(_is_fresh(row) for row in result["evaluations"])
-    return f"diverged at update {result['steps']:,}: training was no longer finite; " + (
-        "below: checkpoints from before" if kept else "nothing to test"
-    )
+def _node(result: Result, name: str) -> Mapping[str, Any]:
+    """The settings of the task or the protocol; empty where the configuration has none."""
+    found = result["config"].get(name)
+    return found if isinstance(found, dict) else {}
 
 
-def _groups(result: dict[str, Any], rows: list[dict[str, Any]]) -> Groups:
-    """Rules with the same checkpoint, in one group: they are one model and were scored once."""
-    steps = result.get("checkpoints") or {}
-    scored = {row["which"] for row in rows}
-    groups: dict[Any, tuple[str, ...]] = {}
-    for rule in (*RULES, *sorted(scored.difference(RULES))):
-        if rule in scored or rule in steps:
-            key = steps.get(rule, rule)
-            groups[key] = (*groups.get(key, ()), rule)
-    return [group for group in groups.values() if scored.intersection(group)]
+def _by_rule(rows: Iterable[Evaluation]) -> dict[str, Evaluation]:
+    """The first row of each rule."""
+    return {row["which"]: row for row in reversed(list(rows))}
 
 
-def _value(rows: list[dict[str, Any]], group: tuple[str, ...], length: int) -> Any:
-    found = [row for row in rows if row["length"] == length and row["which"] in group]
-    return found[0] if found else None
-
-
-def _accuracies(
-    result: dict[str, Any],
-    rows: list[dict[str, Any]],
-    paper: Reference | None,
-    console: Console,
-) -> None:
-    lengths, metric = sorted({row["length"] for row in rows}), metric_of(result)
-    groups = _groups(result, rows)
-    tests = [row["length"] for row in rows if row["split"] == "test"]
-    columns = {
-        "length": [f"{length:,}" for length in lengths],
-        "": [_split(rows, length) for length in lengths],
-    }
-    for index, group in enumerate(groups):
-        found = [_value(rows, group, length) for length in lengths]
-        columns["=".join(group)] = [f"{row['value']:.4f}" if row else "-" for row in found]
-        if index == 0 and metric.counts:  # one interval: the first group holds the paper's rule
-            columns["95 % interval"] = [
-                interval(row["value"], row["n"]) if row else "-" for row in found
-            ]
-    columns["chance"] = [
-        number(best_baseline(result, length) or {}, "value", ".3f") for length in lengths
-    ]
-    guessing = [guessing_at(result, PAPER_RULE, length) or {} for length in lengths]
-    if metric.counts:
-        columns["guessing"] = [number(row, "value", ".3f") for row in guessing]
-    columns["paper"] = [paper.at(length) if paper else "-" for length in lengths]
-    columns_table(console, columns, lengths.index(tests[0]) if tests else -1)
-    for caption in _captions(result, rows, groups):
-        for line in textwrap.wrap(caption, console.width):
-            say(console, line, "dim")
-
-
-def _split(rows: list[dict[str, Any]], length: int) -> str:
-    splits = {row["split"] for row in rows if row["length"] == length}
+def _split_name(rows: Iterable[Evaluation]) -> str:
+    splits = {row["split"] for row in rows}
     return "test" if "test" in splits else "train" if "train_length" in splits else ""
-
-
-def _captions(result: dict[str, Any], rows: list[dict[str, Any]], groups: Groups) -> Iterable[str]:
-    sizes: dict[int, list[int]] = {}
-    for row in rows:
-        lengths = sizes.setdefault(row["n"], [])
-        lengths += [] if row["length"] in lengths else [row["length"]]
-    most, *others = sorted(sizes, key=lambda n: -len(sizes[n]))
-    told = [f"{n:,} at {' and '.join(f'{length:,}' for length in sizes[n])}" for n in others]
-    strings = f"{most:,} fresh strings a length" + (f", {', '.join(told)}" if told else "")
-    metric = metric_of(result)
-    where = "at the final position" if metric.counts else "at every position, lower is better"
-    yield f"{strings}; {metric.title} {where}"
-    known = [row for row in result.get("guessing") or [] if row["rule"] == PAPER_RULE]
-    for guess in [row for row in known if row.get("looks") and row.get("strings")][:1]:
-        looks = f"best of {plural(guess['looks'], 'look')} at {guess['strings']:,} strings"
-        yield f"guessing: a guesser under the paper's rule, {looks}"
-    steps = result.get("checkpoints") or {}
-    taken = [f"{'='.join(g)} {steps[g[0]]:,}" for g in groups if steps.get(g[0]) is not None]
-    if len(groups) > 1 and metric.counts:
-        yield f"95 % interval: of {'='.join(groups[0])}"
-    if len(taken) > 1:
-        yield f"checkpoints, by update: {', '.join(taken)}"
-
-
-def _look(result: dict[str, Any]) -> Iterable[tuple[str, str]]:
-    """The look that the paper's rule reports: a perfect one, or the best there was."""
-    looks = [r for r in result["evaluations"] if (r["kind"], r["which"]) == ("look", PAPER_RULE)]
-    look = next((r for r in looks if r["split"] == "test" and r["metric"] in METRICS), None)
-    strings = f"{look['n']:,} strings at {look['length']:,}" if look else ""
-    perfect = result.get("perfect_look")
-    if perfect:
-        seconds = perfect.get("seconds")
-        when = f"update {perfect['step']:,}"
-        when += f" ({duration(seconds)})" if seconds is not None else ""
-        ended = "; training ended there" if result.get("stopped") == "perfect" else ""
-        yield "perfect look", ", ".join(part for part in (when, strings) if part) + ended
-    elif look and look["value"] is not None:
-        step = (result.get("checkpoints") or {}).get(PAPER_RULE)
-        when = f" at update {step:,}" if step is not None else ""
-        yield "best look", f"{look['value']:.4f}{when}, {strings}"
-
-
-def _horizons(result: dict[str, Any]) -> Iterable[tuple[str, str]]:
-    """The horizon of the paper's rule, and those of other rules where they differ from it."""
-    told: list[str] = []
-    for rule, horizon in (result.get("horizon") or {}).items():
-        if horizon["text"] in told:
-            continue
-        how = ", ".join(horizon[name] for name in ("dtype", "mode") if horizon.get(name))
-        whose = f" of {rule}" if told else ""
-        yield f"horizon{whose}", horizon["text"] + (f" ({how})" if how else "")
-        again = horizon.get("float64")
-        if again:
-            why = "rounding" if again["verdict"] == "rounding" else "the rule, not rounding"
-            yield "", f"float64 gives {again['value']:.4f} at {again['length']:,}: it is {why}"
-        told.append(horizon["text"])
-
-
-def _positions(result: dict[str, Any]) -> Iterable[tuple[str, str]]:
-    """What the last checkpoint says at every position, of tasks that were scored there."""
-    rows = [row for row in result["evaluations"] if row["split"] == POSITIONS]
-    which = "last" if any(row["which"] == "last" for row in rows) else PAPER_RULE
-    mine = [row for row in rows if row["which"] == which and row["value"] is not None]
-    curve = {row["length"]: row["value"] for row in mine if row["metric"] == "prefix"}
-    if not curve:
-        return
-    longest = max(curve)
-    at = {row["metric"]: row["value"] for row in mine if row["length"] == longest}
-    yield (
-        "positions",
-        f"token {at['token']:.4f}, sequence {at['sequence']:.4f} at {longest:,} ({which})",
-    )
-    steps = [length for length in curve if length.bit_count() == 1 or length == longest]
-    yield "prefix", ", ".join(f"{curve[length]:.3f} to {length:,}" for length in sorted(steps)[-6:])
-
-
-def _further(folder: Path, rows: list[dict[str, Any]]) -> Iterable[tuple[str, str]]:
-    """The command that looks at lengths beyond those tested."""
-    if not rows:
-        return
-    longest = max(row["length"] for row in rows)
-    further = [length for length in FURTHER if length > longest][:2] or [10 * longest + 1]
-    lengths = ",".join(map(str, further))
-    yield "look further", f"lrbench evaluate {shlex.quote(str(folder))} --lengths {lengths}"

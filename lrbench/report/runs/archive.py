@@ -29,7 +29,7 @@ from lrbench.report.runs.columns import (
     UNFINISHED,
     Answers,
     BySplit,
-    Evaluation,
+    EvaluationRow,
     Record,
     UnderWay,
 )
@@ -204,9 +204,9 @@ def _is_look(row: Row) -> bool:
     return bool(row["which"] == EVERY)
 
 
-def _looks(rows: list[Row]) -> dict[str, tuple[Evaluation, ...]]:
+def _looks(rows: list[Row]) -> dict[str, tuple[EvaluationRow, ...]]:
     """Every look of each run, which no rule's score is."""
-    found: dict[str, list[Evaluation]] = {}
+    found: dict[str, list[EvaluationRow]] = {}
     for row in filter(_is_look, rows):
         found.setdefault(str(row["folder"]), []).append(_evaluation(row))
     return {folder: tuple(looks) for folder, looks in found.items()}
@@ -347,7 +347,7 @@ def _baselines(rows: list[dict[str, Any]]) -> BySplit:
     return found
 
 
-def _evaluation(row: Row) -> Evaluation:
+def _evaluation(row: Row) -> EvaluationRow:
     return tuple(row[name] for name in EVALUATION_COLUMNS)
 
 

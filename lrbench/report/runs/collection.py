@@ -19,13 +19,13 @@ from lrbench.report.runs.columns import (
     RUN_COLUMNS,
     Answers,
     BySplit,
-    Evaluation,
+    EvaluationRow,
     Problems,
     Record,
     UnderWay,
 )
 
-NOT_MEASURED: Evaluation = (None,) * len(EVALUATION_COLUMNS)
+NOT_MEASURED: EvaluationRow = (None,) * len(EVALUATION_COLUMNS)
 
 
 def varying(settings: list[dict[str, Any]]) -> tuple[str, ...]:
@@ -48,7 +48,7 @@ def run_frame(
 
 
 def evaluation_frame(
-    runs: pd.DataFrame, evaluations: Sequence[Sequence[Evaluation]]
+    runs: pd.DataFrame, evaluations: Sequence[Sequence[EvaluationRow]]
 ) -> pd.DataFrame:
     """Repeat the row of each run for each of its evaluations, and put these beside it.
 
@@ -85,7 +85,7 @@ class Found:
     unfinished: list[Path] = field(default_factory=list)
     environments: dict[str, dict[str, Any]] = field(default_factory=dict)
     varying: tuple[str, ...] | None = None
-    looks: dict[str, tuple[Evaluation, ...]] = field(default_factory=dict)
+    looks: dict[str, tuple[EvaluationRow, ...]] = field(default_factory=dict)
 
     def below(self, root: Path) -> Found:
         """Return the same with the runs' folders as seen from where `root` is."""
@@ -128,7 +128,7 @@ class Collection:
     baselines: dict[str, BySplit] = field(default_factory=dict)
     under_way: list[UnderWay] = field(default_factory=list)
     environments: dict[str, dict[str, Any]] = field(default_factory=dict)
-    looks: dict[str, tuple[Evaluation, ...]] = field(default_factory=dict)
+    looks: dict[str, tuple[EvaluationRow, ...]] = field(default_factory=dict)
     answers: dict[str, Answers] = field(default_factory=dict)
 
     @property

@@ -54,7 +54,7 @@ EVALUATION_COLUMNS = {
     "guessing": "float64",  # what a guesser gets at this length by the rule `which`
 }
 
-Evaluation = tuple[Any, ...]  # in the order of EVALUATION_COLUMNS
+EvaluationRow = tuple[Any, ...]  # in the order of EVALUATION_COLUMNS
 
 BySplit = dict[str, dict[str, tuple[float, int | None]]]  # split, baseline: value and strings
 
@@ -96,7 +96,7 @@ class Record:
     folder: Path
     row: dict[str, Any]
     settings: dict[str, Any] = field(default_factory=dict)
-    evaluations: list[Evaluation] = field(default_factory=list)
+    evaluations: list[EvaluationRow] = field(default_factory=list)
     baselines: BySplit = field(default_factory=dict)
     answers: Answers = field(default_factory=dict)
 
@@ -126,8 +126,8 @@ class UnderWay:
     seconds: float | None = None
     budget: int | None = None
     look: dict[str, Any] | None = None
-    look_scores: tuple[Evaluation, ...] = ()
-    evaluations: tuple[Evaluation, ...] = ()
+    look_scores: tuple[EvaluationRow, ...] = ()
+    evaluations: tuple[EvaluationRow, ...] = ()
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -141,7 +141,7 @@ class UnderWay:
         return dict.fromkeys(RUN_COLUMNS) | told | more
 
     @property
-    def scores(self) -> list[Evaluation]:
+    def scores(self) -> list[EvaluationRow]:
         """Its evaluations in runs.csv: the last look, which is that of rule last, and the others.
 
         A dev split has no length.

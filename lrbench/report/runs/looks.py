@@ -14,7 +14,7 @@ from typing import Any
 
 from lrbench.metrics import METRICS
 from lrbench.protocols.base import declared
-from lrbench.report.runs.columns import Evaluation, Problems, UnderWay
+from lrbench.report.runs.columns import EvaluationRow, Problems, UnderWay
 from lrbench.report.runs.files import content, read_object, shown
 from lrbench.report.runs.record import FOLDER, evaluation, flat, further_rows, place_of
 from lrbench.report.runs.schema import config_complaint, is_integer, is_number
@@ -26,7 +26,7 @@ MARK = b'"look"'
 
 def read_looks(
     folder: Path, protocol: str, settings: Mapping[str, Any], problems: Problems
-) -> tuple[Evaluation, ...]:
+) -> tuple[EvaluationRow, ...]:
     """Return what each look of a run folder saw at the test length, or on the dev split.
 
     A file that cannot be read is named in `problems`.
@@ -57,7 +57,7 @@ def look_of(line: bytes) -> dict[str, Any] | None:
 
 def look_rows(
     look: Mapping[str, Any], protocol: str, own: Mapping[str, Any], which: str
-) -> Iterator[Evaluation]:
+) -> Iterator[EvaluationRow]:
     """Yield what a look saw, in the order of EVALUATION_COLUMNS; a dev split has no length.
 
     `own` are the settings of the protocol by their own names: once a run, there are many looks.
@@ -71,7 +71,7 @@ def look_rows(
 
 def last_look_rows(
     look: Mapping[str, Any] | None, protocol: str, settings: Mapping[str, Any]
-) -> tuple[Evaluation, ...]:
+) -> tuple[EvaluationRow, ...]:
     """Return what the last look of an unfinished run saw: it is that of the rule last."""
     return tuple(look_rows(look or {}, protocol, _own(settings), "last"))
 

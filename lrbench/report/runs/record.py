@@ -8,18 +8,19 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 from lrbench.errors import UserError
 from lrbench.metrics import METRICS, metric_of
 from lrbench.protocols.base import declared
-from lrbench.records import POSITIONS
+from lrbench.records import POSITIONS, Baseline, Evaluation, Guessing, Result
 from lrbench.report.runs.certificates import FOLDER as CERTIFICATES
 from lrbench.report.runs.certificates import read_answers
 from lrbench.report.runs.columns import (
     CELL,
     RUN_COLUMNS,
-    Evaluation,
+    BySplit,
+    EvaluationRow,
     Problems,
     Record,
 )
@@ -34,17 +35,17 @@ from lrbench.report.runs.schema import (
 )
 
 
-def best_baseline(result: dict[str, Any], length: int) -> dict[str, Any] | None:
+def best_baseline(result: Result, length: int) -> Baseline | None:
     """Return the baseline of `result` that scores best at `length`: what chance gives."""
     metric = metric_of(result)
     known = [row for row in result.get("baselines") or [] if row.get("length") == length]
     return max(known, key=lambda row: metric.merit(float(row["value"])), default=None)
 
 
-def best_baselines(result: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
+def best_baselines(result: Result) -> dict[int | str, Baseline]:
     """Return what `best_baseline` says at each length, or split, that has one."""
     metric = metric_of(result)
-    best: dict[int | str, dict[str, Any]] = {}
+    best: dict[int | str, Baseline] = {}
     for row in result.get("baselines") or []:
         place = row["split"] if "split" in row else row["length"]
         known = best.setdefault(place, row)
@@ -53,9 +54,9 @@ def best_baselines(result: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
     return best
 
 
-def baselines_by_split(result: dict[str, Any]) -> dict[str, dict[str, tuple[float, int | None]]]:
+def baselines_by_split(result: Result) -> BySplit:
     """Return {split: {baseline: (value, strings)}}; empty for a run that is tested at lengths."""
-    found: dict[str, dict[str, tuple[float, int | None]]] = {}
+    found: BySplit = {}
     for row in result.get("baselines") or []:
         if "split" in row:
             strings = row.get("n")
@@ -64,18 +65,18 @@ def baselines_by_split(result: dict[str, Any]) -> dict[str, dict[str, tuple[floa
     return found
 
 
-def guessing_at(result: dict[str, Any], rule: str, length: int) -> dict[str, Any] | None:
+def guessing_at(result: Result, rule: str, length: int) -> Guessing | None:
     """Return the row on what a guesser scores at `length` when its number is taken by `rule`."""
     for row in result.get("guessing") or []:
         if (row["rule"], row["length"]) == (rule, length):
-            return dict(row)
+            return row
     return None
 
 
 FOLDER = "evaluations"
 
 
-def further_rows(folder: Path, problems: Problems) -> list[dict[str, Any]]:
+def further_rows(folder: Path, problems: Problems) -> list[Evaluation]:
     """Return the rows of evaluations/*.json of a run folder; damaged files are in `problems`.
 
     Files are named by when they were written: of several rows for one rule, split and length the
@@ -86,7 +87,7 @@ def further_rows(folder: Path, problems: Problems) -> list[dict[str, Any]]:
     except OSError as error:
         problems.append((shown(folder / FOLDER), f"cannot be listed: {error.strerror}"))
         return []
-    newest: dict[tuple[str, str, int], dict[str, Any]] = {}
+    newest: dict[tuple[str, str, int], Evaluation] = {}
     for name in names:
         data = read_object(folder / FOLDER / name, problems, evaluations_complaint)
         for row in data["evaluations"] if data else []:
@@ -113,14 +114,15 @@ def evaluation_files(folder: Path) -> list[str]:
         raise UserError(f"{folder / FOLDER} cannot be read: {error.strerror}") from error
 
 
-def further(rows: Iterable[dict[str, Any]], result: Mapping[str, Any]) -> list[Evaluation]:
+def further(rows: Iterable[Evaluation], result: Result) -> list[EvaluationRow]:
     """Return what further rows say of a finished run that its result.json does not say.
 
     A rule and length (of a run over a corpus: a rule and split) that result.json has is left out,
     lest it be counted twice; so is a row of another checkpoint than the run ended with, made while
     it was under way. As in result.json, a score stands under each rule that kept its checkpoint.
     """
-    steps: dict[str, int | None] = result.get("checkpoints") or {}
+    steps: Mapping[str, int | None] = result.get("checkpoints") or {}
+    key: Literal["split", "length"]
     key = "split" if declared(result["protocol"]).by_split else "length"
     tests = [
         row for row in result["evaluations"] if row["kind"] == "test" and row["split"] != POSITIONS
@@ -138,7 +140,7 @@ def further(rows: Iterable[dict[str, Any]], result: Mapping[str, Any]) -> list[E
     ]
 
 
-def evaluation(row: Mapping[str, Any], step: int | None = None) -> Evaluation:
+def evaluation(row: Evaluation, step: int | None = None) -> EvaluationRow:
     """Return a further row as a report has it; `step` is its checkpoint's, if it tells none."""
     told = [row[name] for name in ("length", "split", "metric")]
     value: Any = row.get("value")
@@ -159,12 +161,12 @@ def _is_whole(name: str) -> bool:
     return name.endswith(".json") and not name.startswith(".")
 
 
-def _is_of(row: Mapping[str, Any], step: int | None) -> bool:
+def _is_of(row: Evaluation, step: int | None) -> bool:
     """Rows of earlier versions do not tell their checkpoint: they are believed."""
     return None in (_step(row), step) or _step(row) == step
 
 
-def _step(row: Mapping[str, Any]) -> int | None:
+def _step(row: Evaluation) -> int | None:
     step = row.get("checkpoint_step")
     return step if is_integer(step) else None
 
@@ -173,9 +175,6 @@ def _twins(which: str, steps: Mapping[str, int | None]) -> list[str]:
     """The rules that kept the very checkpoint of rule `which`."""
     mine = steps.get(which)
     return [rule for rule, step in steps.items() if mine is not None and step == mine]
-
-
-NO_CHANCE = {"value": None, "baseline": None}
 
 
 def read_run(
@@ -192,7 +191,7 @@ def read_run(
             return None
         steps = data.get("checkpoints") or {}
         answers = read_answers(folder, steps, problems) if CERTIFICATES in names else {}
-        return replace(_finished(root, folder, data, more), answers=answers)
+        return replace(_finished(root, folder, cast(Result, data), more), answers=answers)
     if "failure.json" in names:
         seed = int(folder.absolute().name[1:])
         if not is_integer(seed):
@@ -204,12 +203,10 @@ def read_run(
     return None
 
 
-def _finished(
-    root: Path, folder: Path, result: dict[str, Any], more: list[dict[str, Any]]
-) -> Record:
+def _finished(root: Path, folder: Path, result: Result, more: list[Evaluation]) -> Record:
     """`more` are the rows that lrbench evaluate added to the folder."""
-    look = result.get("perfect_look") or {}
-    row = {name: result.get(name) for name in RUN_COLUMNS}
+    look: Mapping[str, Any] = result.get("perfect_look") or {}
+    row: dict[str, Any] = {name: result.get(name) for name in RUN_COLUMNS}
     told = result.get("telemetry") or {}
     row |= {
         "iterations": told.get("iterations"),
@@ -253,7 +250,7 @@ def place_of(root: Path, folder: Path) -> str:
     return shown(folder.relative_to(root)).as_posix()
 
 
-def _evaluations(result: dict[str, Any]) -> list[Evaluation]:
+def _evaluations(result: Result) -> list[EvaluationRow]:
     """Each evaluation beside the update of its checkpoint, chance and guessing at its length."""
     steps = result.get("checkpoints") or {}
     chance = best_baselines(result)
@@ -261,20 +258,21 @@ def _evaluations(result: dict[str, Any]) -> list[Evaluation]:
     rows = []
     for row in _for_each_rule(result["evaluations"], steps):
         which, length, metric = row["which"], row["length"], row["metric"]
-        best, guess = NO_CHANCE, None
+        best, guess = None, None
         if metric in METRICS:
-            best = chance.get(length) or chance.get(row["split"], NO_CHANCE)
+            best = chance.get(length) or chance.get(row["split"])
             guess = guessing.get((which, length))
+        level = (best["value"], best["baseline"]) if best else (None, None)
         names = [sys.intern(name) for name in (row["split"], metric, which, row["kind"])]
         split, metric, which, kind = names  # one object for each name: there are 100,000 rows
         told = (length, split, metric, row.get("value"), row["n"], which, kind)
-        rows.append((*told, steps.get(which), best["value"], best["baseline"], guess))
+        rows.append((*told, steps.get(which), *level, guess))
     return rows
 
 
 def _for_each_rule(
-    evaluations: list[dict[str, Any]], steps: dict[str, int | None]
-) -> list[dict[str, Any]]:
+    evaluations: list[Evaluation], steps: Mapping[str, int | None]
+) -> list[Evaluation]:
     """A checkpoint that several rules kept is scored once: repeat its scores under each of them."""
     scored = {row["which"] for row in evaluations if row["kind"] == "test"}
     repeated = []

@@ -58,7 +58,7 @@ def _unsearched(outcome: Outcome, which: str) -> bool:
     """Whether a run has just finished, or had before and was never searched."""
     if outcome.status != "skipped":
         return outcome.status == "finished"
-    finished = (outcome.result or {}).get("status") == "finished"
+    finished = outcome.result is not None and outcome.result["status"] == "finished"
     known = certificate_file(outcome.folder, which).exists()
     return finished and not known and (outcome.folder / "checkpoints" / f"{which}.pt").is_file()
 

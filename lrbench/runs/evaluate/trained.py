@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from lrbench.config import Config
 from lrbench.errors import UserError, unknown
 from lrbench.protocols.base import declared, rule_names
+from lrbench.records import Result
 from lrbench.report.runs.schema import result_complaint
 from lrbench.runs.folder import checkpoints, files
 from lrbench.runs.folder.files import UnreadableFile
@@ -80,11 +81,11 @@ def _refuse_other_code(folder: Path, then: dict[str, Any], now: dict[str, Any]) 
         )
 
 
-def _result(folder: Path) -> dict[str, Any]:
+def _result(folder: Path) -> Result:
     result = files.read_json(folder / "result.json")
     if complaint := result_complaint(result):
         raise UnreadableFile(folder / "result.json", complaint)
-    return result
+    return cast(Result, result)
 
 
 def _settings(folder: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import re
 import secrets
 import stat
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def write_bytes(path: Path, data: bytes, durable: bool = True) -> None:
         sync_folder(path.parent)
 
 
-def write_json(path: Path, obj: dict[str, Any], durable: bool = True) -> None:
+def write_json(path: Path, obj: Mapping[str, Any], durable: bool = True) -> None:
     """Replace `path` by `obj` as JSON, keys in their order, NaN and infinities as null."""
     text = json.dumps(_finite(obj), indent=2, allow_nan=False)
     write_bytes(path, text.encode() + b"\n", durable)
@@ -79,7 +80,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return obj
 
 
-def append_line(path: Path, obj: dict[str, Any]) -> None:
+def append_line(path: Path, obj: Mapping[str, Any]) -> None:
     """Add `obj` to a log as one line of JSON; a killed process loses no line appended before.
 
     What a kill left of a torn last line is cut off first. If the disk fills up, the file is

@@ -14,9 +14,9 @@ import time
 import traceback
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from lrbench.records import SCHEMA
+from lrbench.records import SCHEMA, Result
 from lrbench.report.runs.schema import result_complaint
 from lrbench.runs.folder import checkpoints, files
 from lrbench.runs.folder.cell import Cell
@@ -55,7 +55,7 @@ class Run:
             files.sweep_temporary(folder)
         return False
 
-    def result(self) -> dict[str, Any] | None:
+    def result(self) -> Result | None:
         """Return the result of this run, None unless it has a whole one; changes nothing."""
         return self._read_result()[0]
 
@@ -98,7 +98,7 @@ class Run:
         """Append a dated line to run.log."""
         _log(self.folder, text)
 
-    def finish(self, result: dict[str, Any]) -> None:
+    def finish(self, result: Result) -> None:
         """Write result.json, which is what makes a run finished, and put a fresh run in place."""
         (self.folder / "failure.json").unlink(missing_ok=True)
         files.write_json(self.folder / "result.json", result)
@@ -163,7 +163,7 @@ class Run:
             return None
         return state if "step" in state else None
 
-    def _read_result(self) -> tuple[dict[str, Any] | None, str | None]:
+    def _read_result(self) -> tuple[Result | None, str | None]:
         """Return (result, None), or (None, what is wrong with result.json if it is there)."""
         path = self.final_folder / "result.json"
         if not os.path.lexists(path):
@@ -177,7 +177,7 @@ class Run:
             return None, complaint
         if (result["fingerprint"], result["seed"]) != (self.cell.fingerprint, self.seed):
             return None, f"it is of {result['fingerprint']}, seed {result['seed']}"
-        return result, None
+        return cast(Result, result), None
 
     def _set_aside_bad_result(self) -> None:
         """Rename a damaged or foreign result.json; it is never overwritten."""

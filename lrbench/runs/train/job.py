@@ -6,13 +6,13 @@ import errno
 import traceback
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from lrbench.config import Config
 from lrbench.console import messages
 from lrbench.errors import Interrupted, UserError
+from lrbench.records import Result
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.folder.run import Run
 from lrbench.runs.folder.start import start_of
@@ -153,7 +153,7 @@ def _finish(trial: Trial, run: Run, watch: GroupWatch) -> Outcome:
     return Outcome(trial.seed, run.final_folder, result["status"], result)
 
 
-def _examine(trial: Trial, run: Run, watch: GroupWatch) -> dict[str, Any]:
+def _examine(trial: Trial, run: Run, watch: GroupWatch) -> Result:
     if trial.stopped == "diverged":
         messages().print(f"seed {trial.seed}: diverged by update {trial.step:,}")
     messages().print(f"seed {trial.seed}: examining on fresh strings")
@@ -161,7 +161,7 @@ def _examine(trial: Trial, run: Run, watch: GroupWatch) -> dict[str, Any]:
     rows, horizons = procedure.examine(trial, run.kept, watch.check)
     baselines, guessing = procedure.levels(trial, watch.check)
     data = procedure.data()
-    return {**assemble(run.cell, trial, rows, horizons, baselines, guessing, data)}
+    return assemble(run.cell, trial, rows, horizons, baselines, guessing, data)
 
 
 def _failed(trial: Trial, run: Run, error: Exception) -> Outcome:

@@ -83,7 +83,7 @@ class Outcome:
     seed: int
     folder: Path
     status: str
-    result: dict[str, Any] | None = None
+    result: Result | None = None
     message: str = ""
     traceback: str = ""
 
@@ -92,7 +92,7 @@ def report_outcomes(outcomes: list[Outcome]) -> int:
     """Print every outcome, results on stdout; return the exit code, 1 if a run failed."""
     for outcome in outcomes:
         if outcome.status == "skipped":
-            status = (outcome.result or {}).get("status")
+            status = outcome.result["status"] if outcome.result else None
             messages().print(
                 f"seed {outcome.seed}: already {status}, nothing to do (force=true trains it again)"
             )

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import time
 from types import TracebackType
-from typing import Any
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from lrbench.console import interactive, messages
 from lrbench.errors import Interrupted, UserError
+from lrbench.records import Look, Result
 from lrbench.runs.folder.run import Run
 from lrbench.runs.lease import Lease
 from lrbench.runs.train.signals import StopRequest
@@ -62,7 +62,7 @@ class Display:
         elif time.perf_counter() - self.last_line > QUIET_SECONDS:
             self._line(trial, f"loss {loss:.4f}  {_speed(trial)}")
 
-    def looked(self, trial: Trial, look: dict[str, Any]) -> None:
+    def looked(self, trial: Trial, look: Look) -> None:
         """Show a look."""
         short, long = _told(trial, look)
         self.look[trial.seed] = f"  {short}"
@@ -78,7 +78,7 @@ class Display:
         messages().print(f"seed {trial.seed}  update {trial.step:,}/{self.steps:,}  {text}")
 
 
-def _told(trial: Trial, look: dict[str, Any]) -> tuple[str, str]:
+def _told(trial: Trial, look: Look) -> tuple[str, str]:
     """Return what a look says, in short and in full."""
     metric = trial.task.metric.name
     if "epoch" in look:
@@ -148,7 +148,7 @@ class GroupWatch:
             run.log(notice)
             self.display.notice(trial, notice)
 
-    def looked(self, trial: Trial, look: dict[str, Any], believed: list[str]) -> None:
+    def looked(self, trial: Trial, look: Look, believed: list[str]) -> None:
         """Record a look and keep the checkpoints it earns."""
         self._ours(trial).record({"step": trial.step, "look": look, "believed": believed})
         self._save(trial, believed)
@@ -187,7 +187,7 @@ class GroupWatch:
             if lease.lost:
                 raise _taken_over(self.runs[seed], lease)
 
-    def finished(self, trial: Trial, result: dict[str, Any]) -> None:
+    def finished(self, trial: Trial, result: Result) -> None:
         """Write a trial's result and give its lease back."""
         self._ours(trial).finish(result)
         self.leases.pop(trial.seed).release()

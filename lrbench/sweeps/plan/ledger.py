@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from lrbench.records import Result
 from lrbench.runs.folder import files
 from lrbench.runs.folder.files import UnreadableFile
 from lrbench.sweeps.plan.plan import Plan, PlannedRun, stamp
@@ -28,7 +28,7 @@ class End:
 
     run: PlannedRun
     status: str
-    result: dict[str, Any] | None = None
+    result: Result | None = None
     message: str = ""
     log: Path | None = None
     seconds: float | None = None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from lrbench.config import Config
+from lrbench.records import Result
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.folder.run import Run
 from lrbench.runs.train.validate import validated
@@ -22,7 +22,7 @@ class PlannedRun:
 
     run: Run
     label: str
-    result: dict[str, Any] | None
+    result: Result | None
     old_result: Stamp = None
     old_failure: Stamp = None
 

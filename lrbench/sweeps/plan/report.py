@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Console
 
 from lrbench.checks import shown
 from lrbench.console import interactive, messages, results
 from lrbench.metrics import METRICS
+from lrbench.records import Result
 from lrbench.report.output.cells import duration
 from lrbench.report.output.display import columns_table, say
 from lrbench.report.runs.schema import result_complaint
@@ -48,7 +49,7 @@ class Estimate:
         return median(rates) * procedure_for(run.cell.config).updates if rates else None
 
 
-def _results(folders: Iterable[Path]) -> Iterator[dict[str, Any]]:
+def _results(folders: Iterable[Path]) -> Iterator[Result]:
     for folder in folders:
         for path in folder.glob("*/*/*/s*/result.json"):
             try:
@@ -56,7 +57,7 @@ def _results(folders: Iterable[Path]) -> Iterator[dict[str, Any]]:
             except UnreadableFile:
                 continue
             if result_complaint(result) is None:
-                yield result
+                yield cast(Result, result)
 
 
 def _workload(config: dict[str, Any]) -> str:
@@ -75,7 +76,7 @@ def announce(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
-def line_of(end: End, score: Callable[[dict[str, Any]], str]) -> str:
+def line_of(end: End, score: Callable[[Result], str]) -> str:
     """Return what is said of a run that ended: task, model, seed, score or why not, seconds."""
     parts = [end.run.name]
     if end.status == "failed":
@@ -87,7 +88,7 @@ def line_of(end: End, score: Callable[[dict[str, Any]], str]) -> str:
     return " · ".join(parts)
 
 
-def accuracy(result: dict[str, Any], rule: str) -> str:
+def accuracy(result: Result, rule: str) -> str:
     """Return '0.998 at 500' on fresh strings of the first test length, by this rule.
 
     Of a task that is scored by an error, that error; over a corpus '0.591 on near_iid'.

@@ -22,6 +22,7 @@ from typing import Any
 
 from lrbench.metrics import ACCURACY, Metric, metric_of
 from lrbench.protocols.base import declared
+from lrbench.records import Result
 from lrbench.statistics import mean
 
 
@@ -81,7 +82,7 @@ class Point:
         return mean(values) if values and len(values) == len(self.attempts) else math.inf
 
 
-def attempt(seed: int, result: dict[str, Any] | None) -> Attempt:
+def attempt(seed: int, result: Result | None) -> Attempt:
     """Return how a run ended, by its result.json; None where it has none, so it failed."""
     if result is None:
         return Attempt(seed, "failed")
@@ -91,7 +92,7 @@ def attempt(seed: int, result: dict[str, Any] | None) -> Attempt:
     return Attempt(seed, result["status"], score)
 
 
-def score_of(result: dict[str, Any]) -> ValidationScore | None:
+def score_of(result: Result) -> ValidationScore | None:
     """Return the score in the content of a result.json; None for a run that diverged."""
     if result["status"] != "finished":
         return None

@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from lrbench.metrics import ACCURACY, Metric
+from lrbench.records import Result
 from lrbench.report.output.display import columns_table, say
 from lrbench.sweeps.tune.choice import Point, score_of
 from lrbench.sweeps.tune.study import Study
@@ -109,7 +110,7 @@ def note(study: Study) -> str:
     return CORPUS_NOTE.format(dev=f"the dev split ({protocol.dev_split})", best=best, order=order)
 
 
-def validation(result: dict[str, Any]) -> str:
+def validation(result: Result) -> str:
     """Return 'validation 0.998' for the line of a run that ended."""
     score = score_of(result)
     if score is None:

@@ -20,7 +20,7 @@ DAY = re.compile(r"\d{4}-\d\d-\d\d")
 Environment = dict[str, Any]
 
 
-def making(spec: TableSpec, collection: Collection, notes: Notes) -> Iterator[str]:
+def provenance(spec: TableSpec, collection: Collection, notes: Notes) -> Iterator[str]:
     """Yield the markdown lines of the section."""
     yield "```sh"
     yield from notes.commands
