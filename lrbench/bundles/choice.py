@@ -85,10 +85,10 @@ class TableChoice:
     def _by_cell(self, collection: Collection, choose: tuple[str, ...]) -> set[str]:
         assert self.table is not None
         found: set[str] = set()
-        for entry in select(collection, self.table, choose):
-            if entry.contested:
-                raise _contested(entry.task, entry.model, entry.rivals)
-            found |= set(entry.runs["folder"])
+        for filled in select(collection, self.table, choose):
+            if filled.contested:
+                raise _contested(filled.task, filled.model, filled.rivals)
+            found |= set(filled.runs["folder"])
         return found
 
     def _all(self, collection: Collection, choose: tuple[str, ...]) -> set[str]:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from lrbench.checks import one_of
 from lrbench.metrics import METRICS
+from lrbench.plugins import load_plugins
 from lrbench.records import added, unrecorded
 from lrbench.registry import DEFAULT_PROTOCOL, PROTOCOLS
 
@@ -145,7 +146,12 @@ class _Unknown(ByLength):
 
 @cache
 def declared(name: str) -> Protocol:
-    """Return the declaration of a protocol; of one that is not registered, what most have."""
+    """Return the declaration of a protocol, a plug-in's too; of an unknown one, what most have.
+
+    Plug-ins are imported only where no other knows the name: a report is quicker without.
+    """
+    if name not in PROTOCOLS:
+        load_plugins()
     kind: type[Protocol] = PROTOCOLS.get(name).cls if name in PROTOCOLS else _Unknown
     return kind(name)
 

@@ -36,7 +36,7 @@ DISAGREE = (
 class Judged:
     """One cell: its runs, the verdict, and what the paper prints, marked where that is guessing."""
 
-    entry: FilledCell
+    filled: FilledCell
     evidence: Evidence
     verdict: Verdict | None
     paper: str
@@ -44,17 +44,17 @@ class Judged:
     @property
     def name(self) -> str:
         """Its column and row, as notes.yaml names it."""
-        return f"{self.entry.column} x {self.entry.label}"
+        return f"{self.filled.column} x {self.filled.label}"
 
     @property
     def disagrees(self) -> bool:
         """Whether the paper prints a number that ours has not reproduced."""
-        return self.entry.reference is not None and self.verdict in DISAGREE
+        return self.filled.reference is not None and self.verdict in DISAGREE
 
     @property
     def undecided(self) -> bool:
         """Whether there are runs, too few for a verdict, whose mean is not the printed number."""
-        reference, values = self.entry.reference, self.evidence.values
+        reference, values = self.filled.reference, self.evidence.values
         if reference is None or not values or self.verdict:
             return False
         if guesses(self.evidence):  # alike are then only two guessers
@@ -70,7 +70,7 @@ class Judged:
         if len(values) >= FEWEST:
             ends = interval(mean_interval(values, self.evidence.metric), DIGITS)
             parts.append(f"95 % interval {ends}")
-        model = self.entry.reference.model if self.entry.reference else ""
+        model = self.filled.reference.model if self.filled.reference else ""
         verdict = self.verdict or "too few runs for a verdict"
         return f"{', '.join(parts)}; paper {self.paper} ({model}); {verdict}"
 
@@ -84,11 +84,11 @@ def judged(collection: Collection, spec: TableSpec) -> list[Judged]:
     """Return every cell of a table, one for each split over a corpus, in the table's order."""
     found = []
     for grid in grids_of(collection, spec, spec.rule, digits=DIGITS):
-        for entry in grid.entries:
-            evidence, model = grid.evidence(entry), entry.reference and entry.reference.model
-            paper = grid.column_of(entry).paper(model).text if model else MISSING
-            verdict = judge(evidence, entry.reference, entry.comparable(spec.rule))
-            found.append(Judged(entry, evidence, None if entry.contested else verdict, paper))
+        for filled in grid.filled_cells:
+            evidence, model = grid.evidence(filled), filled.reference and filled.reference.model
+            paper = grid.column_of(filled).paper(model).text if model else MISSING
+            verdict = judge(evidence, filled.reference, filled.comparable(spec.rule))
+            found.append(Judged(filled, evidence, None if filled.contested else verdict, paper))
     return found
 
 
@@ -122,7 +122,7 @@ def _count(cells: Sequence[Judged]) -> str:
     told = Counter(
         NO_VERDICT if cell.verdict in (None, Verdict.MISSING) else str(cell.verdict)
         for cell in cells
-        if cell.entry.reference
+        if cell.filled.reference
     )
     if not told:
         return "The paper prints no number for these cells."
@@ -147,5 +147,5 @@ def _items(group: Sequence[Judged]) -> Iterator[str]:
 
 
 def _one_line(text: str) -> str:
-    words = " ".join(text.split())
-    return words if words.endswith((".", "?", "!", ":")) else f"{words}."
+    line = " ".join(text.split())
+    return line if line.endswith((".", "?", "!", ":")) else f"{line}."

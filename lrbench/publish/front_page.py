@@ -24,7 +24,7 @@ BLOCK = re.compile(r"(<!-- table: ([\w.-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 OPENING = re.compile(r"<!-- table: ")
 
 
-def filled(page: Path, results: Path) -> bytes:
+def with_tables(page: Path, results: Path) -> bytes:
     """Return the content of `page` with its tables filled in; one of no results stays as it is.
 
     Raises UserError where the page cannot be read or a block has no end.
@@ -52,9 +52,9 @@ def compact(folder: Path) -> str:
     """Return models x tasks: fresh strings by the paper's rule, training length, the paper's."""
     spec = spec_of(folder)
     cells = judged(read_archive(folder), spec)
-    by_place = {(cell.entry.label, cell.entry.column): cell for cell in cells}
-    labels = list(dict.fromkeys(cell.entry.label for cell in cells if len(cell.entry.runs)))
-    names = list(dict.fromkeys(cell.entry.column for cell in cells))
+    by_place = {(cell.filled.label, cell.filled.column): cell for cell in cells}
+    labels = list(dict.fromkeys(cell.filled.label for cell in cells if len(cell.filled.runs)))
+    names = list(dict.fromkeys(cell.filled.column for cell in cells))
     rows = tuple(
         (PrintedCell(label), *(_cell(by_place.get((label, name)), spec.rule) for name in names))
         for label in labels
@@ -65,26 +65,26 @@ def compact(folder: Path) -> str:
 
 def _cell(cell: Judged | None, rule: str) -> PrintedCell:
     """Return 'mean ± std (n) / at the training length / paper's'."""
-    if cell is None or not len(cell.entry.runs):
+    if cell is None or not len(cell.filled.runs):
         return PrintedCell()
-    entry = cell.entry
-    values = entry.values(rule, "test")
-    fresh = spread(values, DIGITS, missing=missing(entry)).text
+    filled = cell.filled
+    values = filled.values(rule, "test")
+    fresh = spread(values, DIGITS, missing=missing(filled)).text
     fresh += " (1)" if len(values) == 1 else ""
-    trained = entry.values(rule, "test", "train_length")
+    trained = filled.values(rule, "test", "train_length")
     parts = [fresh]
-    if not entry.split:
+    if not filled.split:
         parts.append(f"{mean(trained):.{DIGITS}f}" if trained else MISSING)
-    parts.append(entry.reference.text if entry.reference else MISSING)
+    parts.append(filled.reference.text if filled.reference else MISSING)
     return PrintedCell(" / ".join(parts))
 
 
 def _column(name: str, cells: Sequence[Judged]) -> Column:
     """Return the task with its lengths, in the order of the numbers below."""
-    mine = [cell.entry for cell in cells if cell.entry.column == name]
-    if any(entry.split for entry in mine):
+    mine = [cell.filled for cell in cells if cell.filled.column == name]
+    if any(filled.split for filled in mine):
         return Column(f"{name} / paper", right=False)
-    shown = [entry.length for entry in mine if entry.length and len(entry.runs)]
-    trained = [n for entry in mine if (n := entry.settings.get("protocol.train_length"))]
+    shown = [filled.length for filled in mine if filled.length and len(filled.runs)]
+    trained = [n for filled in mine if (n := filled.settings.get("protocol.train_length"))]
     at = [f"at {group[0]}" if group else MISSING for group in (shown, trained)]
     return Column(f"{name}: {at[0]} / {at[1]} / paper", right=False)

@@ -59,7 +59,7 @@ def _lines(
 ) -> Iterator[str]:
     """Of `tables`, those of the paper's layout have titles that begin with that of `spec`."""
     main = [table for table in tables if table.title.startswith(f"{spec.title}:")] or tables[:1]
-    others = [table for table in tables if table not in main]
+    details = [table for table in tables if table not in main]
     yield from (HEAD, f"# {escape(spec.title)}", "")
     lookups = f", those of lookups from [{SETTINGS}]({SETTINGS})" if collection.baselines else ""
     numbers = f"Every number of ours below is from [{NUMBERS}]({NUMBERS}){lookups}."
@@ -77,7 +77,7 @@ def _lines(
     yield "## Unfinished\n"
     yield from unfinished(spec, collection)
     yield "## How sure\n"
-    yield from (_below(table, "### ") for table in others)
+    yield from (_below(table, "### ") for table in details)
     yield "## How it was made\n"
     yield from provenance(spec, collection, notes)
 

@@ -86,26 +86,26 @@ def _each(texts: Iterable[str]) -> str:
 
 
 def _cells(spec: TableSpec, collection: Collection) -> list[FilledCell]:
-    return [entry for entry in select(collection, spec) if len(entry.runs)]
+    return [filled for filled in select(collection, spec) if len(filled.runs)]
 
 
-def _budget(entry: FilledCell) -> str:
-    updates, epochs = (entry.settings.get(f"protocol.{key}") for key in ("max_steps", "epochs"))
+def _budget(filled: FilledCell) -> str:
+    updates, epochs = (filled.settings.get(f"protocol.{key}") for key in ("max_steps", "epochs"))
     if updates:
         return f"{updates:,} updates"
     return f"{epochs} epochs" if epochs else MISSING
 
 
-def _tuning(entry: FilledCell) -> str:
-    runs = entry.settings.get(TUNING)
+def _tuning(filled: FilledCell) -> str:
+    runs = filled.settings.get(TUNING)
     return f"settings chosen from {runs} runs" if runs else "no search recorded"
 
 
-def _by_value(entries: Sequence[FilledCell], tell: Any) -> str:
+def _by_value(filled_cells: Sequence[FilledCell], tell: Any) -> str:
     """Say it once where all cells have the same, else for each value which cells have it."""
     groups: dict[str, list[str]] = {}
-    for entry in entries:
-        groups.setdefault(tell(entry), []).append(f"{entry.task} x {entry.label}")
+    for filled in filled_cells:
+        groups.setdefault(tell(filled), []).append(f"{filled.task} x {filled.label}")
     if len(groups) <= 1:
         return "".join(f"{told}: every cell" for told in groups)
     return "; ".join(f"{told}: {', '.join(names)}" for told, names in groups.items())

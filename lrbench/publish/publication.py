@@ -95,15 +95,15 @@ def chosen_runs(
     Raises UserError where configurations compete for a cell and `choose` does not say which.
     """
     found = []
-    for cell, entry in zip(spec.cells, select(collection, spec, choose), strict=True):
-        if entry.contested:
+    for cell, filled in zip(spec.cells, select(collection, spec, choose), strict=True):
+        if filled.contested:
             raise UserError(
-                f"{len(entry.rivals)} configurations compete for {entry.task} x {entry.label}: "
-                f"{', '.join(entry.rivals)[:200]}\n"
-                f"a page has one of them: --fingerprint {entry.rivals[0]}"
+                f"{len(filled.rivals)} configurations compete for {filled.task} x {filled.label}: "
+                f"{', '.join(filled.rivals)[:200]}\n"
+                f"a page has one of them: --fingerprint {filled.rivals[0]}"
             )
-        folders = {_place(run): str(run.folder) for run in entry.runs.itertuples()}
-        for run in entry.under_way:
+        folders = {_place(run): str(run.folder) for run in filled.runs.itertuples()}
+        for run in filled.under_way:
             folders.setdefault(_place(run), run.folder)
         found.append((cell, folders))
     return found

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lrbench.errors import UserError
 from lrbench.publish.changes import Changes
-from lrbench.publish.front_page import filled
+from lrbench.publish.front_page import with_tables
 from lrbench.publish.index import index
 from lrbench.publish.layout import RECORDS, Files, is_measured, is_table, table_folders
 from lrbench.publish.page import page
@@ -71,7 +71,7 @@ def rebuild(place: Path, front_page: Path | None = None, check: bool = False) ->
     if place == results or not check:
         changes.add(results, index(results))
     if front_page:
-        changes.add(front_page.parent, {front_page.name: filled(front_page, results)})
+        changes.add(front_page.parent, {front_page.name: with_tables(front_page, results)})
     _settle(changes, check)
     return changes
 

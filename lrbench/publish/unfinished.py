@@ -23,12 +23,12 @@ GOES_ON = "A run under way goes on where its checkpoints are; elsewhere it begin
 def unfinished(spec: TableSpec, collection: Collection) -> Iterator[str]:
     """Yield an item for each cell that is short of runs or has some under way, and commands."""
     groups: dict[str, list[str]] = {}
-    for cell, entry in zip(spec.cells, select(collection, spec), strict=True):
-        going = entry.under_way
-        ended = len(entry.runs) - entry.count("failed")
-        short = entry.wanted is not None and ended < entry.wanted
+    for cell, filled in zip(spec.cells, select(collection, spec), strict=True):
+        going = filled.under_way
+        ended = len(filled.runs) - filled.count("failed")
+        short = filled.wanted is not None and ended < filled.wanted
         if short or going:
-            line = f"- **{escape(_name(cell, entry))}**: {_progress(entry, ended, going)}"
+            line = f"- **{escape(_name(cell, filled))}**: {_progress(filled, ended, going)}"
             groups.setdefault(command(spec, cell), []).append(line)
     for typed, lines in groups.items():
         yield from lines
@@ -46,9 +46,9 @@ def command(spec: TableSpec, cell: TableCell) -> str:
     return f"lrbench sweep --table {spec.name} task={cell.task} model={cell.model}"
 
 
-def _progress(entry: FilledCell, ended: int, going: Iterable[UnderWay]) -> str:
-    wanted = f"{ended} of {entry.wanted} runs have ended" if entry.wanted else ""
-    failed = entry.count("failed")
+def _progress(filled: FilledCell, ended: int, going: Iterable[UnderWay]) -> str:
+    wanted = f"{ended} of {filled.wanted} runs have ended" if filled.wanted else ""
+    failed = filled.count("failed")
     parts = [wanted, f"{failed} failed" if failed else "", *map(_steps, going)]
     return ", ".join(part for part in parts if part) + "."
 
@@ -59,7 +59,7 @@ def _steps(run: UnderWay) -> str:
     return f"seed {run.seed} is under way, {run.steps:,}{budget}{look}"
 
 
-def _name(cell: TableCell, entry: FilledCell) -> str:
+def _name(cell: TableCell, filled: FilledCell) -> str:
     """Its task and row; where a corpus has several training splits, the splits of this one too."""
     splits = f" ({', '.join(cell.splits)})" if cell.splits else ""
-    return f"{entry.task} x {entry.label}{splits}"
+    return f"{filled.task} x {filled.label}{splits}"

@@ -139,11 +139,18 @@ def test_its_runs_are_swept_evaluated_and_reported(lrbench: Run, tmp_path: Path)
     for words in (
         [],
         ["--table", "turns.yaml"],
+        ["--rows", "lru", "--columns", "sum"],  # by the first rule that it declares
         ["--rows", "lru", "--columns", "sum", "--rule", "id"],
     ):
         told = lrbench("report", "--runs", "swept", *words)
         assert told.returncode == 0, told.stderr
         assert f"{tested:.4f}" in told.stdout
+    printed = lrbench("report", "--runs", "swept").stdout
+    titles = next(line for line in printed.splitlines() if line.startswith("| task"))
+    assert [title.strip() for title in titles.strip("|").split("|")][8:13] == [
+        *("train: id", "test: id", "test: last", "id look", "chance")
+    ]
+    assert "band" not in printed and "best look" not in printed
 
 
 def test_another_setting_is_another_cell_and_a_wrong_one_is_refused(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lrbench.errors import UserError, unknown
+from lrbench.plugins import load_plugins
 from lrbench.protocols.base import rule_names
 from lrbench.tables import table_names
 
@@ -119,6 +120,8 @@ def _check(format: str, rule: str, digits: int, table: str, names: Sequence[str]
     if format not in FORMATS:
         raise unknown("format", format, FORMATS, exit_code=2)
     if rule and rule not in rule_names():
+        load_plugins()  # theirs may have it
+    if rule and rule not in rule_names():
         raise unknown("rule", rule, rule_names(), exit_code=2)
     if not 1 <= digits <= MOST_DIGITS:
         raise UserError(f"--digits must be 1 to {MOST_DIGITS}, not {digits}", exit_code=2)
@@ -135,7 +138,6 @@ def _words(text: str) -> tuple[str, ...]:
 
 def _load(name: str) -> TableSpec:
     """Return the table; a name that is not among lrbench's own may be a plugin's."""
-    from lrbench.plugins import load_plugins
     from lrbench.tables import load_table, table_names
 
     if name not in table_names():

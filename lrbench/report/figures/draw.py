@@ -182,14 +182,14 @@ def _styles(panels: Sequence[Panel]) -> dict[str, Style]:
     Beyond the colours there are, the marker tells curves apart.
     """
     names = [{curve.label for curve in panel.curves} for panel in panels]
-    places: dict[str, int] = {}
+    style_numbers: dict[str, int] = {}
     for label in sorted(set().union(*names)):
         beside = set().union(*(group for group in names if label in group))
-        taken = {places[other] for other in beside if other in places}
-        places[label] = next(place for place in count() if place not in taken)
+        taken = {style_numbers[other] for other in beside if other in style_numbers}
+        style_numbers[label] = next(place for place in count() if place not in taken)
     return {
         label: (COLOURS[i % len(COLOURS)], MARKERS[(i + i // len(COLOURS)) % len(MARKERS)])
-        for label, i in places.items()
+        for label, i in style_numbers.items()
     }
 
 

@@ -35,6 +35,6 @@ def by_position(rows: pd.DataFrame) -> pd.DataFrame:
     if not mine.any():
         return rows
     over = rows[mine]
-    places = [position(*names) for names in zip(over["task"], over["split"], strict=True)]
-    moved = over.assign(length=pd.array(places, dtype="Int64"), split="split")
+    positions = [position(*names) for names in zip(over["task"], over["split"], strict=True)]
+    moved = over.assign(length=pd.array(positions, dtype="Int64"), split="split")
     return pd.concat([rows[~mine], moved[moved["length"].notna()]])

@@ -57,13 +57,13 @@ HEAD = "% lrbench report: needs \\usepackage{booktabs}"
 LABEL = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
-def to_latex(tables: Sequence[Table], left_out: Sequence[str] = ()) -> str:
-    """Return all tables; `left_out`, lines on files that could not be used, as comments below."""
+def to_latex(tables: Sequence[Table], unused_files: Sequence[str] = ()) -> str:
+    """Return all tables; `unused_files`, lines on what could not be used, as comments below."""
     wide = any(map(_wide, tables))
     head = HEAD + (" and \\usepackage{graphicx}" if wide else "")
     labels = _labels(tables)
     parts = [_environment(table, label) for table, label in zip(tables, labels, strict=True)]
-    comments = ["\n".join(f"% {_line(text)}" for text in left_out)] if left_out else []
+    comments = ["\n".join(f"% {_line(text)}" for text in unused_files)] if unused_files else []
     return "\n\n".join([head, *parts, *comments]) + "\n"
 
 
@@ -116,8 +116,8 @@ def _wide(table: Table) -> bool:
 
 
 def _tabular(table: Table) -> list[str]:
-    places = range(len(table.columns))
-    shape = "".join("r" if table.columns[i].right else _words(table, i) for i in places)
+    indices = range(len(table.columns))
+    shape = "".join("r" if table.columns[i].right else _words(table, i) for i in indices)
     return [
         f"\\begin{{tabular}}{{{shape}}}",
         "  \\toprule",

@@ -47,9 +47,9 @@ def render(
     if format == "html":
         return _page(collection, request, tables)
     parts = [to_markdown(table) for table in tables] or [NOTHING]
-    left_out = reading_notes(collection)
-    if left_out:
-        parts.append("\n".join(left_out) + "\n")
+    unused_files = reading_notes(collection)
+    if unused_files:
+        parts.append("\n".join(unused_files) + "\n")
     return "\n".join(parts)
 
 

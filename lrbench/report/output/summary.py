@@ -295,8 +295,8 @@ class _OnSplits(_Summary):
     def lines(self) -> Iterable[Line]:
         yield from self._dev()
         yield from self._end()
-        tested, others = set(self.splits), OTHER_SPLITS.get(self.result["task"], ())
-        untested = [name for name in others if name not in tested][:MOST]
+        tested, known = set(self.splits), OTHER_SPLITS.get(self.result["task"], ())
+        untested = [name for name in known if name not in tested][:MOST]
         if self.rows and untested:
             splits = ",".join(untested)
             yield (

@@ -95,11 +95,11 @@ def _shared(settings: Mapping[str, Settings]) -> dict[str, Any]:
 
 def _common(settings: Iterable[Settings]) -> Settings:
     """What is in all of them, equal and of one type: True is not 1, and 1 is not 1.0."""
-    first, *others = [*settings] or [{}]
+    first, *rest = [*settings] or [{}]
     return {
         key: value
         for key, value in first.items()
-        if all(key in other and repr(other[key]) == repr(value) for other in others)
+        if all(key in other and repr(other[key]) == repr(value) for other in rest)
     }
 
 

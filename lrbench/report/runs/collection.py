@@ -55,9 +55,9 @@ def evaluation_frame(
     Without the settings: no table needs them here, and of 100,000 rows they are most of the memory.
     """
     scored = [rows or [NOT_MEASURED] for rows in evaluations]
-    places = [place for place, rows in enumerate(scored) for _ in rows]
+    row_numbers = [place for place, rows in enumerate(scored) for _ in rows]
     values = list(zip(*(row for rows in scored for row in rows), strict=True))
-    columns: dict[str, Any] = {name: runs[name].array.take(places) for name in RUN_COLUMNS}
+    columns: dict[str, Any] = {name: runs[name].array.take(row_numbers) for name in RUN_COLUMNS}
     for place, (name, kind) in enumerate(EVALUATION_COLUMNS.items()):
         columns[name] = pd.Series(values[place] if values else [], dtype=kind)
     return pd.DataFrame(columns, copy=False)

@@ -157,9 +157,9 @@ def _fields(
 
 
 def _items(
-    items: list[Any], checks: dict[str, Check], name: str, places: Iterable[int] | None = None
+    items: list[Any], checks: dict[str, Check], name: str, indices: Iterable[int] | None = None
 ) -> str | None:
-    for index in range(len(items)) if places is None else places:
+    for index in range(len(items)) if indices is None else indices:
         item = items[index]
         if not isinstance(item, dict):
             return f"'{name}[{index}]' is {_short(item)}, not an object"
@@ -190,9 +190,9 @@ def _is_plain_accuracy(row: Any) -> bool:
         return False
 
 
-def _values(evaluations: list[dict[str, Any]], places: Iterable[int]) -> str | None:
+def _values(evaluations: list[dict[str, Any]], indices: Iterable[int]) -> str | None:
     """Accuracies lie in 0..1; a loss may be anything, infinite too; null says not measured."""
-    for index in places:
+    for index in indices:
         row = evaluations[index]
         value = row.get("value")
         good = value is None or (
@@ -207,8 +207,8 @@ def _values(evaluations: list[dict[str, Any]], places: Iterable[int]) -> str | N
 def _baselines(rows: list[Any]) -> str | None:
     """A baseline is measured at a length; over a corpus, on a split."""
     split = [index for index, row in enumerate(rows) if isinstance(row, dict) and "split" in row]
-    others = [index for index in range(len(rows)) if index not in set(split)]
-    return _items(rows, BASELINE, "baselines", others) or _items(
+    at_lengths = [index for index in range(len(rows)) if index not in set(split)]
+    return _items(rows, BASELINE, "baselines", at_lengths) or _items(
         rows, BASELINE_OF_SPLIT, "baselines", split
     )
 

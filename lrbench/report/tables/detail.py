@@ -54,53 +54,53 @@ def verdicts_table(grid: Grid) -> Table:
     titles = grid.verdict_titles
     rows = tuple(
         (*head, *(told.get(title, PrintedCell()) for title in titles))
-        for entry, head in grid.with_runs()
-        for told in [_verdict(grid, entry)]
+        for filled, head in grid.with_runs()
+        for told in [_verdict(grid, filled)]
     )
     columns = (*left(grid.heading), *(Column(title, title not in LEFT_ALIGNED) for title in titles))
     title = f"What the verdicts rest on ({grid.number})"
     return Table(title, columns, rows, grid.verdict_notes())
 
 
-def _verdict(grid: Grid, entry: FilledCell) -> dict[str, PrintedCell]:
-    evidence = grid.evidence(entry)
-    verdict = judge(evidence, entry.reference, entry.comparable(grid.rule))
+def _verdict(grid: Grid, filled: FilledCell) -> dict[str, PrintedCell]:
+    evidence = grid.evidence(filled)
+    verdict = judge(evidence, filled.reference, filled.comparable(grid.rule))
     values, digits = evidence.values, grid.digits
     enough = len(values) >= FEWEST
     ends = interval(mean_interval(values, evidence.metric), digits) if enough else MISSING
     return {
         "n": PrintedCell(f"{len(values)}"),
-        "mean": estimate(mean(values), None, digits) if values else PrintedCell(missing(entry)),
+        "mean": estimate(mean(values), None, digits) if values else PrintedCell(missing(filled)),
         "95 % interval": PrintedCell(ends),
-        "paper": PrintedCell(entry.reference.at(entry.length) if entry.reference else MISSING),
+        "paper": PrintedCell(filled.reference.at(filled.length) if filled.reference else MISSING),
         "verdict": PrintedCell(str(verdict or MISSING), mark=str(verdict or "")),
-        **grid.verdict_cells(entry, evidence),
+        **grid.verdict_cells(filled, evidence),
     }
 
 
 def fresh_table(grid: Grid) -> Table:
     """Return every rule on fresh strings, the one that is shown first."""
-    protocol = next((entry.protocol for entry in grid.entries), "")
+    protocol = next((filled.protocol for filled in grid.filled_cells), "")
     rules = tuple(dict.fromkeys((grid.rule, *declared(protocol).rules)))
     rows = []
-    for entry, head in grid.with_runs():
-        strings = {entry.strings(name, "test") for name in rules}
+    for filled, head in grid.with_runs():
+        strings = {filled.strings(name, "test") for name in rules}
         counts = sorted(n for n in strings if n is not None)
         rows.append(
             (
                 *head,
-                PrintedCell(f"{entry.length:,}" if entry.length else MISSING),
+                PrintedCell(f"{filled.length:,}" if filled.length else MISSING),
                 PrintedCell(" or ".join(f"{n:,}" for n in counts) or MISSING),
-                *(grid.fresh(entry, name) for name in rules),
-                level(grid.chance.get(entry.task)),
+                *(grid.fresh(filled, name) for name in rules),
+                level(grid.chance.get(filled.task)),
             )
         )
-    early = sum(int((entry.runs["stopped"] == "perfect").sum()) for entry, _ in grid.with_runs())
+    early = sum(int((filled.runs["stopped"] == "perfect").sum()) for filled, _ in grid.with_runs())
     unseen = "the test series" if grid.tested_where_trained else "the test length"
     columns = (*left(), *(Column(title) for title in ("length", "strings", *rules, "chance")))
     notes = (
         f"{grid.scored_by} at the test length on fresh strings of the checkpoint each rule keeps: "
-        + "; ".join(f"{name} = {rule_legend(name, grid.entries)}" for name in rules),
+        + "; ".join(f"{name} = {rule_legend(name, grid.filled_cells)}" for name in rules),
         f"chance: the best measured baseline, mean over runs; id, band and last choose nothing at"
         f" {unseen}" + (f", but a perfect look there ended {early} of the runs" if early else ""),
     )
@@ -120,10 +120,10 @@ def solved_table(grid: Grid) -> Table:
     """Return solve rate, mean with its bootstrap interval, median and extremes, fresh strings."""
     rule, digits = grid.rule, grid.digits
     rows = []
-    for entry, head in grid.with_runs():
-        values = entry.values(rule, "test")
-        lost = entry.lost(rule, "test")
-        known = entry.metric.counts and (values or lost)
+    for filled, head in grid.with_runs():
+        values = filled.values(rule, "test")
+        lost = filled.lost(rule, "test")
+        known = filled.metric.counts and (values or lost)
         counted = share(solve_rate(values, lost=lost)) if known else PrintedCell()
         rows.append(
             (
@@ -149,17 +149,17 @@ def solved_table(grid: Grid) -> Table:
 def all_strings_table(grid: Grid, answers: Mapping[str, Answers]) -> list[Table]:
     """Return what is known of runs on all strings, by the grid's rule and `last`, if anything."""
     known = {
-        rule: [of_rule(answers, entry.runs["folder"], rule) for entry, _ in grid.with_runs()]
+        rule: [of_rule(answers, filled.runs["folder"], rule) for filled, _ in grid.with_runs()]
         for rule in dict.fromkeys((grid.rule, OTHER))
     }
     known = {rule: found for rule, found in known.items() if any(map(any, found))}
     if not known:
         return []
     rows = []
-    for at, (entry, head) in enumerate(grid.with_runs()):
+    for at, (filled, head) in enumerate(grid.with_runs()):
         if any(any(found[at]) for found in known.values()):
             told = [cell for found in known.values() for cell in certified_cells(found[at])]
-            rows.append((*head, PrintedCell(str(len(entry.runs))), *told))
+            rows.append((*head, PrintedCell(str(len(filled.runs))), *told))
     columns = [*left(grid.heading), Column("runs")]
     columns += [column for rule in known for column in certified_columns(rule)]
     legend = certified_legend(one for found in known.values() for each in found for one in each)
@@ -172,21 +172,21 @@ def cost_table(grid: Grid) -> Table:
     Where models iterate also what that bought, accuracy at both lengths, beside the iterations.
     """
     rows = []
-    iterated = any(entry.runs["iterations"].notna().any() for entry, _ in heads(grid.cells))
-    for entry, head in heads(grid.cells):
-        seconds = [float(value) for value in entry.runs["train_seconds"].dropna()]
+    iterated = any(filled.runs["iterations"].notna().any() for filled, _ in heads(grid.cells))
+    for filled, head in heads(grid.cells):
+        seconds = [float(value) for value in filled.runs["train_seconds"].dropna()]
         rows.append(
             (
                 *head,
-                *(_bought(entry, grid) if iterated else ()),
-                *(span(_whole(entry, name)) for name in ("parameters", "state_size", "steps")),
-                span([int(n) for n in [entry.settings.get("protocol.max_steps")] if n]),
+                *(_bought(filled, grid) if iterated else ()),
+                *(span(_whole(filled, name)) for name in ("parameters", "state_size", "steps")),
+                span([int(n) for n in [filled.settings.get("protocol.max_steps")] if n]),
                 PrintedCell(duration(median(seconds)) if seconds else MISSING, tuple(seconds)),
-                _speed(entry),
-                *([_iterations(entry)] if iterated else []),
-                PrintedCell(str(entry.settings.get(TUNING) or MISSING)),
-                PrintedCell(", ".join(_statuses(entry))),
-                PrintedCell(str(entry.runs["fingerprint"].iloc[0])),
+                _speed(filled),
+                *([_iterations(filled)] if iterated else []),
+                PrintedCell(str(filled.settings.get(TUNING) or MISSING)),
+                PrintedCell(", ".join(_statuses(filled))),
+                PrintedCell(str(filled.runs["fingerprint"].iloc[0])),
             )
         )
     titles = (
@@ -205,26 +205,26 @@ def cost_table(grid: Grid) -> Table:
     return Table("Cost", _columns(titles), tuple(rows), notes)
 
 
-def _bought(entry: FilledCell, grid: Grid) -> tuple[PrintedCell, PrintedCell]:
+def _bought(filled: FilledCell, grid: Grid) -> tuple[PrintedCell, PrintedCell]:
     """Return the accuracy at the training length and at the test length."""
-    trained = entry.values(grid.rule, "test", "train_length")
-    return spread(trained, grid.digits), spread(entry.values(grid.rule, "test"), grid.digits)
+    trained = filled.values(grid.rule, "test", "train_length")
+    return spread(trained, grid.digits), spread(filled.values(grid.rule, "test"), grid.digits)
 
 
-def _speed(entry: FilledCell) -> PrintedCell:
+def _speed(filled: FilledCell) -> PrintedCell:
     """Return the updates a second of the median run."""
-    runs = entry.runs[(entry.runs["train_seconds"] > 0) & entry.runs["steps"].notna()]
+    runs = filled.runs[(filled.runs["train_seconds"] > 0) & filled.runs["steps"].notna()]
     pairs = zip(runs["steps"].tolist(), runs["train_seconds"].tolist(), strict=True)
     speeds = tuple(float(steps) / float(seconds) for steps, seconds in pairs)
     return PrintedCell(f"{median(speeds):.3g}", speeds) if speeds else PrintedCell()
 
 
-def _iterations(entry: FilledCell) -> PrintedCell:
+def _iterations(filled: FilledCell) -> PrintedCell:
     """Return the mean iterations of all runs, and how many solutions had converged if not all."""
-    known = entry.runs[entry.runs["iterations"].notna()]
+    known = filled.runs[filled.runs["iterations"].notna()]
     values = [float(value) for value in known["iterations"].tolist()]
     if not values:  # a number that was set is no mean
-        return PrintedCell(str(entry.settings.get("model.mixer.iterations") or MISSING))
+        return PrintedCell(str(filled.settings.get("model.mixer.iterations") or MISSING))
     converged = mean([float(value) for value in known["converged"].fillna(1.0).tolist()])
     share_told = "" if converged == 1 else f", {converged:.1%} converged"
     return PrintedCell(f"{mean(values):.1f}{share_told}", tuple(values))
@@ -238,14 +238,14 @@ def _number(value: float, digits: int) -> PrintedCell:
     return PrintedCell(f"{value:.{digits}f}", (value,))
 
 
-def _whole(entry: FilledCell, name: str) -> list[int]:
-    ended = entry.runs[entry.runs["status"] != "failed"]
+def _whole(filled: FilledCell, name: str) -> list[int]:
+    ended = filled.runs[filled.runs["status"] != "failed"]
     return [int(value) for value in ended[name].dropna()]
 
 
-def _statuses(entry: FilledCell) -> list[str]:
+def _statuses(filled: FilledCell) -> list[str]:
     known = ("finished", "diverged", "failed")
-    return [f"{entry.count(name)} {name}" for name in known if entry.count(name)]
+    return [f"{filled.count(name)} {name}" for name in known if filled.count(name)]
 
 
 MOST = 6  # models of which every pair is shown; of more, each against the first
@@ -256,17 +256,19 @@ def pairs_table(grid: Grid) -> list[Table]:
 
     Numbers at different lengths are never compared.
     """
-    metrics = dict.fromkeys(entry.metric for entry in grid.entries)
+    metrics = dict.fromkeys(filled.metric for filled in grid.filled_cells)
     return [table for metric in metrics for table in _pairs_by(grid, metric)]
 
 
 def _pairs_by(grid: Grid, metric: Metric) -> list[Table]:
     rule, rows, cut = grid.rule, [], False
     for task in (column.name for column in grid.columns):
-        entries = [
-            entry for entry in grid.entries if (entry.column, entry.metric) == (task, metric)
+        filled_cells = [
+            filled
+            for filled in grid.filled_cells
+            if (filled.column, filled.metric) == (task, metric)
         ]
-        there = [entry for entry in entries if entry.values(rule, "test")]
+        there = [filled for filled in filled_cells if filled.values(rule, "test")]
         cut = cut or len(there) > MOST
         for first, second in _pairs(there):
             if first.length == second.length:

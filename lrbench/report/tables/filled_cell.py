@@ -50,7 +50,7 @@ class FilledCell:
     scores: tuple[RunScore, ...]
     settings: dict[str, Any]
     rivals: tuple[str, ...]
-    left_out: tuple[str, ...]
+    not_shown: tuple[str, ...]
     wanted: int | None
     length: int | None
     reference: Reference | None

@@ -70,8 +70,8 @@ class AxisColumn:
 class Grid(ABC):
     """A table's cells by one rule.
 
-    `cells` are the runs of each of its cells, once; `entries` the same once for each column that
-    they are shown in.
+    `cells` are the runs of each of its cells, once; `filled_cells` the same once for each column
+    that they are shown in.
     """
 
     heading: ClassVar[str]  # above the names of columns, where a table has them as rows
@@ -79,7 +79,7 @@ class Grid(ABC):
 
     columns: tuple[AxisColumn, ...]
     cells: tuple[FilledCell, ...]
-    entries: tuple[FilledCell, ...]
+    filled_cells: tuple[FilledCell, ...]
     rule: str
     digits: int = 4
 
@@ -96,7 +96,7 @@ class Grid(ABC):
     @property
     def labels(self) -> list[str]:
         """The rows of ours."""
-        return list(dict.fromkeys(entry.label for entry in self.cells))
+        return list(dict.fromkeys(filled.label for filled in self.cells))
 
     @property
     def chance(self) -> dict[str, float | None]:
@@ -111,14 +111,15 @@ class Grid(ABC):
     def scored_by(self) -> str:
         """What the numbers are: accuracy, NRMSE, or both."""
         return (
-            " or ".join(dict.fromkeys(entry.metric.title for entry in self.entries)) or "accuracy"
+            " or ".join(dict.fromkeys(filled.metric.title for filled in self.filled_cells))
+            or "accuracy"
         )
 
     @property
     def tested_where_trained(self) -> bool:
         """Whether every test is at the training length, on other strings."""
-        trained = [entry.settings.get("protocol.train_length") for entry in self.entries]
-        lengths = [entry.length for entry in self.entries]
+        trained = [filled.settings.get("protocol.train_length") for filled in self.filled_cells]
+        lengths = [filled.length for filled in self.filled_cells]
         known = [pair for pair in zip(trained, lengths, strict=True) if pair[0] is not None]
         return bool(known) and all(at == length for at, length in known)
 
@@ -139,7 +140,7 @@ class Grid(ABC):
         """Return the notes on how to read the main table."""
 
     @abstractmethod
-    def verdict_cells(self, entry: FilledCell, evidence: Evidence) -> dict[str, PrintedCell]:
+    def verdict_cells(self, filled: FilledCell, evidence: Evidence) -> dict[str, PrintedCell]:
         """Return what else a verdict rests on, by its title."""
 
     @abstractmethod
@@ -147,7 +148,7 @@ class Grid(ABC):
         """Return what the titles of those mean."""
 
     @abstractmethod
-    def without_number(self, entry: FilledCell, ended: int) -> Iterator[str]:
+    def without_number(self, filled: FilledCell, ended: int) -> Iterator[str]:
         """Yield what the runs of a cell lack, and what they have that is not shown."""
 
     @abstractmethod
@@ -162,51 +163,51 @@ class Grid(ABC):
             *(column.paper(model) for column in self.columns),
         )
 
-    def column_of(self, entry: FilledCell) -> AxisColumn:
-        """Return the column that an entry stands in."""
-        return next(column for column in self.columns if column.name == entry.column)
+    def column_of(self, filled: FilledCell) -> AxisColumn:
+        """Return the column that a filled cell stands in."""
+        return next(column for column in self.columns if column.name == filled.column)
 
     def with_runs(self) -> Iterator[tuple[FilledCell, tuple[PrintedCell, PrintedCell]]]:
-        """Yield the entries that have runs, each with the cells that begin its row."""
-        yield from heads(self.entries)
+        """Yield the filled cells that have runs, each with the cells that begin its row."""
+        yield from heads(self.filled_cells)
 
-    def evidence(self, entry: FilledCell) -> Evidence:
-        """Return what the verdict on an entry is given by."""
-        return entry.evidence(self.rule, self.kind, self.chance[entry.column])
+    def evidence(self, filled: FilledCell) -> Evidence:
+        """Return what the verdict on a filled cell is given by."""
+        return filled.evidence(self.rule, self.kind, self.chance[filled.column])
 
-    def compared(self, entry: FilledCell | None) -> PrintedCell:
+    def compared(self, filled: FilledCell | None) -> PrintedCell:
         """Return our number as the paper takes its own, with the verdict on it."""
-        if entry is None or entry.contested or entry.unfinished:
-            return self._instead(entry, self.rule, self.kind)
-        evidence = self.evidence(entry)
-        cell = spread(evidence.values, self.digits, missing=missing(entry))
-        return marked(cell, judge(evidence, entry.reference, entry.comparable(self.rule)))
+        if filled is None or filled.contested or filled.unfinished:
+            return self._instead(filled, self.rule, self.kind)
+        evidence = self.evidence(filled)
+        cell = spread(evidence.values, self.digits, missing=missing(filled))
+        return marked(cell, judge(evidence, filled.reference, filled.comparable(self.rule)))
 
-    def fresh(self, entry: FilledCell | None, rule: str) -> PrintedCell:
+    def fresh(self, filled: FilledCell | None, rule: str) -> PrintedCell:
         """Return our number on fresh strings: no paper has one, so only chance is marked."""
-        if entry is None or entry.contested or entry.unfinished:
-            return self._instead(entry, rule, "test")
-        evidence = entry.evidence(rule, "test", self.chance[entry.column])
-        cell = spread(evidence.values, self.digits, missing=missing(entry))
+        if filled is None or filled.contested or filled.unfinished:
+            return self._instead(filled, rule, "test")
+        evidence = filled.evidence(rule, "test", self.chance[filled.column])
+        cell = spread(evidence.values, self.digits, missing=missing(filled))
         known = len(evidence.values) >= FEWEST and guesses(evidence)
         return marked(cell, Verdict.AT_CHANCE if known else None)
 
-    def _instead(self, entry: FilledCell | None, rule: str, kind: str) -> PrintedCell:
+    def _instead(self, filled: FilledCell | None, rule: str, kind: str) -> PrintedCell:
         """What stands where there is no cell, several compete for it, or no run has ended."""
-        if entry is None or entry.contested:
-            return PrintedCell(f"{len(entry.rivals)} compete") if entry else PrintedCell()
-        found = entry.so_far(rule, kind)
+        if filled is None or filled.contested:
+            return PrintedCell(f"{len(filled.rivals)} compete") if filled else PrintedCell()
+        found = filled.so_far(rule, kind)
         told = f"{spread(found, self.digits).text}, {UNFINISHED}" if found else UNFINISHED
         return PrintedCell(told, tuple(found), mark=UNFINISHED)
 
 
 def heads(
-    entries: Sequence[FilledCell],
+    filled_cells: Sequence[FilledCell],
 ) -> Iterator[tuple[FilledCell, tuple[PrintedCell, PrintedCell]]]:
     """Yield those that have runs, each with its column and label."""
-    for entry in entries:
-        if len(entry.runs):
-            yield entry, (PrintedCell(entry.column), PrintedCell(entry.label))
+    for filled in filled_cells:
+        if len(filled.runs):
+            yield filled, (PrintedCell(filled.column), PrintedCell(filled.label))
 
 
 def left(heading: str = "task") -> tuple[Column, Column]:
@@ -219,7 +220,7 @@ def level(value: float | None) -> PrintedCell:
     return PrintedCell() if value is None else PrintedCell(f"{value:.{LEVEL_DIGITS}f}", (value,))
 
 
-def missing(entry: FilledCell) -> str:
+def missing(filled: FilledCell) -> str:
     """Return what stands for a number: 'failed' and 'diverged' only where all runs did."""
-    statuses = set(entry.runs["status"])
+    statuses = set(filled.runs["status"])
     return str(statuses.pop()) if statuses in ({"failed"}, {"diverged"}) else MISSING

@@ -63,7 +63,7 @@ ByRun = dict[str, dict[int, Scored]]  # a run's folder, a length
 class LengthCurve:
     """A cell of the table that is shown: its runs' scores by the rules that are shown."""
 
-    entry: FilledCell
+    filled: FilledCell
     by_rule: dict[str, ByRun]
     answers: dict[str, list[Answer | None]]  # of each rule, of each run
 
@@ -99,15 +99,15 @@ def length_tables(
     By `rule`, and by `last` beside it. The arguments are those of `matrix.paper_tables`. Raises
     UserError for an unknown rule or fingerprint, and for a table over a corpus.
     """
-    entries, curves = _curves(collection, spec, rule, references, choose)
-    tasks = tuple(spec.columns) or tuple(dict.fromkeys(entry.task for entry in entries))
-    there = tuple(entry for entry in entries if len(entry.runs) or entry.rivals)
+    filled_cells, curves = _curves(collection, spec, rule, references, choose)
+    tasks = tuple(spec.columns) or tuple(dict.fromkeys(filled.task for filled in filled_cells))
+    there = tuple(filled for filled in filled_cells if len(filled.runs) or filled.rivals)
     grid = LengthGrid((), there, there, rule, digits)
-    notes = [*_horizon_legend(), *_unsolved(grid, curves), *_without_runs(entries)]
+    notes = [*_horizon_legend(), *_unsolved(grid, curves), *_without_runs(filled_cells)]
     notes += selection_notes(grid, collection, spec.protocol)
     tables = [_horizons(spec.title, curves, rule, notes)]
     for task in tasks:
-        of_task = [curve for curve in curves if curve.entry.task == task]
+        of_task = [curve for curve in curves if curve.filled.task == task]
         tables += [_of_task(of_task, name, digits) for name in _rules(rule) if of_task]
     return tables
 
@@ -117,7 +117,7 @@ def solving(
 ) -> Collection:
     """Return only the runs that `length_tables` shows, for its figures."""
     _, curves = _curves(collection, spec, rule, None, choose)
-    folders = {folder for curve in curves for folder in curve.entry.runs["folder"]}
+    folders = {folder for curve in curves for folder in curve.filled.runs["folder"]}
     runs, frame = (one[one["folder"].isin(folders)] for one in (collection.runs, collection.frame))
     return replace(collection, runs=runs, frame=frame)
 
@@ -133,25 +133,25 @@ def _curves(
     if declared(spec.protocol).by_split:
         raise UserError(f"table '{spec.name}': kind 'lengths' goes with no corpus")
     check_rule(spec.protocol, rule)
-    entries = select(collection, spec, choose, references)
+    filled_cells = select(collection, spec, choose, references)
     by_rule = {name: _scores(collection.frame, name) for name in _rules(rule)}
     curves = []
-    for entry in entries:
-        if _solved(entry, rule):
-            folders = entry.runs["folder"]
+    for filled in filled_cells:
+        if _solved(filled, rule):
+            folders = filled.runs["folder"]
             mine = {r: {f: runs.get(f, {}) for f in folders} for r, runs in by_rule.items()}
             known = {r: of_rule(collection.answers, folders, r) for r in by_rule}
-            curves.append(LengthCurve(entry, mine, known))
-    return entries, curves
+            curves.append(LengthCurve(filled, mine, known))
+    return filled_cells, curves
 
 
 def _rules(rule: str) -> list[str]:
     return list(dict.fromkeys([rule, OTHER]))
 
 
-def _solved(entry: FilledCell, rule: str) -> bool:
-    values = entry.values(rule, "test")
-    return entry.metric.counts and max(values, default=0.0) >= SOLVED
+def _solved(filled: FilledCell, rule: str) -> bool:
+    values = filled.values(rule, "test")
+    return filled.metric.counts and max(values, default=0.0) >= SOLVED
 
 
 def _scores(frame: pd.DataFrame, rule: str) -> ByRun:
@@ -186,12 +186,12 @@ def _horizons(title: str, curves: Sequence[LengthCurve], rule: str, notes: Seque
     for curve in curves:
         told = [cell for name in rules for cell in horizon_cells(curve.horizons(name))]
         told += [cell for name in searched for cell in certified_cells(curve.answers[name])]
-        entry = curve.entry
+        filled = curve.filled
         rows.append(
             (
-                PrintedCell(entry.task),
-                PrintedCell(entry.label),
-                PrintedCell(str(len(entry.runs))),
+                PrintedCell(filled.task),
+                PrintedCell(filled.label),
+                PrintedCell(str(len(filled.runs))),
                 *told,
             )
         )
@@ -211,13 +211,13 @@ def _of_task(curves: Sequence[LengthCurve], rule: str, digits: int) -> Table:
     for curve in curves:
         scores = [spread(curve.values(rule, length), digits) for length in lengths]
         _, median = horizon_cells(curve.horizons(rule))
-        rows.append((PrintedCell(curve.entry.label), *scores, median))
+        rows.append((PrintedCell(curve.filled.label), *scores, median))
     rows.append(
         (PrintedCell("chance"), *(_chance(runs, length) for length in lengths), PrintedCell())
     )
     titles = [f"{length:,}" for length in lengths]
     columns = [Column("model", right=False), *map(Column, titles), Column("horizon")]
-    told = rule_legend(rule, (curve.entry for curve in curves))
+    told = rule_legend(rule, (curve.filled for curve in curves))
     notes = [
         f"accuracy at each length on {_strings(runs)} fresh strings of the checkpoint of the rule"
         f" {rule} ({told}), mean ± sample std (n) over n runs; horizon: of the median"
@@ -225,7 +225,7 @@ def _of_task(curves: Sequence[LengthCurve], rule: str, digits: int) -> Table:
     ]
     if any(_says_nothing(score) for run in runs for score in run.values()):
         notes.append(NOTHING_SAID)
-    title = f"{_title(curves[0].entry)} against length: {rule}"
+    title = f"{_title(curves[0].filled)} against length: {rule}"
     return Table(title, tuple(columns), tuple(rows), tuple(notes))
 
 
@@ -247,9 +247,9 @@ def _strings(runs: Iterable[dict[int, Scored]]) -> str:
     return " to ".join(f"{n:,}" for n in dict.fromkeys([counts[0], counts[-1]]))
 
 
-def _title(entry: FilledCell) -> str:
-    titles: list[Any] = entry.runs["task_title"].dropna().tolist()
-    return str(titles[0]) if titles else entry.task
+def _title(filled: FilledCell) -> str:
+    titles: list[Any] = filled.runs["task_title"].dropna().tolist()
+    return str(titles[0]) if titles else filled.task
 
 
 def _horizon_legend() -> list[str]:
@@ -265,18 +265,18 @@ def _horizon_legend() -> list[str]:
 
 def _unsolved(grid: LengthGrid, curves: Sequence[LengthCurve]) -> list[str]:
     """Name the cells with runs of which none solves its task: they are no rows."""
-    shown = {id(curve.entry) for curve in curves}
+    shown = {id(curve.filled) for curve in curves}
     lines = []
-    for entry in grid.entries:
-        if id(entry) in shown or not len(entry.runs):
+    for filled in grid.filled_cells:
+        if id(filled) in shown or not len(filled.runs):
             continue
-        values = entry.values(grid.rule, "test")
+        values = filled.values(grid.rule, "test")
         best = f"best of {len(values)} {max(values):.{grid.digits}f}" if values else "no accuracy"
-        at = f" at {entry.length:,}" if entry.length else ""
-        lines.append(f"does not reach {SOLVED}{at}: {entry.task} x {entry.label} ({best})")
+        at = f" at {filled.length:,}" if filled.length else ""
+        lines.append(f"does not reach {SOLVED}{at}: {filled.task} x {filled.label} ({best})")
     return capped(lines, "cells")
 
 
-def _without_runs(entries: Sequence[FilledCell]) -> list[str]:
-    missing = [f"{e.task} x {e.label}" for e in entries if not len(e.runs) and not e.rivals]
+def _without_runs(filled_cells: Sequence[FilledCell]) -> list[str]:
+    missing = [f"{e.task} x {e.label}" for e in filled_cells if not len(e.runs) and not e.rivals]
     return [f"no run has ended of {', '.join(missing)}"] if missing else []

@@ -9,6 +9,7 @@ from typing import Any
 
 from lrbench.errors import unknown
 from lrbench.protocols.base import declared
+from lrbench.registry import DEFAULT_PROTOCOL
 from lrbench.report.output.cells import PrintedCell, spread
 from lrbench.report.paper.reference import printed
 from lrbench.report.paper.verdict import (
@@ -70,7 +71,7 @@ class LengthGrid(Grid):
         )
 
     def row(self, label: str) -> list[FilledCell | None]:
-        found = {entry.task: entry for entry in self.entries if entry.label == label}
+        found = {filled.task: filled for filled in self.filled_cells if filled.label == label}
         return [found.get(column.name) for column in self.columns]
 
     def our_rows(self, label: str) -> list[Row]:
@@ -81,7 +82,7 @@ class LengthGrid(Grid):
             (
                 PrintedCell(label),
                 PrintedCell("fresh strings"),
-                *(self.fresh(entry, self.rule) for entry in found),
+                *(self.fresh(filled, self.rule) for filled in found),
             ),
         ]
 
@@ -101,14 +102,14 @@ class LengthGrid(Grid):
     def legend(self) -> list[str]:
         return [
             f"{self.number}: our {self.scored_by} by the rule {self.rule}"
-            f" ({rule_legend(self.rule, self.entries)}), mean ±"
+            f" ({rule_legend(self.rule, self.filled_cells)}), mean ±"
             " sample std (n) over n runs; fresh strings: the same checkpoints, on strings that"
             " nothing was chosen by",
             *self._paper_notes(),
             *self._on_verdicts(),
         ]
 
-    def verdict_cells(self, entry: FilledCell, evidence: Evidence) -> dict[str, PrintedCell]:
+    def verdict_cells(self, filled: FilledCell, evidence: Evidence) -> dict[str, PrintedCell]:
         found = {"train": spread(evidence.trained, self.digits)}
         guesser, n = evidence.guesser, len(evidence.values)
         if guesser is None or not n:
@@ -130,19 +131,21 @@ class LengthGrid(Grid):
             " to in 97.5 %",
         )
 
-    def without_number(self, entry: FilledCell, ended: int) -> Iterator[str]:
-        without = ended - len(entry.values(self.rule, "test"))
+    def without_number(self, filled: FilledCell, ended: int) -> Iterator[str]:
+        without = ended - len(filled.values(self.rule, "test"))
         if without:
             yield f"{without} of {ended} runs have no number by {self.rule}"
-        others = [length for length in entry.lengths() if length != entry.length]
-        if others:
-            lengths = ", ".join(f"{length:,}" for length in others)
+        further = [length for length in filled.lengths() if length != filled.length]
+        if further:
+            lengths = ", ".join(f"{length:,}" for length in further)
             yield f"tested at {lengths} as well, which is in the csv format"
 
     def outside(self, run: Any, settings: dict[str, Any], protocol: str) -> str | None:
         if run.protocol != protocol:
             return f"{run.task} x {run.model} by {run.protocol}"
-        covered = any((run.task, run.model) == (entry.task, entry.model) for entry in self.entries)
+        covered = any(
+            (run.task, run.model) == (filled.task, filled.model) for filled in self.filled_cells
+        )
         return None if covered else f"{run.task} x {run.model}"
 
     def _paper_notes(self) -> list[str]:
@@ -160,10 +163,10 @@ class LengthGrid(Grid):
 
     def _on_verdicts(self) -> Iterator[str]:
         """Yield what the verdicts mean, and what they leave open."""
-        counted = [entry.metric.counts for entry in self.entries]
+        counted = [filled.metric.counts for filled in self.filled_cells]
         only_errors = bool(counted) and not any(counted)
         yield OF_ERRORS if only_errors else OF_ACCURACIES
-        if any(_all_alike(entry, self.rule) for entry in self.entries):
+        if any(_all_alike(filled, self.rule) for filled in self.filled_cells):
             yield (
                 "runs that are all alike give an interval without width: a further run may differ"
                 " all the same; the solve rates have an interval that says how often"
@@ -175,10 +178,11 @@ class LengthGrid(Grid):
     def _fewer_updates(self) -> Iterator[str]:
         """Say where our runs had a smaller budget than the paper's: that may be a 'below'."""
         budgets = {
-            (ours, entry.published.updates)
-            for entry in self.entries
-            if len(entry.runs) and entry.published
-            if (ours := entry.settings.get("protocol.max_steps")) and ours < entry.published.updates
+            (ours, filled.published.updates)
+            for filled in self.filled_cells
+            if len(filled.runs) and filled.published
+            if (ours := filled.settings.get("protocol.max_steps"))
+            and ours < filled.published.updates
         }
         for ours, theirs in sorted(budgets):
             yield (
@@ -197,9 +201,9 @@ def length_grid(
 ) -> LengthGrid:
     """Return the cells of `spec`. Raises UserError for a rule or fingerprint that is not there."""
     check_rule(spec.protocol, rule)
-    entries = select(collection, spec, choose, references)
-    tasks = tuple(spec.columns) or tuple(dict.fromkeys(entry.task for entry in entries))
-    shown = tuple(entry for entry in entries if entry.task in tasks)
+    filled_cells = select(collection, spec, choose, references)
+    tasks = tuple(spec.columns) or tuple(dict.fromkeys(filled.task for filled in filled_cells))
+    shown = tuple(filled for filled in filled_cells if filled.task in tasks)
     chance = chances(shown, references)
     columns = tuple(_column(task, shown, chance.get(task), references) for task in tasks)
     return LengthGrid(columns, shown, shown, rule, digits)
@@ -211,19 +215,19 @@ def check_rule(protocol: str, rule: str) -> None:
         raise unknown("rule", rule, rules, exit_code=2)
 
 
-def rule_legend(rule: str, entries: Iterable[FilledCell]) -> str:
-    """Say which checkpoint a rule keeps, and whether the papers of these entries took theirs so."""
-    entries = list(entries)
-    papers = {entry.reference.rule for entry in entries if entry.reference} - {None}
-    theirs = rule in (papers or {"best"})
-    protocol = next((entry.protocol for entry in entries), "")
-    return declared(protocol).rules[rule] + (", the paper's rule" if theirs else "")
+def rule_legend(rule: str, filled_cells: Iterable[FilledCell]) -> str:
+    """Say which checkpoint a rule keeps, and whether the papers of these cells took theirs so."""
+    filled_cells = list(filled_cells)
+    papers = {filled.reference.rule for filled in filled_cells if filled.reference} - {None}
+    protocol = declared(next((filled.protocol for filled in filled_cells), DEFAULT_PROTOCOL))
+    theirs = rule in (papers or ([protocol.usual_rule] if protocol.paper else []))
+    return protocol.rules[rule] + (", the paper's rule" if theirs else "")
 
 
 def _column(
-    task: str, entries: Sequence[FilledCell], chance: float | None, references: Path | None
+    task: str, filled_cells: Sequence[FilledCell], chance: float | None, references: Path | None
 ) -> AxisColumn:
-    mine = [entry for entry in entries if entry.task == task]
+    mine = [filled for filled in filled_cells if filled.task == task]
     if not mine:
         return AxisColumn(task, task, chance, None, ())
     first = mine[0]
@@ -239,14 +243,14 @@ def _column(
     )
 
 
-def _title(task: str, entries: Sequence[FilledCell]) -> str:
-    titles = [str(title) for entry in entries for title in entry.runs["task_title"].dropna()]
-    modulus = entries[0].modulus
+def _title(task: str, filled_cells: Sequence[FilledCell]) -> str:
+    titles = [str(title) for filled in filled_cells for title in filled.runs["task_title"].dropna()]
+    modulus = filled_cells[0].modulus
     named = titles[0] if titles else f"{task} (mod {modulus})" if modulus else task
-    errors = [entry.metric.title for entry in entries if not entry.metric.counts]
+    errors = [filled.metric.title for filled in filled_cells if not filled.metric.counts]
     return f"{named}, {errors[0]}" if errors else named
 
 
-def _all_alike(entry: FilledCell, rule: str) -> bool:
-    values = entry.values(rule, "look")
+def _all_alike(filled: FilledCell, rule: str) -> bool:
+    values = filled.values(rule, "look")
     return len(values) >= FEWEST and len(set(values)) == 1

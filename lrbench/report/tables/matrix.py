@@ -82,7 +82,7 @@ def tables_of_grid(
     main = _main(collection, spec, grid, grid.printed_models if models is None else models)
     if grid.kind == "look":  # beside looks fresh strings have tables of their own
         fresh = [fresh_table(grid), solved_table(grid)]
-    elif any(len(entry.runs) for entry in grid.cells):
+    elif any(len(filled.runs) for filled in grid.cells):
         fresh = []
     else:
         return [main]
@@ -96,7 +96,7 @@ def _main(collection: Collection, spec: TableSpec, grid: Grid, models: Sequence[
     compared: set[str] = set()
     for label in grid.labels:
         rows += grid.our_rows(label)
-        found = (entry.reference for entry in grid.row(label) if entry and entry.reference)
+        found = (filled.reference for filled in grid.row(label) if filled and filled.reference)
         names = dict.fromkeys(reference.model for reference in found)
         rows += [grid.paper_row(label, f"paper: {name}", name) for name in names]
         compared |= set(names)

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from lrbench.metrics import METRICS
+from lrbench.protocols.base import Protocol
 from lrbench.records import IRRELEVANT
 from lrbench.report.output.cells import MISSING, escape, span
 from lrbench.report.runs.collection import Collection
@@ -57,10 +58,12 @@ def _hashed(settings: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def table_notes(runs: pd.DataFrame, frame: pd.DataFrame, collection: Collection) -> list[str]:
+def table_notes(
+    runs: pd.DataFrame, frame: pd.DataFrame, collection: Collection, protocol: Protocol
+) -> list[str]:
     """Return the notes below the table of one protocol."""
     return [
-        *_legend(frame),
+        *_legend(frame, protocol),
         *ended_early(runs),
         *competition(runs, collection),
         *unsuccessful(runs),
@@ -80,29 +83,40 @@ def reading_texts(collection: Collection) -> list[str]:
         more = ", of which the first are" if len(problems) > NAMED else ""
         lines.insert(0, f"{len(problems):,} files or folders were not used{more}:")
     if unfinished:
-        places = ", ".join(str(folder) for folder in unfinished[:NAMED])
+        folders = ", ".join(str(folder) for folder in unfinished[:NAMED])
         more = ", ..." if len(unfinished) > NAMED else ""
         count = f"{len(unfinished):,} runs have " if len(unfinished) > 1 else ""
         lines.append(
-            f"{count}no result yet (running, or interrupted and resumable): {places}{more}"
+            f"{count}no result yet (running, or interrupted and resumable): {folders}{more}"
         )
     return lines
 
 
-def _legend(frame: pd.DataFrame) -> list[str]:
+def _legend(frame: pd.DataFrame, protocol: Protocol) -> list[str]:
     fresh = frame[(frame["kind"] == "test") & frame["split"].isin(["train_length", "test"])]
     if fresh.empty:
         return []
     strings = span([int(n) for n in fresh["n"]]).text
     errors = set(fresh["metric"]) & {name for name, one in METRICS.items() if not one.counts}
+    usual = protocol.usual_rule
+    rules = [f"{rule} = {legend}" for rule, legend in protocol.rules.items()]
+    if protocol.paper:
+        rules[0] += " (the paper's)"
+        look = (
+            f"{usual} look: the number the paper's rule prints; guessing: what it gives a guesser;"
+            " chance: the best measured baseline; paper: as printed"
+        )
+    else:
+        look = (
+            f"{usual} look: at the test length, when rule {usual} kept its checkpoint; chance: the"
+            " best measured baseline"
+        )
     told = "NRMSE: root of squared error over squared target, at every position; lower is better"
     return [
         f"train, test: accuracy at the two lengths on {strings} fresh strings, final position, of"
         " the checkpoint each rule keeps; mean ± sample std (n) over n runs",
-        "rules: best = best look at the test length (the paper's), id = lowest validation loss at"
-        " the training length, band = highest accuracy over the band, last = end of training",
-        "best look: the number the paper's rule prints; guessing: what it gives a guesser; chance:"
-        " the best measured baseline; paper: as printed",
+        f"rules: {', '.join(rules)}",
+        look,
         *([told] if errors else []),
     ]
 
@@ -169,11 +183,11 @@ def unsuccessful(runs: pd.DataFrame) -> list[str]:
 def selection_notes(grid: Grid, collection: Collection, protocol: str) -> list[str]:
     """Return the notes on the cells of one table and on the runs that are no part of it."""
     cells = grid.cells
-    shown = pd.concat([entry.runs for entry in cells]) if cells else collection.runs[:0]
+    shown = pd.concat([filled.runs for filled in cells]) if cells else collection.runs[:0]
     shown = shown[~shown.index.duplicated()]
     return [
-        *capped((line for entry in cells for line in competing(entry, collection)), "cells"),
-        *capped((line for entry in cells for line in _short(entry, grid)), "cells"),
+        *capped((line for filled in cells for line in competing(filled, collection)), "cells"),
+        *capped((line for filled in cells for line in _short(filled, grid)), "cells"),
         *unfinished_notes(cells),
         *ended_early(shown),
         *unsuccessful(shown),
@@ -181,49 +195,51 @@ def selection_notes(grid: Grid, collection: Collection, protocol: str) -> list[s
     ]
 
 
-def competing(entry: FilledCell, collection: Collection) -> list[str]:
+def competing(filled: FilledCell, collection: Collection) -> list[str]:
     """Say which configurations compete, or which was chosen and what it left out."""
-    if not entry.contested:
-        if not entry.left_out:
+    if not filled.contested:
+        if not filled.not_shown:
             return []
-        shown = entry.rivals[0] if entry.rivals else "none"
-        return [f"{_name(entry)}: {shown} is shown, not {', '.join(entry.left_out)}"]
-    runs = collection.runs[collection.runs["fingerprint"].isin(entry.rivals)]
-    keys = differences(runs[runs["task"] == entry.task], collection)
+        shown = filled.rivals[0] if filled.rivals else "none"
+        return [f"{_name(filled)}: {shown} is shown, not {', '.join(filled.not_shown)}"]
+    runs = collection.runs[collection.runs["fingerprint"].isin(filled.rivals)]
+    keys = differences(runs[runs["task"] == filled.task], collection)
     why = f"they differ in {', '.join(keys)}" if keys else "equal configurations, other versions"
     return [
-        f"{len(entry.rivals)} configurations compete for {_name(entry)}"
-        f" ({', '.join(entry.rivals)}): {why}; none is shown: choose one with --fingerprint"
+        f"{len(filled.rivals)} configurations compete for {_name(filled)}"
+        f" ({', '.join(filled.rivals)}): {why}; none is shown: choose one with --fingerprint"
     ]
 
 
-def unfinished_notes(entries: Iterable[FilledCell]) -> list[str]:
+def unfinished_notes(filled_cells: Iterable[FilledCell]) -> list[str]:
     """Return a note on each run that has not ended: how far it is, and what continues it."""
-    return capped((_unfinished(entry, run) for entry in entries for run in entry.under_way), "runs")
-
-
-def _unfinished(entry: FilledCell, run: UnderWay) -> str:
-    budget = f" of {run.budget:,}" if run.budget else ""
-    look = f", last look {run.told_look}" if run.told_look else ""
-    several = len({other.fingerprint for other in entry.under_way}) > 1
-    rivals = f" ({run.fingerprint})" if several else ""
-    asked = [word for word in entry.overrides if word.partition("=")[0] not in ("trials", "seed")]
-    words = shlex.join([*asked, f"seed={run.seed}"])
-    return (
-        f"{_name(entry)} seed {run.seed}{rivals}: unfinished, {run.steps:,}{budget} updates{look};"
-        f" goes on with: lrbench train {words}"
+    return capped(
+        (_unfinished(filled, run) for filled in filled_cells for run in filled.under_way), "runs"
     )
 
 
-def _short(entry: FilledCell, grid: Grid) -> list[str]:
+def _unfinished(filled: FilledCell, run: UnderWay) -> str:
+    budget = f" of {run.budget:,}" if run.budget else ""
+    look = f", last look {run.told_look}" if run.told_look else ""
+    several = len({other.fingerprint for other in filled.under_way}) > 1
+    rivals = f" ({run.fingerprint})" if several else ""
+    kept = [word for word in filled.overrides if word.partition("=")[0] not in ("trials", "seed")]
+    typed = shlex.join([*kept, f"seed={run.seed}"])
+    return (
+        f"{_name(filled)} seed {run.seed}{rivals}: unfinished, {run.steps:,}{budget} updates{look};"
+        f" goes on with: lrbench train {typed}"
+    )
+
+
+def _short(filled: FilledCell, grid: Grid) -> list[str]:
     """Say how many runs a cell lacks, and which of its runs have no number."""
-    if entry.contested:
+    if filled.contested:
         return []
-    ended = len(entry.runs) - entry.count("failed")
-    lines = list(grid.without_number(entry, ended))
-    if entry.wanted and ended < entry.wanted:
-        lines.insert(0, f"{ended} of {entry.wanted} runs have ended")
-    return [f"{_name(entry)}: {line}" for line in lines]
+    ended = len(filled.runs) - filled.count("failed")
+    lines = list(grid.without_number(filled, ended))
+    if filled.wanted and ended < filled.wanted:
+        lines.insert(0, f"{ended} of {filled.wanted} runs have ended")
+    return [f"{_name(filled)}: {line}" for line in lines]
 
 
 def _elsewhere(grid: Grid, collection: Collection, protocol: str) -> list[str]:
@@ -245,5 +261,5 @@ def capped(lines: Iterable[str], noun: str) -> list[str]:
     return found[:SHOWN] + more
 
 
-def _name(entry: FilledCell) -> str:
-    return f"{entry.task} x {entry.label}"
+def _name(filled: FilledCell) -> str:
+    return f"{filled.task} x {filled.label}"

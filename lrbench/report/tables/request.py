@@ -56,13 +56,12 @@ def tables_of(
 ) -> list[Table]:
     """Return the tables asked for. Raises UserError for a name or fingerprint that no run has."""
     check_fingerprints(collection, request.fingerprints)
-    rule = request.one_rule
     chosen: dict[str, Any] = {"choose": request.fingerprints, "digits": request.digits}
     if request.table:
-        return paper_tables(collection, request.table, rule, references, **chosen)
+        return paper_tables(collection, request.table, request.one_rule, references, **chosen)
     if request.selective:
         names = (request.rows, request.columns)
-        return chosen_tables(collection, *names, rule, references, **chosen)
+        return chosen_tables(collection, *names, request.rule, references, **chosen)
     tables = report_tables(narrowed(collection, request), references)
     return [rounded(table, request.digits) for table in tables]
 
@@ -72,9 +71,9 @@ def narrowed(collection: Collection, request: Request) -> Collection:
     runs = collection.runs
     kept = _of_chosen_fingerprints(runs, request.fingerprints)
     if request.table:
-        places = {(cell.task, cell.model) for cell in request.table.cells}
+        shown = {(cell.task, cell.model) for cell in request.table.cells}
         there = pd.Series(list(zip(runs["task"], runs["model"], strict=True)), index=runs.index)
-        kept &= there.isin(places) & (runs["protocol"] == request.table.protocol)
+        kept &= there.isin(shown) & (runs["protocol"] == request.table.protocol)
         if declared(request.table.protocol).by_split or request.table.kind == "lengths":
             cells = [matching_runs(collection, request.table, c) for c in request.table.cells]
             kept &= runs["folder"].isin([folder for cell in cells for folder in cell["folder"]])
@@ -149,7 +148,7 @@ def chosen_tables(
     collection: Collection,
     rows: Sequence[str],
     columns: Sequence[str],
-    rule: str = "best",
+    rule: str = "",
     references: Path | None = None,
     *,
     choose: Sequence[str] = (),
@@ -158,6 +157,7 @@ def chosen_tables(
     """Return the tables of a user's own choice: models x tasks (or splits), for each protocol.
 
     No rows, or no columns: all there are. Beside models a row may be one of the paper's (S4D).
+    No rule: the first that each protocol declares.
     Raises UserError for a model or task without a run, and as `paper_tables` does.
     """
     shares: dict[str, Any] = {"choose": choose, "digits": digits}
@@ -169,7 +169,7 @@ def chosen_tables(
         named, mine, more = names_at_lengths(collection, runs, rows, columns, references)
         theirs = set(everything.loc[over, "protocol"])
         # Beside others they are left out by a rule of those.
-        if not more or any(rule in declared(name).rules for name in theirs):
+        if not more or not rule or any(rule in declared(name).rules for name in theirs):
             over_splits = chosen_split_tables(collection, rows, columns, rule, references, **shares)
         if not more:
             return over_splits
@@ -183,9 +183,10 @@ def chosen_tables(
         ours = [row for row in rows if row in there or not any(n.is_of(row) for n in of_paper)]
         models = known("model", ours or rows[:1], runs["model"])
         cells = _cells(models, tasks)
-        spec = TableSpec(protocol, protocol, cells, "", protocol, rule, tuple(tasks))
-        grid = length_grid(collection, spec, rule, references, choose, digits)
-        if any(len(e.runs) or e.rivals or e.under_way for e in grid.entries):
+        one = rule or declared(protocol).usual_rule
+        spec = TableSpec(protocol, protocol, cells, "", protocol, one, tuple(tasks))
+        grid = length_grid(collection, spec, one, references, choose, digits)
+        if any(len(e.runs) or e.rivals or e.under_way for e in grid.filled_cells):
             tables += tables_of_grid(collection, spec, grid, _models(of_paper))
     return [*tables, *over_splits]
 
@@ -276,7 +277,7 @@ def chosen_split_tables(
     collection: Collection,
     rows: Names,
     columns: Names,
-    rule: str = "best",
+    rule: str = "",
     references: Path | None = None,
     *,
     choose: Names = (),
@@ -288,7 +289,7 @@ def chosen_split_tables(
     UserError for a rule that runs over a corpus do not have.
     """
     runs, splits = over_corpora(collection), splits_there(collection)
-    for protocol in set(runs["protocol"]):
+    for protocol in set(runs["protocol"]) if rule else ():
         check_split_rule(protocol, rule)
     if columns:
         splits = [split for split in splits if {split.task, split.name} & set(columns)]
@@ -312,11 +313,14 @@ def chosen_split_tables(
             cells,
             protocol=str(protocol),
         )
-        others = _printed_on(rows, mine, references)
-        if cells or others:
+        paper_rows = _printed_on(rows, mine, references)
+        if cells or paper_rows:
             shares: dict[str, Any] = {"choose": choose, "digits": digits}
             tables += paper_tables(
-                *(collection, spec, rule, references), **shares, models=others, splits=mine
+                *(collection, spec, rule or declared(protocol).usual_rule, references),
+                **shares,
+                models=paper_rows,
+                splits=mine,
             )
     return tables
 

@@ -74,10 +74,10 @@ def _owns(cell: TableCell, rivals: list[list[tuple[str, Any]]], settings: dict[s
 
 def _wanted(cell: TableCell) -> list[tuple[str, Any]]:
     """The settings that a cell asks for."""
-    words = [word.lstrip("+").partition("=")[::2] for word in cell.overrides if "=" in word]
+    typed = [word.lstrip("+").partition("=")[::2] for word in cell.overrides if "=" in word]
     return [
         (key, parsed_word(text))
-        for key, text in words
+        for key, text in typed
         if key not in (*GROUPS, *COUNTED) and not key.startswith("hydra")
     ]
 
@@ -109,7 +109,7 @@ def select(
     choose: Sequence[str] = (),
     references: Path | None = None,
 ) -> list[FilledCell]:
-    """Return an entry for each cell of `table`, without runs where there is none to show.
+    """Return a filled cell for each cell of `table`, without runs where there is none to show.
 
     Where several configurations compete for a cell, those in `choose` (fingerprints, or the first
     four digits or more of them) decide. Raises UserError for one that no run has.
@@ -136,25 +136,25 @@ def row_labels(cells: Sequence[TableCell]) -> list[str]:
 
 
 def chances(
-    entries: Iterable[FilledCell], references: Path | None = None
+    filled_cells: Iterable[FilledCell], references: Path | None = None
 ) -> dict[str, float | None]:
     """Return the best measured baseline of each task: the runs' own, else the one that is kept."""
     by_task: dict[str, list[FilledCell]] = {}
-    for entry in entries:
-        by_task.setdefault(entry.task, []).append(entry)
+    for filled in filled_cells:
+        by_task.setdefault(filled.task, []).append(filled)
     return {task: _chance(group, references) for task, group in by_task.items()}
 
 
-def _chance(entries: Sequence[FilledCell], references: Path | None) -> float | None:
+def _chance(filled_cells: Sequence[FilledCell], references: Path | None) -> float | None:
     by_run = {
         score.folder: score.chance
-        for entry in entries
-        for score in entry.scores
-        if score.length == entry.length and not math.isnan(score.chance)
+        for filled in filled_cells
+        for score in filled.scores
+        if score.length == filled.length and not math.isnan(score.chance)
     }
     if by_run:
         return mean(list(by_run.values()))
-    first = entries[0]
+    first = filled_cells[0]
     length = first.length or (first.published.test_length if first.published else None)
     return measured_chance(first.task, first.modulus, length, references) if length else None
 
@@ -208,7 +208,7 @@ def _entry(
         scores=own,
         settings=settings,
         rivals=tuple(chosen),
-        left_out=tuple(sorted(set(matching["fingerprint"]) - set(chosen))),
+        not_shown=tuple(sorted(set(matching["fingerprint"]) - set(chosen))),
         wanted=int(wanted) if isinstance(wanted, int) else None,
         length=_length(own, reference, alone),
         reference=reference,

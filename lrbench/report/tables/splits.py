@@ -55,7 +55,7 @@ VERDICTS = (
 
 @dataclass(frozen=True)
 class SplitGrid(Grid):
-    """Models x splits of one task; `entries` stand in the order of the table's cells."""
+    """Models x splits of one task; `filled_cells` stand in the order of the table's cells."""
 
     heading = "split"
     kind = "test"
@@ -84,15 +84,17 @@ class SplitGrid(Grid):
 
     def our_rows(self, label: str) -> list[Row]:
         """Ours, and our median where the paper prints one: it is another number than the mean."""
-        entries = self.row(label)
-        ours = (PrintedCell(label), PrintedCell(self.rule), *map(self.compared, entries))
-        told = [e for e in entries if e and e.reference and "median" in e.reference.aggregation]
+        filled_cells = self.row(label)
+        ours = (PrintedCell(label), PrintedCell(self.rule), *map(self.compared, filled_cells))
+        told = [
+            e for e in filled_cells if e and e.reference and "median" in e.reference.aggregation
+        ]
         values = {id(e): e.values(self.rule, "test") for e in told}
         if max(map(len, values.values()), default=0) < FEWEST:
             return [ours]
         cells = []
-        for entry in entries:
-            found = values.get(id(entry), [])
+        for filled in filled_cells:
+            found = values.get(id(filled), [])
             text = f"{median(found):.{self.digits}f} ({len(found)})" if found else MISSING
             cells.append(PrintedCell(text, (median(found),) if found else ()))
         return [ours, (PrintedCell(label), PrintedCell(f"{self.rule}, median"), *cells)]
@@ -103,9 +105,9 @@ class SplitGrid(Grid):
     def with_runs(self) -> Iterator[tuple[FilledCell, tuple[PrintedCell, PrintedCell]]]:
         """Split by split."""
         for index, column in enumerate(self.columns):
-            there = [entry for label in self.labels if (entry := self.row(label)[index])]
-            for entry, (_, label) in heads(there):
-                yield entry, (PrintedCell(column.title), label)
+            there = [filled for label in self.labels if (filled := self.row(label)[index])]
+            for filled, (_, label) in heads(there):
+                yield filled, (PrintedCell(column.title), label)
 
     def legend(self) -> list[str]:
         numbers = [number for column in self.columns for number in column.printed]
@@ -123,17 +125,17 @@ class SplitGrid(Grid):
         """The runs, once each."""
         if not self.cells:
             return pd.DataFrame({name: [] for name in ("status", "stopped", "folder")})
-        shown = pd.concat([entry.runs for entry in self.cells])
+        shown = pd.concat([filled.runs for filled in self.cells])
         return shown[~shown.index.duplicated()]
 
-    def verdict_cells(self, entry: FilledCell, evidence: Evidence) -> dict[str, PrintedCell]:
-        column, guesser, n = self.column_of(entry), evidence.guesser, len(evidence.values)
-        strings = entry.strings(self.rule, "test")
+    def verdict_cells(self, filled: FilledCell, evidence: Evidence) -> dict[str, PrintedCell]:
+        column, guesser, n = self.column_of(filled), evidence.guesser, len(evidence.values)
+        strings = filled.strings(self.rule, "test")
         upper = runs_upper(guesser.p, guesser.strings, 1, n)[0] if guesser and n else None
         best = column.best_baseline
         return {
             "strings": PrintedCell(MISSING if strings is None else f"{strings:,}"),
-            self.other: spread(entry.values(self.other, "test"), self.digits),
+            self.other: spread(filled.values(self.other, "test"), self.digits),
             "chance": level(column.chance),
             "up to": level(upper),
             "best baseline": PrintedCell(f"{best[1]:.3f} {best[0]}" if best else MISSING),
@@ -148,11 +150,11 @@ class SplitGrid(Grid):
             " those at the foot of the table above",
         )
 
-    def without_number(self, entry: FilledCell, ended: int) -> Iterator[str]:
+    def without_number(self, filled: FilledCell, ended: int) -> Iterator[str]:
         mine = [
             each
             for (label, _), each in self.rows.items()
-            if label == entry.label and each.rivals == entry.rivals
+            if label == filled.label and each.rivals == filled.rivals
         ]
         without = [each.split for each in mine if not each.values(self.rule, "test")]
         if ended and without:
@@ -160,7 +162,7 @@ class SplitGrid(Grid):
 
     def outside(self, run: Any, settings: dict[str, Any], protocol: str) -> str | None:
         if run.protocol == protocol and any(
-            run.fingerprint in (*entry.rivals, *entry.left_out) for entry in self.cells
+            run.fingerprint in (*filled.rivals, *filled.not_shown) for filled in self.cells
         ):
             return None
         name = f"{run.task} x {run.model}"
@@ -198,16 +200,16 @@ def split_grids(
         columns = list(splits) or _splits(task, spec.columns, cells, there, alone=len(tasks) == 1)
         rows = _rows(cells, columns, table, references)
         folders: dict[str, list[str]] = {}
-        for (_, title), entry in rows.items():
-            folders.setdefault(title, []).extend(entry.runs["folder"])
+        for (_, title), filled in rows.items():
+            folders.setdefault(title, []).extend(filled.runs["folder"])
         made.append(
             SplitGrid(
                 columns=tuple(
                     split_column(s, collection, folders.get(s.title, ()), table, references)
                     for s in columns
                 ),
-                cells=tuple(_told_apart(cell, entry) for cell, entry in cells),
-                entries=tuple(rows.values()),
+                cells=tuple(_told_apart(cell, filled) for cell, filled in cells),
+                filled_cells=tuple(rows.values()),
                 rule=rule,
                 digits=digits,
                 protocol=spec.protocol,
@@ -339,27 +341,27 @@ def _rows(
     A cell is meant for the splits that it names, or for all that its training split has.
     """
     rows: dict[tuple[str, str], FilledCell] = {}
-    for cell, entry in cells:
-        source = trained_on(cell, entry.settings)
+    for cell, filled in cells:
+        source = trained_on(cell, filled.settings)
         for split in splits:
             if (split.task, split.trained_on) != (cell.task, source):
                 continue
             if cell.splits and split.name not in cell.splits:
                 continue
             shown = replace(
-                entry,
+                filled,
                 split=split.name,
                 reference=lookup_on(split, cell.model, table, cell.reference, references),
-                faithful=faithful_on(split, entry.settings),
+                faithful=faithful_on(split, filled.settings),
             )
-            rows.setdefault((entry.label, split.title), shown)
+            rows.setdefault((filled.label, split.title), shown)
     return rows
 
 
-def _told_apart(cell: TableCell, entry: FilledCell) -> FilledCell:
+def _told_apart(cell: TableCell, filled: FilledCell) -> FilledCell:
     """A model may be trained on several splits: where it is listed once for each, say which."""
-    source = trained_on(cell, entry.settings)
-    return entry if source == "train" else replace(entry, task=f"{cell.task} ({source})")
+    source = trained_on(cell, filled.settings)
+    return filled if source == "train" else replace(filled, task=f"{cell.task} ({source})")
 
 
 def _splits(
@@ -375,14 +377,14 @@ def _splits(
     A column that nothing knows is this task's if it stands `alone`.
     """
     named = {
-        Split(task, name, trained_on(cell, entry.settings)): None
-        for cell, entry in cells
+        Split(task, name, trained_on(cell, filled.settings)): None
+        for cell, filled in cells
         for name in cell.splits
     }
     tested = {
-        Split(task, name, trained_on(cell, entry.settings)): None
-        for cell, entry in cells
-        for name in tested_splits(entry.settings)
+        Split(task, name, trained_on(cell, filled.settings)): None
+        for cell, filled in cells
+        for name in tested_splits(filled.settings)
     }
     known = list(dict.fromkeys([*named, *printed, *tested]))
     names = [name for name in columns if name != task]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from lrbench.metrics import ACCURACY, METRICS, metric_among
-from lrbench.protocols.base import ByLength, declared
+from lrbench.protocols.base import Protocol, declared
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table, span, spread
 from lrbench.report.paper.reference import (
     Reference,
@@ -50,10 +50,7 @@ from lrbench.report.tables.splits import (
 )
 from lrbench.statistics import mean
 
-PAPER_RULE = "best"
-RULES = tuple(ByLength.rules)
-RULES_SEARCHED = ("last", *(rule for rule in RULES if rule != "last"))  # the first known is shown
-COLUMNS = (
+HEAD = (
     Column("task", right=False),
     Column("model", right=False),
     Column("configuration", right=False),
@@ -62,13 +59,18 @@ COLUMNS = (
     Column("parameters"),
     Column("state"),
     Column("lengths"),
-    Column(f"train: {PAPER_RULE}"),
-    *(Column(f"test: {rule}") for rule in RULES),
-    Column("best look"),
-    Column("chance"),
-    Column("guessing"),
-    Column("paper"),
 )
+GUESSING_AND_PAPER = ("guessing", "paper")  # of a protocol that is a paper's
+
+
+def _columns(protocol: Protocol) -> tuple[Column, ...]:
+    """The columns of a protocol that tests at lengths: by the rules that it declares.
+
+    Guessing and the paper's number are of the rule of a paper's, where the protocol is one's.
+    """
+    titles = [f"train: {protocol.usual_rule}", *(f"test: {rule}" for rule in protocol.rules)]
+    titles += [f"{protocol.usual_rule} look", "chance"]
+    return (*HEAD, *map(Column, titles), *map(Column, GUESSING_AND_PAPER * bool(protocol.paper)))
 
 
 class EvaluationCell(NamedTuple):
@@ -95,9 +97,10 @@ def report_tables(collection: Collection, references: Path | None = None) -> lis
         if declared(str(protocol)).by_split:
             tables += split_report_tables(collection, str(protocol), references)
             continue
+        declaration = declared(str(protocol))
         frame = collection.frame[collection.frame["protocol"] == protocol]
         scores = _scores(frame)
-        rule = _searched_rule(runs, collection)
+        rule = _searched_rule(runs, collection, declaration)
         rows = []
         for _, rivals in runs.groupby(["task", "model"], sort=True):
             keys = differences(rivals, collection)
@@ -107,19 +110,24 @@ def report_tables(collection: Collection, references: Path | None = None) -> lis
                 head = PrintedCell(_configuration(cell, keys, collection))
                 answers = of_rule(collection.answers, cell["folder"], rule)
                 known = certified_cells(answers) if rule else ()
-                rows += [(*row, *known) for row in _rows(cell, evaluations, head, paper)]
-        columns = (*COLUMNS, *certified_columns(rule)) if rule else COLUMNS
+                made = _rows(cell, evaluations, head, paper, declaration)
+                rows += [(*row, *known) for row in made]
+        columns = _columns(declaration)
+        columns += certified_columns(rule) if rule else ()
         legend = certified_legend(of_rule(collection.answers, runs["folder"], rule))
-        notes = [*table_notes(runs, frame, collection), *legend]
+        notes = [*table_notes(runs, frame, collection, declaration), *legend]
         tables.append(Table(str(protocol), columns, tuple(rows), tuple(notes)))
         tables += positions_table(str(protocol), runs, frame)
     return tables
 
 
-def _searched_rule(runs: pd.DataFrame, collection: Collection) -> str:
-    """The rule whose checkpoints something is known of on all strings; empty where nothing is."""
+def _searched_rule(runs: pd.DataFrame, collection: Collection, protocol: Protocol) -> str:
+    """The rule whose checkpoints something is known of on all strings; empty where nothing is.
+
+    Of several, `last`, which chose nothing, else the protocol's first.
+    """
     rules = {rule for folder in runs["folder"] for rule in collection.answers.get(folder, {})}
-    return next((rule for rule in RULES_SEARCHED if rule in rules), "")
+    return next((rule for rule in ("last", *protocol.rules) if rule in rules), "")
 
 
 def _scores(frame: pd.DataFrame) -> dict[str, list[EvaluationCell]]:
@@ -144,6 +152,7 @@ def _rows(
     scores: list[EvaluationCell],
     configuration: PrintedCell,
     paper: Reference | None,
+    protocol: Protocol,
 ) -> list[tuple[PrintedCell, ...]]:
     """One row for each test length (most protocols have one)."""
     head = (
@@ -158,7 +167,7 @@ def _rows(
     rows = []
     for length in sorted({score.length for score in tested}) or [0]:
         there = [score for score in tested if score.length == length]
-        rows.append((*head, *_accuracy_cells(runs, trained, there, paper)))
+        rows.append((*head, *_accuracy_cells(runs, trained, there, paper, protocol)))
     return rows
 
 
@@ -167,18 +176,22 @@ def _accuracy_cells(
     trained: list[EvaluationCell],
     tested: list[EvaluationCell],
     paper: Reference | None,
+    protocol: Protocol,
 ) -> tuple[PrintedCell, ...]:
     lengths = [span([score.length for score in scores]).text for scores in (trained, tested)]
-    missing = without_number(runs)
-    by_rule = [score for score in tested if score.which == PAPER_RULE]
-    return (
-        PrintedCell(" → ".join(lengths) if set(lengths) != {MISSING} else MISSING),
-        spread(_accuracies(trained, PAPER_RULE, "test"), missing=missing),
-        *(spread(_accuracies(tested, rule, "test"), missing=missing) for rule in RULES),
-        spread(_accuracies(tested, PAPER_RULE, "look"), missing=missing),
-        _level(tested, lambda score: score.chance),
+    missing, usual = without_number(runs), protocol.usual_rule
+    by_rule = [score for score in tested if score.which == usual]
+    of_paper = (
         _level(by_rule, lambda score: score.guessing),
         PrintedCell(paper.at(tested[0].length) if paper and tested else MISSING),
+    )
+    return (
+        PrintedCell(" → ".join(lengths) if set(lengths) != {MISSING} else MISSING),
+        spread(_accuracies(trained, usual, "test"), missing=missing),
+        *(spread(_accuracies(tested, rule, "test"), missing=missing) for rule in protocol.rules),
+        spread(_accuracies(tested, usual, "look"), missing=missing),
+        _level(tested, lambda score: score.chance),
+        *(of_paper if protocol.paper else ()),
     )
 
 
@@ -308,10 +321,10 @@ def _split_rows(
     folders, missing = [str(folder) for folder in cell["folder"]], without_number(cell)
     rows = []
     for first, rule in enumerate(declared(str(cell["protocol"].iloc[0])).rules):
-        places = [("look", dev), *(("test", split.name) for split in splits)]
+        scored_on = [("look", dev), *(("test", split.name) for split in splits)]
         found = [
             [scores[key] for f in folders if (key := (f, rule, kind, name)) in scores]
-            for kind, name in places
+            for kind, name in scored_on
         ]
         if not first or any(found):
             rows.append(

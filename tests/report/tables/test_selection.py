@@ -15,7 +15,7 @@ from lrbench.tables import TableCell, TableSpec
 Write = Callable[..., Path]
 
 
-def entry(runs: Path, *words: str, reference: str | None = None, **options: Any) -> FilledCell:
+def filled(runs: Path, *words: str, reference: str | None = None, **options: Any) -> FilledCell:
     cell = TableCell(("task=sum", "model=blockdiag", *words), reference)
     [found] = select(collect(runs), TableSpec("t", "T", (cell,)), **options)
     return found
@@ -53,21 +53,21 @@ def test_rows_are_models_and_what_sets_cells_apart() -> None:
 )
 def test_runs_are_those_the_overrides_say(runs: Path, write: Write, word: str, there: bool) -> None:
     write()
-    assert len(entry(runs, word).runs) == there
+    assert len(filled(runs, word).runs) == there
 
 
 def test_the_modulus_is_the_cells_the_runs_or_the_papers(runs: Path, write: Write) -> None:
-    assert entry(runs).modulus == 5
-    assert entry(runs, "task.modulus=3").modulus == 3
+    assert filled(runs).modulus == 5
+    assert filled(runs, "task.modulus=3").modulus == 3
     write(config={"task": {"modulus": 7}})
-    assert entry(runs).modulus == 7
-    assert entry(runs).reference is None
+    assert filled(runs).modulus == 7
+    assert filled(runs).reference is None
 
 
 def test_scores_are_one_a_run(runs: Path, write: Write) -> None:
     write(seed=0, accuracy=1.0)
     write(seed=1, accuracy=0.5)
-    found = entry(runs)
+    found = filled(runs)
     assert found.values("best", "test") == [1.0, 0.5]
     assert found.values("best", "test", "train_length") == [1.0, 1.0]
     assert found.values("best", "nothing") == []
@@ -77,7 +77,7 @@ def test_scores_are_one_a_run(runs: Path, write: Write) -> None:
 
 def test_a_guesser_has_the_looks_of_the_rule(runs: Path, write: Write) -> None:
     write(config={"protocol": {"max_steps": 10_500, "look_every": 1_000}})
-    found = entry(runs)
+    found = filled(runs)
     assert found.guesser("best", "look", 0.2) == Guesser(0.2, 128, 11)
     assert found.guesser("last", "look", 0.2) == Guesser(0.2, 128, 1)
     assert found.guesser("best", "test", 0.2) == Guesser(0.2, 10_000, 1)
@@ -85,20 +85,20 @@ def test_a_guesser_has_the_looks_of_the_rule(runs: Path, write: Write) -> None:
 
 
 def test_chance_is_the_runs_own_else_the_kept_one(runs: Path, write: Write) -> None:
-    assert chances([entry(runs)])["sum"] == pytest.approx(0.2, abs=0.005)
+    assert chances([filled(runs)])["sum"] == pytest.approx(0.2, abs=0.005)
     write(seed=0)
     write(seed=1, baselines=[{"baseline": "uniform", "length": 500, "value": 0.3}])
-    assert chances([entry(runs)]) == {"sum": pytest.approx((0.204 + 0.3) / 2)}
+    assert chances([filled(runs)]) == {"sum": pytest.approx((0.204 + 0.3) / 2)}
 
 
 def test_what_was_left_out_is_known(runs: Path, write: Write) -> None:
     write()
     write(fingerprint="b" * 12)
-    found = entry(runs)
+    found = filled(runs)
     assert found.contested
     assert not len(found.runs)
-    chosen = entry(runs, choose=["bbbbbb"])
-    assert (chosen.rivals, chosen.left_out) == (("b" * 12,), ("a" * 12,))
+    chosen = filled(runs, choose=["bbbbbb"])
+    assert (chosen.rivals, chosen.not_shown) == (("b" * 12,), ("a" * 12,))
 
 
 def test_a_run_stands_in_the_cell_that_asks_for_most_of_it(runs: Path, write: Write) -> None:
@@ -115,7 +115,7 @@ def test_a_run_stands_in_the_cell_that_asks_for_most_of_it(runs: Path, write: Wr
 
 def test_a_table_says_of_how_many_runs_where_its_own_do_not(runs: Path, write: Write) -> None:
     write()
-    assert entry(runs).settings.get("tuning_runs") is None
-    assert entry(runs, "tuning_runs=4").settings["tuning_runs"] == 4
+    assert filled(runs).settings.get("tuning_runs") is None
+    assert filled(runs, "tuning_runs=4").settings["tuning_runs"] == 4
     write(config={"tuning_runs": 9})
-    assert entry(runs, "tuning_runs=4").settings["tuning_runs"] == 9
+    assert filled(runs, "tuning_runs=4").settings["tuning_runs"] == 9
