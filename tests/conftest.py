@@ -18,6 +18,8 @@ LAYERS = {
 }
 # Modules of units that take more than eight seconds; `make test-fast` leaves them out.
 SLOW = (
+    "certificates/test_images.py",
+    "certificates/test_soundness.py",
     "diagnosis/test_every_mixer.py",
     "encoders/test_contract.py",
     "encoders/trees/test_ebt_grc.py",

@@ -4,10 +4,16 @@ It needs numpy and nothing else of lrbench: `python check.py certificates/last.j
 apart from the search that makes such files, and believes nothing of them but three arrays: boxes
 lo and hi (V, D), one for each node, and next (V, S), the node that follows each by each symbol.
 
-The network is a stack of L tanh layers of n units, D = L n, read by LayerNorm and a linear map:
+The network is a stack of layers, read by LayerNorm and a linear map. Each layer reads u, the new
+output of the layer below it, the first one a vector of the symbol:
 
-    x_l' = tanh(W_l u_l + b_l + U_l x_l + c_l),  u_1 the symbol's vector, u_l = x_(l-1)'
-    logits = H (gamma (x_L' - mean) / sqrt(variance + eps) + beta) + d
+    rnn, elman  h' = tanh(W u + b + U h + c)                       (elman has no c)
+    gru         r, z = logistic(W u + b + U h + c), by rows;  n = tanh(W u + b + r (U h + c))
+                h' = n + z (h - n)
+    lstm        i, f, o = logistic(..), g = tanh(..);  c' = f c + i g;  h' = o tanh(c')
+    blockdiag   h' = A_s h, one layer: each column of A_s is zero but for one entry 1 or -1, so that
+                states of whole numbers are moved about without rounding; their boxes are points
+    logits = H (gamma (h' - mean) / sqrt(variance + eps) + beta) + d
 
 The proof, by induction on length: the start lies in the box of node 0; from every box each symbol
 leads into the box of the next node; nodes walk along with the task's machine; and on all of a
@@ -15,12 +21,14 @@ node's box the right answer's logit is the largest. All of it is about what floa
 any order of summation: each image is widened by a bound on its rounding. The checker's own float64
 is widened likewise.
 
-Assumed: tanh within 8 units of 2^-24 (4 ulp), no TF32, subnormals kept or flushed.
+Assumed: tanh and logistic within 8 units of 2^-24 (4 ulp), no TF32, subnormals kept or flushed; of
+blockdiag, that a column of norm one is divided by one.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import sys
 import zipfile
@@ -30,13 +38,21 @@ from typing import Any
 import numpy as np
 
 U32, U64 = 2.0**-24, 2.0**-53
-TANH32, TANH64 = 8 * U32, 1e-15  # absolute errors of tanh in float32 and here
+CURVE32, CURVE64 = 8 * U32, 1e-15  # absolute errors of tanh and logistic, in float32 and here
 # What flushed subnormals may add up to: 2^-126 a product, times its partner, times how many.
 UNDERFLOW, TINY = 1e-20, 1e-300
 MOST_BYTES, MOST_NODES, MOST_SYMBOLS = 1 << 28, 1_000_000, 1003
 # Beyond these float32 might overflow, and the bounds below say nothing of infinity.
-LARGEST_WEIGHT, WIDEST_SIDE, MOST_UNITS = 1e6, 2.0, 100_000
-ARITHMETIC = {"unit": U32, "tanh_error": TANH32, "format": "float32"}
+LARGEST_WEIGHT, LARGEST_STATE, MOST_UNITS = 1e6, 1e4, 100_000
+ARITHMETIC = {
+    "unit": U32,
+    "tanh_error": CURVE32,
+    "logistic_error": CURVE32,
+    "format": "float32",
+    "tf32": False,
+}
+# What certificates of rnn told before there were others; it means the same.
+BEFORE = {"unit": U32, "tanh_error": CURVE32, "format": "float32"}
 
 Array = Any  # of numpy
 Box = tuple[Any, Any]  # lo, hi
@@ -61,26 +77,27 @@ def check(file: Path) -> dict[str, float]:
 def _checked(told: Any, arrays: dict[str, Array]) -> dict[str, float]:
     weights = {k.removeprefix("w/"): v for k, v in arrays.items() if k.startswith("w/")}
     _need(digest(weights) == told.get("weights_sha256"), "the weights are not those of the digest")
-    layers, head = _network(told, weights)
+    net = network(told, weights)
     _need({"lo", "hi", "next"} <= set(arrays), "lo, hi and next must be there")
     lo, hi, following = arrays["lo"], arrays["hi"], arrays["next"]
-    size = sum(len(u) for _, u, _, _ in layers[1])
+    size = len(net["start"])
     _need(lo.ndim == 2 and lo.shape == hi.shape == (len(lo), size), "boxes of another size")
     _need(lo.dtype == hi.dtype == np.float64, "boxes must be float64")
     _need(bool(np.isfinite(lo).all() and np.isfinite(hi).all()), "a side that is not finite")
     _need(bool((lo <= hi).all()), "a box with lo above hi")
-    inside = (lo >= -WIDEST_SIDE).all() and (hi <= WIDEST_SIDE).all()
-    _need(bool(inside), f"a box beyond {WIDEST_SIDE}, where no tanh is")
+    inside = (lo >= -LARGEST_STATE).all() and (hi <= LARGEST_STATE).all()
+    _need(bool(inside), f"a box beyond {LARGEST_STATE:g}, where float32 might overflow")
     _need(0 < len(lo) <= MOST_NODES, "too many nodes, or none")
     _need(following.ndim == 2 and following.shape[1] <= MOST_SYMBOLS, "successors of another shape")
     start, delta, answers = machine(told["task"], following.shape[1])
     _need(following.shape == (len(lo), len(delta[0])), "successors of another shape")
     _need(following.dtype == np.int32, "successors must be int32")
-    _need(len(layers[0]) == len(delta[0]), "another number of symbols than the task has")
+    _need(len(net["table"]) == len(delta[0]), "another number of symbols than the task has")
     classes = 1 + max(a for a in answers if a is not None)
-    _need(len(head[2]) == classes, "another number of classes than the task has")
+    _need(len(net["head"][2]) == classes, "another number of classes than the task has")
     labels = _labels(following, start, delta)
-    _need(bool((lo[0] <= 0).all() and (hi[0] >= 0).all()), "the start lies outside its box")
+    begins = (lo[0] <= net["start"]).all() and (net["start"] <= hi[0]).all()
+    _need(bool(begins), "the start lies outside its box")
 
     reached, entered = np.nonzero(labels >= 0)[0], np.zeros(len(lo), bool)
     for symbol in range(len(delta[0])):
@@ -88,40 +105,82 @@ def _checked(told: Any, arrays: dict[str, Array]) -> dict[str, float]:
         if not len(nodes):
             continue
         to = following[nodes, symbol]
-        low, high = image(layers, symbol, (lo[nodes], hi[nodes]))
+        low, high = image(net, symbol, (lo[nodes], hi[nodes]))
         _need(bool((lo[to] <= low).all() and (high <= hi[to]).all()), "an image leaves its box")
         entered[to] = True
-    least, last = np.inf, slice(size - len(head[0]), size)
+    least = np.inf
     for answer in sorted({a for a in answers if a is not None}):
         asked = [v for v in np.nonzero(entered)[0] if answers[labels[v]] == answer]
         if asked:
-            lead = margin(head, answer, (lo[asked, last], hi[asked, last]))
+            lead = margin(net["head"], answer, output(net, (lo[asked], hi[asked])))
             least = float(np.minimum(least, lead))  # of a nan it is nan
     _need(0 < least < np.inf, "a box on which the right answer does not lead")
     return {"nodes": len(reached), "margin": float(least)}
 
 
-def image(layers: Any, symbol: int, box: Box) -> Box:
+def image(net: dict[str, Any], symbol: int, box: Box) -> Box:
     """Return boxes that hold what float32 makes of every state of some boxes (N, D)."""
-    table, stack = layers
-    one, at, found = table[symbol][None], 0, []
-    below: Box = (one, one)
-    for w, u, b, c in stack:
-        state = box[0][:, at : at + len(u)], box[1][:, at : at + len(u)]
-        at += len(u)
-        centre, radius, size = _product(w, below)
-        own, own_radius, own_size = _product(u, state)
-        total = size + np.abs(b) + np.abs(c) + own_size
-        centre = centre + b + own + c
-        terms = 2 * max(w.shape) + 2 * len(u) + 8
-        radius = radius + own_radius + gamma(terms, U32) * total * (1 + 1e-12) + UNDERFLOW
-        radius = radius + gamma(8, U64) * total + TINY
-        below = (
-            np.tanh(centre - radius) - TANH32 - TANH64,
-            np.tanh(centre + radius) + TANH32 + TANH64,
-        )
-        found.append(below)
-    return tuple(np.concatenate(side, axis=1) for side in zip(*found, strict=True))  # type: ignore[return-value]
+    if net["kind"] == "blockdiag":
+        return _moved(net["layers"][symbol], box)
+    one = net["table"][symbol][None]
+    below, at, found = (one, one), 0, []
+    for w, u, b, c in net["layers"]:
+        units, step = u.shape[1], {"gru": _gru, "lstm": _lstm}.get(net["kind"], _tanh_layer)
+        size = 2 * units if net["kind"] == "lstm" else units
+        after = step(w, u, b, c, below, (box[0][:, at : at + size], box[1][:, at : at + size]))
+        at += size
+        found.append(after)
+        below = after[0][:, :units], after[1][:, :units]
+    lows, highs = zip(*found, strict=True)
+    return np.concatenate(lows, axis=1), np.concatenate(highs, axis=1)
+
+
+def _tanh_layer(w: Array, u: Array, b: Array, c: Array, below: Box, h: Box) -> Box:
+    return _curve(np.tanh, _affine([(w, below), (u, h)], [(b, b), (c, c)]))
+
+
+def _gru(w: Array, u: Array, b: Array, c: Array, below: Box, h: Box) -> Box:
+    (w_r, w_z, w_n), (u_r, u_z, u_n) = np.split(w, 3), np.split(u, 3)
+    (b_r, b_z, b_n), (c_r, c_z, c_n) = np.split(b, 3), np.split(c, 3)
+    r = _curve(_logistic, _affine([(w_r, below), (u_r, h)], [(b_r, b_r), (c_r, c_r)]))
+    z = _curve(_logistic, _affine([(w_z, below), (u_z, h)], [(b_z, b_z), (c_z, c_z)]))
+    reset = _times(r, _affine([(u_n, h)], [(c_n, c_n)]))
+    new = _curve(np.tanh, _affine([(w_n, below)], [(b_n, b_n), reset]))
+    # Linear in each of z, n and h: least and largest at corners. Float32 computes n + z (h - n) or
+    # (1 - z) n + z h, in at most four roundings of numbers no larger than |h| + |n|.
+    corners = [(1 - k) * n + k * x for k, n, x in itertools.product(z, new, h)]
+    error = 8 * U32 * (_size(new) + _size(h)) + UNDERFLOW
+    return np.minimum.reduce(corners) - error, np.maximum.reduce(corners) + error
+
+
+def _lstm(w: Array, u: Array, b: Array, c: Array, below: Box, state: Box) -> Box:
+    n = u.shape[1]
+    h, cell = (state[0][:, :n], state[1][:, :n]), (state[0][:, n:], state[1][:, n:])
+    gates = zip(np.split(w, 4), np.split(u, 4), np.split(b, 4), np.split(c, 4), strict=True)
+    i, f, g, o = (_affine([(w, below), (u, h)], [(b, b), (c, c)]) for w, u, b, c in gates)
+    kept = _times(_curve(_logistic, f), cell)
+    written = _times(_curve(_logistic, i), _curve(np.tanh, g))
+    error = 4 * U32 * (_size(kept) + _size(written)) + UNDERFLOW
+    cell = kept[0] + written[0] - error, kept[1] + written[1] + error
+    h = _times(_curve(_logistic, o), _curve(np.tanh, cell))
+    return np.concatenate([h[0], cell[0]], axis=1), np.concatenate([h[1], cell[1]], axis=1)
+
+
+def _moved(matrix: Array, box: Box) -> Box:
+    _need(bool((box[0] == box[1]).all()), "a box of an exact model that is no point")
+    _need(_exact(np.abs(box[0]).sum(1), box[0]), "a state that float32 might round")
+    states = box[0].reshape(len(box[0]), *matrix.shape[:2])
+    return (np.einsum("hij,nhj->nhi", matrix, states).reshape(box[0].shape),) * 2
+
+
+def output(net: dict[str, Any], box: Box) -> Box:
+    """Return boxes of what the norm reads of some boxes of states: the last layer's output."""
+    if net["out"] is not None:
+        w, b = net["out"]
+        return _affine([(w, box)], [(b, b)])
+    n = len(net["head"][0])
+    last = slice(-2 * n, -n) if net["kind"] == "lstm" else slice(-n, None)
+    return box[0][:, last], box[1][:, last]
 
 
 def margin(head: Any, answer: int, box: Box) -> float:
@@ -215,6 +274,41 @@ def gamma(terms: int, unit: float) -> float:
     return terms * unit / (1 - terms * unit)
 
 
+def _affine(products: list[tuple[Array, Box]], added: list[Box]) -> Box:
+    """Return boxes of the sum of all W x and all v, as float32 adds them up in any order."""
+    centre, radius, size, terms = 0.0, 0.0, 0.0, 8
+    for w, x in products:
+        middle, spread, most = _product(w, x)
+        centre, radius, size = centre + middle, radius + spread, size + most
+        terms += 2 * w.shape[1]
+    for v in added:
+        middle = (v[0] + v[1]) / 2
+        centre, size = centre + middle, size + _size(v)
+        radius = radius + np.maximum(v[1] - middle, middle - v[0])
+    radius = radius + (gamma(terms, U32) + gamma(16, U64)) * size * (1 + 1e-12) + UNDERFLOW
+    return centre - radius, centre + radius
+
+
+def _times(a: Box, b: Box) -> Box:
+    """Return boxes of products, as float32 rounds them."""
+    corners = [x * y for x, y in itertools.product(a, b)]
+    low, high = np.minimum.reduce(corners), np.maximum.reduce(corners)
+    error = 2 * U32 * _size((low, high)) + UNDERFLOW
+    return low - error, high + error
+
+
+def _curve(function: Any, x: Box) -> Box:
+    return function(x[0]) - CURVE32 - CURVE64, function(x[1]) + CURVE32 + CURVE64
+
+
+def _logistic(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def _size(x: Box) -> Array:
+    return np.maximum(np.abs(x[0]), np.abs(x[1]))
+
+
 def _product(w: Array, box: Box) -> tuple[Array, Array, Array]:
     """Return centre and radius of W x over boxes (N, n), rounding in, and a bound on |W| |x|."""
     middle = (box[0] + box[1]) / 2
@@ -242,46 +336,104 @@ def _labels(following: Array, start: int, delta: Any) -> Array:
     return labels
 
 
-def _network(told: Any, w: dict[str, Array]) -> tuple[Any, Any]:
-    """Return ((vectors of symbols, layers (W, U, b, c)), head) of the model that the file names."""
+def network(told: Any, w: dict[str, Array]) -> dict[str, Any]:
+    """Return kind, vectors of symbols, layers, start, out and head of the model that is named."""
     model = told.get("model", {})
-    stack, mixer = model.get("backbone", {}), model.get("mixer", {})
-    known = model.get("name") == "rnn" and mixer.get("nonlinearity") == "tanh"
+    stack, mixer, kind = model.get("backbone", {}), model.get("mixer", {}), model.get("name")
+    known = kind in ("elman", "gru", "lstm", "blockdiag")
+    known = known or (kind == "rnn" and mixer.get("nonlinearity") == "tanh")
     known = known and stack.get("name") == "bare" and stack.get("norm") is True
     known = known and stack.get("hidden") == 0 and stack.get("embed") in ("embedding", "one_hot")
     _need(bool(known), "a model that this checker does not know")
-    _need(told.get("arithmetic") == ARITHMETIC, "another arithmetic than float32 as assumed here")
-    exact = {name: value.astype(np.float64) for name, value in w.items()}
+    assumed = (ARITHMETIC, BEFORE) if kind == "rnn" else (ARITHMETIC,)
+    _need(told.get("arithmetic") in assumed, "another arithmetic than float32 as assumed here")
     _need(all(v.dtype == np.float32 for v in w.values()), "weights must be float32")
     _need(all(np.isfinite(v).all() for v in w.values()), "a weight that is not finite")
-    for name, value in exact.items():
+    left = {name: value.astype(np.float64) for name, value in w.items()}
+    for name, value in left.items():
         small = value.size == 0 or np.abs(value).max() <= LARGEST_WEIGHT
         _need(bool(small) and max(value.shape, default=0) <= MOST_UNITS, f"{name} is too large")
-    layers_told = model.get("layers")
-    _need(
-        type(layers_told) is int and 1 <= layers_told <= len(w), "a number of layers that is none"
-    )
-    names = [f"mixers.{i}.network" for i in range(layers_told)]
-    parts = [("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")] * len(names)
-    wanted = [f"{n}.{p}" for n, four in zip(names, parts, strict=True) for p in four]
-    ends = ["norm.weight", "norm.bias", "head.0.weight", "head.0.bias"]
-    first = ["embedding.weight"] if stack["embed"] == "embedding" else []
-    _need(sorted(w) == sorted([*wanted, *ends, *first]), "weights of another model")
-    layers = [tuple(exact[f"{n}.{p}"] for p in four) for n, four in zip(names, parts, strict=True)]
-    _need(all(part.ndim == 2 for part in layers[0][:2]), "weights that do not fit each other")
-    width = layers[0][0].shape[-1]
-    table = exact[first[0]] if first else np.eye(width)
-    _need(table.ndim == 2, "weights that do not fit each other")
-    below = table.shape[-1]
-    for matrix, own, b, c in layers:
-        n = len(own)
-        good = matrix.shape == (n, below) and own.shape == (n, n) and b.shape == c.shape == (n,)
-        _need(good, "weights that do not fit each other")
-        below = n
-    scale, shift, weight, bias = (exact[name] for name in ends)
-    good = scale.shape == shift.shape == (below,) and weight.shape == (len(bias), below)
+    count = model.get("layers")
+    _need(type(count) is int and 1 <= count <= len(w), "a number of layers that is none")
+    # what is used is taken out of `left`, and nothing may be left
+    scale, shift = left.pop("norm.weight"), left.pop("norm.bias")
+    weight, bias = left.pop("head.0.weight"), left.pop("head.0.bias")
+    table = left.pop("embedding.weight") if stack["embed"] == "embedding" else None
+    net = _blocks(mixer, left, table) if kind == "blockdiag" else _cells(kind, count, left, table)
+    _need(not left and (kind != "blockdiag" or count == 1), "weights of another model")
+    n = net["width"]
+    good = scale.shape == shift.shape == (n,) and weight.shape == (len(bias), n)
     _need(good and len(bias) >= 2, "a head that does not fit")
-    return (table, layers), (scale, shift, weight, bias, 1e-5)
+    return {**net, "kind": kind, "head": (scale, shift, weight, bias, 1e-5)}
+
+
+def _cells(kind: str, count: int, left: dict[str, Array], table: Array | None) -> dict[str, Any]:
+    layers, gates, size = [], {"gru": 3, "lstm": 4}.get(kind, 1), 0
+    below = -1 if table is None else table.shape[1]
+    for i in range(count):
+        if kind == "elman":
+            names = ("input.weight", "matrix", "input.bias")
+            w, u, b = (left.pop(f"mixers.{i}.{name}") for name in names)
+            c = np.zeros_like(b)
+        else:
+            parts = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+            w, u, b, c = (left.pop(f"mixers.{i}.network.{part}") for part in parts)
+        n = u.shape[-1]
+        below = w.shape[-1] if below == -1 else below
+        good = w.shape == (gates * n, below) and u.shape == (gates * n, n)
+        _need(good and b.shape == c.shape == (gates * n,), "weights that do not fit each other")
+        layers.append((w, u, b, c))
+        below, size = n, size + n * (2 if kind == "lstm" else 1)
+    table = _one_hot(layers[0][0].shape[1]) if table is None else table
+    return {"table": table, "layers": layers, "start": np.zeros(size), "width": n, "out": None}
+
+
+def _blocks(mixer: Any, left: dict[str, Array], table: Array | None) -> dict[str, Any]:
+    """Return the matrices A_s that symbols make, if they are of whole numbers, as `layers`."""
+    maps = {}
+    for name in ("transition", "value"):
+        places = [0, 2] if f"mixers.0.{name}.2.weight" in left else [0]
+        named = [f"mixers.0.{name}.{place}" for place in places]
+        maps[name] = [(left.pop(f"{one}.weight"), left.pop(f"{one}.bias")) for one in named]
+    table = _one_hot(maps["transition"][0][0].shape[1]) if table is None else table
+    start = left.pop("mixers.0.start")
+    blocks, b = start.shape
+    _need(mixer.get("constraint") in ("none", "column_clip", "column_unit"), "columns are changed")
+    _need(not _without_rounding(maps["value"], table).any(), "a recurrence that writes its state")
+    made = _without_rounding(maps["transition"], table).reshape(len(table), blocks, b, b)
+    _need(bool((np.abs(made).sum(2) <= 1).all()), "columns of more than one entry 1 or -1")
+    size = blocks * b
+    net = {"table": table, "layers": made, "start": start.reshape(-1)}
+    if "mixers.0.out.weight" not in left:
+        return {**net, "width": size, "out": None}
+    out = left.pop("mixers.0.out.weight"), left.pop("mixers.0.out.bias")
+    good = out[0].shape == (len(out[1]), size)
+    _need(good, "weights that do not fit each other")
+    return {**net, "width": len(out[1]), "out": out}
+
+
+def _one_hot(symbols: int) -> Array:
+    _need(symbols <= MOST_SYMBOLS, "too many symbols for this checker")
+    return np.eye(symbols)
+
+
+def _without_rounding(layers: Any, u: Array) -> Array:
+    """Return W relu(.. u ..) + b, where all numbers are whole and small enough for exact sums."""
+    for k, (w, b) in enumerate(layers):
+        u = np.maximum(u, 0) if k else u
+        _need(w.shape == (len(b), u.shape[1]), "weights that do not fit each other")
+        _need(len(u) * len(b) <= MOST_BYTES // 8, "too many matrices for this checker")
+        sizes = np.abs(u) @ np.abs(w).T + np.abs(b)
+        _need(
+            _exact(sizes, u, w, b), "matrices that float32 might round: numbers that are not whole"
+        )
+        u = u @ w.T + b
+    return u
+
+
+def _exact(sizes: Array, *numbers: Array) -> bool:
+    """Whether numbers are whole, and sums of so many in absolute value exact in float32."""
+    return bool((sizes < 2**24).all() and all((x == np.rint(x)).all() for x in numbers))
 
 
 def _read(file: Path) -> tuple[Any, dict[str, Array]]:

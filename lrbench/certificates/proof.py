@@ -1,10 +1,11 @@
-"""A proof for all lengths: boxes by growing memory, and the files that a stranger can check."""
+"""A proof for all lengths: which graphs are tried, and the files that a stranger can check."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,17 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from lrbench.certificates.boxes import BlownUp, Boxes, closed_boxes, nodes_of, stack_of
+from lrbench.certificates.boxes import BlownUp, Boxes, closed_boxes
+from lrbench.certificates.graphs import ProofGraph, gathered_graph, suffix_graph
+from lrbench.certificates.images import Cells, cells_of
+from lrbench.certificates.permuted import counted_states
 from lrbench.tasks.machine import Machine
 
 MOST_NODES = 20_000
+FEW_NODES = 1000  # of suffixes, before strings are gathered
+GATHERED_NODES = 3000  # comparing more of them takes longer than it is worth
+DISTANCES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005)
+LINEAR = ("blockdiag",)  # that check.py knows
 
 
 @dataclass
@@ -23,7 +31,7 @@ class ProofSearch:
     """What came of a search for boxes.
 
     boxes: closed ones, None where there are none. refusal: why none were sought. tried: the graphs
-    that did not close, the last of them with what stands in the way.
+    that did not close, in turn, each with what stands in the way.
     """
 
     boxes: Boxes | None = None
@@ -35,7 +43,7 @@ class ProofSearch:
 def find_proof(
     model: nn.Module, config: dict[str, Any], machine: Machine, most_nodes: int = MOST_NODES
 ) -> ProofSearch:
-    """Search for closed boxes, knowing the last 0, 1, 2, .. symbols, up to `most_nodes` nodes.
+    """Search for closed boxes on one graph after another, up to `most_nodes` nodes.
 
     With no nodes at all none are sought.
 
@@ -43,25 +51,55 @@ def find_proof(
     """
     began = time.perf_counter()
     found = ProofSearch()
-    net = stack_of(model, config)
-    if isinstance(net, str):
-        found.refusal = net
-        return found
-    depth, before = 0, 0
-    if most_nodes < 1:
-        return found
-    while (nodes := nodes_of(machine, depth, most_nodes)) is not None:
-        if len(nodes) == before:
-            break  # the language is finite: longer memory adds nothing
-        before = len(nodes)
-        boxes = closed_boxes(net, machine, nodes)
-        if isinstance(boxes, Boxes):
-            found.boxes = boxes
-            break
-        found.tried.append(boxes)
-        depth += 1
+    if config.get("name") in LINEAR:
+        if most_nodes > 0:
+            states = counted_states(model, config, machine, most_nodes)
+            if isinstance(states, str):
+                found.refusal = states
+            else:
+                found.boxes = states
+    else:
+        net = cells_of(model, config)
+        if isinstance(net, str):
+            found.refusal = net
+            return found
+        for nodes in _graphs(net, machine, most_nodes):
+            boxes = closed_boxes(net, machine, nodes)
+            if isinstance(boxes, Boxes):
+                found.boxes = boxes
+                break
+            found.tried.append(boxes)
     found.seconds = time.perf_counter() - began
     return found
+
+
+def _graphs(net: Cells, machine: Machine, most: int) -> Iterator[ProofGraph]:
+    """Yield graphs to try, cheapest first.
+
+    Strings with 0, 1, 2, .. known symbols while there are few; then gathered ones, ever nearer;
+    then more known symbols.
+    """
+    if most < 1:
+        return
+    depth, before, gathered = 0, 0, False
+    while (nodes := suffix_graph(machine, depth, most)) is not None:
+        if len(nodes) == before:
+            return  # the language is finite: longer memory adds nothing
+        if len(nodes) > FEW_NODES and not gathered:
+            gathered = True
+            yield from _gathered(net, machine, most)
+        yield nodes
+        depth, before = depth + 1, len(nodes)
+    if not gathered:
+        yield from _gathered(net, machine, most)
+
+
+def _gathered(net: Cells, machine: Machine, most: int) -> Iterator[ProofGraph]:
+    for within in DISTANCES:
+        nodes = gathered_graph(net, machine, within, min(most, GATHERED_NODES))
+        if nodes is None:
+            return
+        yield nodes
 
 
 def arrays_bytes(boxes: Boxes, weights: dict[str, Any]) -> bytes:

@@ -17,6 +17,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 import torch
 from torch import Tensor
 
+from lrbench.certificates.boxes import BlownUp
 from lrbench.certificates.foretold import Foretold
 from lrbench.certificates.proof import ProofSearch
 from lrbench.certificates.witness import Witness, WitnessSearch
@@ -79,13 +80,14 @@ class ProofRecord(TypedDict):
     """Boxes that were sought for a proof: refused, tried or closed.
 
     nodes: of the closed graph, or of the last that was tried. depth: how many of the last symbols
-    its nodes know. margin: the least lead in logits that the checker vouches for. obstacle: what
-    stands in the way.
+    its nodes know; within: how near the strings of a node lead, where they are gathered by that.
+    margin: the least lead in logits that the checker vouches for. obstacle: what stands in the way.
     """
 
     refusal: str
     nodes: int
     depth: int
+    within: float | None
     rounds: int
     margin: float | None
     obstacle: str
@@ -193,20 +195,20 @@ def proof_record(task: Task, found: ProofSearch, margin: float | None) -> ProofR
         "refusal": found.refusal,
         "nodes": 0,
         "depth": 0,
+        "within": None,
         "rounds": 0,
         "margin": margin,
         "obstacle": "",
         "seconds": round(found.seconds, 3),
     }
-    if found.boxes is not None:
-        nodes = found.boxes.nodes
-        record |= {"nodes": len(nodes), "depth": nodes.depth, "rounds": found.boxes.rounds}
-    elif found.tried:
-        last = found.tried[-1]
-        record |= {"nodes": last.nodes, "depth": last.depth, "rounds": last.rounds}
-        if last.word is not None:
-            after = joined(task, last.word)
-            record["obstacle"] = f"unit {last.unit} is not saturated after {after}"
+    last = found.boxes or (found.tried[-1] if found.tried else None)
+    if last is None:
+        return record
+    nodes = last.nodes
+    record |= {"nodes": len(nodes), "depth": nodes.depth, "within": nodes.within}
+    record["rounds"] = last.rounds
+    if isinstance(last, BlownUp) and last.word is not None:
+        record["obstacle"] = f"{last.cause} after {shortened(task, last.word)}"
     return record
 
 

@@ -11,14 +11,14 @@ import typer
 from lrbench.errors import UserError
 
 if TYPE_CHECKING:
-    from lrbench.certificates.record import SearchRecord, WitnessRecord
+    from lrbench.certificates.record import ProofRecord, SearchRecord, WitnessRecord
     from lrbench.runs.evaluate.certify import Certified
 
 HELP = (
     "Search for the shortest string that a run's checkpoint gets wrong: every string up to a"
     " length, prefixes with a pattern repeated for ever, and the strings that are answered most"
     " narrowly. Accuracy on random strings cannot see what is drawn once in 2.4e8. Where none is"
-    " found, search for a proof that there is none, of any length (tanh networks: model=rnn).\n\n"
+    " found, search for a proof that there is none, of any length (rnn, elman, gru, lstm).\n\n"
     "RUN is a run's folder, the one that holds result.json, of a task that is a finite automaton"
     " (sum, parity, even_pair, mod_arith). What is found is written to its certificates/ and"
     " counterexample.json (of another rule than last: counterexample-RULE.json), never into"
@@ -97,10 +97,13 @@ def certify(
 
 
 def _check(file: Path, run: Path | None) -> None:
-    """Check a proof with numpy alone, or put a counterexample to its run's weights."""
+    """Check a proof with numpy alone, or put a wrong string to its run's weights."""
     from lrbench.console import results
 
-    if _is_proof(file):
+    told = _told(file)
+    if told == "open":
+        text, verdict = _nothing_to_check(file, run), "open"
+    elif told not in ("wrong", "counterexample"):
         text, verdict = _checked_proof(file, run), "certified"
     else:
         from lrbench.plugins import load_plugins
@@ -119,8 +122,8 @@ def _check(file: Path, run: Path | None) -> None:
     raise typer.Exit(EXIT[verdict])
 
 
-def _is_proof(file: Path) -> bool:
-    """Whether a file says that it is a certificate; what is in it is checked later."""
+def _told(file: Path) -> str:
+    """What a file says that it is, a certificate by its verdict; what is in it is checked later."""
     try:
         if file.exists() and not file.is_file():  # a pipe would wait, a device never end
             raise UserError(f"'{file}' is no plain file")
@@ -129,8 +132,23 @@ def _is_proof(file: Path) -> bool:
         raise UserError(f"'{file}' cannot be read: {(error.strerror or '').lower()}") from error
     except (ValueError, RecursionError) as error:
         raise UserError(f"'{file}' is not JSON, or cut short") from error
-    named = content.get("format") if isinstance(content, dict) else None
-    return bool(named == "lrbench-certificate")
+    if not isinstance(content, dict) or content.get("format") != "lrbench-certificate":
+        return "counterexample"
+    return str(content.get("verdict"))
+
+
+def _nothing_to_check(file: Path, run: Path | None) -> str:
+    """Say what a certificate of `open` is, once it is known to be of the run that is named."""
+    if run is not None:
+        from lrbench.plugins import load_plugins
+        from lrbench.runs.evaluate.certify import of_these_weights
+
+        load_plugins()
+        of_these_weights(file, run)
+    return (
+        f"open: '{file}' says that neither a wrong string nor a proof was found,"
+        " so it has nothing to check"
+    )
 
 
 def _checked_proof(file: Path, run: Path | None) -> str:
@@ -169,7 +187,7 @@ def _show(found: Certified, run: Path) -> None:
         proof = record["proof"]
         lines = [
             "certified: right on every string, of any length (float32, any order of summation)",
-            f"  {proof['nodes']:,} boxes (the task's state and the last {proof['depth']} symbols),"
+            f"  {proof['nodes']:,} boxes ({_nodes(proof, config.model.name)}),"
             f" least margin {proof['margin']:.3g}, found in {proof['seconds']:,.1f} s",
         ]
     else:
@@ -181,6 +199,16 @@ def _show(found: Certified, run: Path) -> None:
     lines.append(f"written: {found.file}")
     for line in lines:
         console.print(line, markup=False)
+
+
+def _nodes(proof: ProofRecord, model: str) -> str:
+    """What strings of one box have in common."""
+    if model == "blockdiag":
+        return "exact states, each a point"
+    if proof["within"] is not None:
+        return f"the task's state, and where strings lead to within {proof['within']:g}"
+    known = f" and the last {proof['depth']} symbols" if proof["depth"] else ""
+    return f"the task's state{known}"
 
 
 def _wrong(found: Certified) -> list[str]:

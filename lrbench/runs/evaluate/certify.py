@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,6 +39,7 @@ from lrbench.errors import UserError
 from lrbench.records import recorded
 from lrbench.runs.evaluate.evaluation import take_weights
 from lrbench.runs.evaluate.kept import (
+    FOLDER,
     WITNESS,
     are_tokens,
     certificate_file,
@@ -72,7 +75,22 @@ class Certified:
         return self.record["verdict"]
 
 
+@contextmanager
+def full_float32() -> Iterator[None]:
+    """Let no GPU round products to TF32, which cuDNN does by default: proofs are of float32."""
+    backends: tuple[Any, ...] = (torch.backends.cudnn, torch.backends.cuda.matmul)
+    before = [backend.allow_tf32 for backend in backends]
+    for backend in backends:
+        backend.allow_tf32 = False
+    try:
+        yield
+    finally:
+        for backend, allowed in zip(backends, before, strict=True):
+            backend.allow_tf32 = allowed
+
+
 @flushed()
+@full_float32()
 def certify_run(
     folder: Path,
     which: str = "last",
@@ -230,18 +248,19 @@ class Recheck:
 
 
 @flushed()
+@full_float32()
 def recheck(file: Path, folder: Path | None = None) -> Recheck:
-    """Put the string of a counterexample file to its run's checkpoint again.
+    """Put the string of a counterexample, or of a certificate of `wrong`, to its weights again.
 
-    The right answer is taken from the task's oracle, none of it from the file. `folder` is the run,
-    the file's own folder if not given. Raises UserError for a file that is no counterexample, and
-    for one of other weights.
+    The right answer is taken from the task's oracle, none of it from the file. `folder` is the run;
+    if not given, it is the one that the file lies in. Raises UserError for a file that is neither,
+    and for one of other weights.
     """
     told = _read(file)
     tokens, which = told.get("witness", {}).get("tokens"), str(told.get("which"))
     if not are_tokens(tokens):
         raise UserError(f"'{file}' names no string: 'witness.tokens' must be a list of symbols")
-    place = folder or file.parent
+    place = folder or (file.parent.parent if file.parent.name == FOLDER else file.parent)
     run = trained(place, which)
     task, model = loaded(run, place, which, torch.device("cpu"))
     if weights_digest(model.state_dict()) != told.get("weights_sha256"):
@@ -283,7 +302,7 @@ def _read(file: Path) -> dict[str, Any]:
         told = files.read_json(file)
     except UnreadableFile as error:
         raise UserError(f"{error}") from error
-    if told.get("format") != COUNTEREXAMPLE or told.get("version") != VERSION:
+    if told.get("format") not in (COUNTEREXAMPLE, FORMAT) or told.get("version") != VERSION:
         raise UserError(
             f"'{file}' is no counterexample of version {VERSION}: its format is"
             f" {str(told.get('format'))[:40]!r}, version {str(told.get('version'))[:10]}"

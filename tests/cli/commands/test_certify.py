@@ -64,6 +64,30 @@ def test_a_wrong_string_is_found_kept_and_confirmed(lrbench: Run, run: Path) -> 
     assert again.out.startswith(f"confirmed: {given} instead of {right} on its ")
 
 
+def test_certificates_of_wrong_and_open_are_checked(
+    lrbench: Run, run: Path, tmp_path: Path
+) -> None:
+    """A wrong one by its string, in its folder or with RUN; an open one says that it is empty."""
+    lrbench("certify", str(run))
+    file = run / "certificates" / "last.json"
+    ended = lrbench("certify", "--check", str(file))
+    assert (ended.code, ended.err) == (3, "") and ended.out.startswith("confirmed: ")
+    elsewhere = tmp_path / "moved.json"
+    told = json.loads(file.read_text())
+    elsewhere.write_text(json.dumps(told))
+    assert lrbench("certify", "--check", str(elsewhere)).code == 1
+    assert lrbench("certify", "--check", str(elsewhere), str(run)).code == 3
+    elsewhere.write_text(json.dumps({**told, "verdict": "open", "witness": None}))
+    ended = lrbench("certify", "--check", str(elsewhere), str(run))
+    assert (ended.code, ended.err) == (1, "") and "nothing to check" in ended.out
+    elsewhere.write_text(json.dumps({**told, "verdict": "open", "weights_sha256": "0"}))
+    ended = lrbench("certify", "--check", str(elsewhere), str(run))
+    assert (ended.code, ended.out) == (1, "") and "is of another weights" in ended.err
+    elsewhere.write_text(json.dumps({**told, "verdict": "certified"}))
+    ended = lrbench("certify", "--check", str(elsewhere), str(run))
+    assert (ended.code, ended.out) == (1, "") and "is refused" in ended.err
+
+
 def test_a_right_string_is_not_confirmed(lrbench: Run, run: Path) -> None:
     """Nothing is believed of the file: neither the answer it tells, nor the right one."""
     lrbench("certify", str(run))
