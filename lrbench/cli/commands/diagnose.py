@@ -21,8 +21,8 @@ HELP = (
     " symbol's matrix (linear recurrences) or products of Jacobians (others), the automaton that it"
     " seems to be, and what lrbench certify found.\n\n"
     "RUN is a run's folder, the one that holds result.json, of a task that is a finite automaton"
-    " (sum, parity, even_pair, mod_arith). It decides nothing: what is equal on what was asked may"
-    " be wrong on a string of 12 symbols, which lrbench certify finds.\n\n"
+    " (sum, parity, mod_arith, group, dfa and others). It decides nothing: what is equal on what"
+    " was asked may be wrong on a string of 12 symbols, which lrbench certify finds.\n\n"
     "For example: lrbench diagnose outputs/sum/lstm/fan2024/0123456789ab/s0 --html page.html"
 )
 
