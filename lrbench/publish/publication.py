@@ -72,6 +72,7 @@ OF_RUN = ("result.json", "failure.json", "metrics.jsonl")
 ENDED = "result.json"
 SCORE = ("which", "kind", "split", "length", "metric", "value", "n")  # of an evaluation
 PROVED = "certified"  # the verdict
+NUMBERS = re.compile(r"\[[\s\d,]+\]")
 SAME, OTHER = "same scores", "other scores"  # of a run that was trained again
 Place = tuple[str, ...]  # task, model, protocol, fingerprint, s<seed>: a run below records/
 Chosen = tuple[TableCell, dict[Place, str]]  # a cell, and where its runs lie
@@ -162,7 +163,7 @@ def planned_certificates(runs_dir: Path, chosen: Iterable[Chosen], records: Path
         files = {}
         for name, content in mine.items():
             if again and name.endswith(".json"):
-                content = f"{json.dumps(json.loads(content) | {AGAIN: again}, indent=1)}\n".encode()
+                content = _compact(json.loads(content) | {AGAIN: again})
             if there.get(name) != content:
                 files[f"{below}/{name}"] = content
         boxes = [name for name in there if name.endswith(".npz") and name not in mine]
@@ -175,6 +176,12 @@ def planned_certificates(runs_dir: Path, chosen: Iterable[Chosen], records: Path
             f"publish the runs themselves: leave out --certificates"
         )
     return copy
+
+
+def _compact(certificate: Mapping[str, Any]) -> bytes:
+    """Return it as json with lists of numbers in a line: a string has a thousand symbols."""
+    text = json.dumps(certificate, indent=1)
+    return NUMBERS.sub(lambda found: re.sub(r"\s+", "", found[0]), text).encode() + b"\n"
 
 
 def _result(folder: Path) -> Any:
@@ -222,7 +229,7 @@ def _certificates(folder: Path) -> Files:
     files: Files = {}
     try:
         for name in certificate_names(folder):
-            files[name] = public(folder / name)
+            files[name] = _compact(json.loads(public(folder / name)))
             boxes = Path(name).with_suffix(".npz").as_posix()
             if json.loads(files[name]).get("verdict") == PROVED and (folder / boxes).is_file():
                 files[boxes] = (folder / boxes).read_bytes()
