@@ -162,7 +162,8 @@ def _host_tag() -> str:
 
 def _read(path: Path) -> bytes:
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would wait, a device never end
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a pipe would wait, a device never end
             raise UnreadableFile(path, "not a plain file")
         return path.read_bytes()
     except OSError as error:

@@ -113,10 +113,6 @@ def _compiled_forward(
 ) -> tuple[Tensor]:
     from lrbench.scan.compiled.scans.table import forward_loop
 
-    if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < len(table):
-        raise IndexError(
-            f"symbols from {int(index.min())} to {int(index.max())} of a table of {len(table)}"
-        )
     states = table.new_empty(*index.shape, *inputs.shape[1:])
     loop = forward_loop(inputs.shape[-1], DTYPES[table.dtype])
     loop(*map(array, (table, inputs, index, initial, states)))
