@@ -72,7 +72,8 @@ class _EvaluationDetails(TypedDict, total=False):
 
     which: the rule that kept the checkpoint. interval: 95 %, of an accuracy. chance: the best
     baseline there, whose name is `baseline` on a split. checkpoint_step: the update of the
-    checkpoint, told where a run may still go on.
+    checkpoint, told where a run may still go on. exact: the share of strings that are right
+    everywhere, of a task with several answers, in evaluations/*.json.
     """
 
     kind: EvaluationKind
@@ -83,6 +84,7 @@ class _EvaluationDetails(TypedDict, total=False):
     peak_mib: float
     seconds: float
     checkpoint_step: int
+    exact: float
 
 
 class Evaluation(_EvaluationDetails):
@@ -90,7 +92,7 @@ class Evaluation(_EvaluationDetails):
 
     length: of a split, that of its longest string. split: test, train_length, band, further,
     positions, or the name of a corpus' split. metric: a name of lrbench/metrics.py, or loss; of
-    positions token, sequence or prefix, whose length is that of the prefix.
+    positions token, sequence, exact or prefix, whose length is that of the prefix.
     """
 
     length: int
@@ -115,13 +117,17 @@ def evaluation(
 
 
 class Baseline(TypedDict):
-    """What a predictor that knows next to nothing scores at a length, or on a split."""
+    """What a predictor that knows next to nothing scores at a length, or on a split.
+
+    answers: of a task with several answers a string, how many independent ones vary as much.
+    """
 
     baseline: str
     length: NotRequired[int]
     split: NotRequired[str]
     value: float
     n: int
+    answers: NotRequired[float]
 
 
 class Guessing(TypedDict):

@@ -41,7 +41,8 @@ def string_hashes(result: Result) -> dict[str, str]:
         rows = min(ROWS, task.available(stream) or ROWS)
         batch = task.sample(stream, step, rows, length, "cpu")
         digest = hashlib.sha256()
-        for part in (batch.tokens, batch.targets):
+        scored = () if batch.scored is None else (batch.scored,)
+        for part in (batch.tokens, batch.targets, *scored):
             digest.update(part.to("cpu").numpy().astype(_kind(part)).tobytes())
         hashes[f"{purpose} {length}"] = digest.hexdigest()
     return hashes

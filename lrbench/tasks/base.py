@@ -1,9 +1,9 @@
 """What a task is: labelled strings, and what a model and a protocol must know of them.
 
-Three shapes: a `Task` generates its strings and knows their exact answers; a `SeriesTask`
-(series.py) has a fixed set of series, of which strings are the beginnings; a `CorpusTask`
-(corpus/task.py) has strings of many lengths in splits. The first two are drawn in batches of one
-length, whole or piece by piece: `SampledTask`.
+Three shapes: a `LabelledTask` generates its strings and knows their exact answers, piece by piece
+(`Task`) or whole (`WholeTask`); a `SeriesTask` (series.py) has a fixed set of series, of which
+strings are the beginnings; a `CorpusTask` (corpus/task.py) has strings of many lengths in splits.
+The first two are drawn in batches of one length: `SampledTask`.
 """
 
 from __future__ import annotations
@@ -33,13 +33,26 @@ class Batch:
     """Strings with their answers.
 
     tokens and targets are (B, T) int64, with targets `IGNORE` where nothing is asked; lengths is
-    (B,) int64. Of a signal, tokens are (B, T, F) float32; where a number is asked for, so are
-    targets (B, T).
+    (B,) int64, in positions. Of a signal, tokens are (B, T, F) float32; where a number is asked
+    for, so are targets (B, T). `scored` (B, T) bool says which answers count in tests: some tasks
+    train on what they do not score. None: all that are asked for.
     """
 
     tokens: Tensor
     targets: Tensor
     lengths: Tensor
+    scored: Tensor | None = None
+
+    @property
+    def counted(self) -> Tensor:
+        """The positions (B, T) whose answers count in tests."""
+        return self.targets != IGNORE if self.scored is None else self.scored
+
+    def cut(self, start: int, stop: int) -> Batch:
+        """Return the piece of positions start..stop-1, each row with that many."""
+        scored = None if self.scored is None else self.scored[:, start:stop]
+        lengths = torch.full_like(self.lengths, stop - start)
+        return Batch(self.tokens[:, start:stop], self.targets[:, start:stop], lengths, scored)
 
 
 class TaskBase(ABC):
@@ -93,12 +106,14 @@ class SampledTask(TaskBase):
     """A task with strings of every valid length, in batches, whole or piece by piece.
 
     `fixed` says that there are only so many, and that a test at the length of training is a test;
-    `by_position` that tests also count the answers at every position.
+    `by_position` that tests also count the answers at every position; `averaged` that accuracy is
+    the share of scored positions that are right, not of final answers.
     """
 
     length_rule: ClassVar[str] = "lengths >= 1"
     fixed: ClassVar[bool] = False
     by_position: bool = False
+    averaged: ClassVar[bool] = False
 
     @abstractmethod
     def _pieces(
@@ -118,6 +133,14 @@ class SampledTask(TaskBase):
         """Whether strings of this length exist (`length_rule` says which do)."""
         return length >= 1
 
+    def positions(self, length: int) -> int:
+        """How many positions a string of `length` takes.
+
+        `length` is the paper's: that of what is to be read. Positions where nothing is read and
+        answers are given (query, slots) come after it.
+        """
+        return length
+
     def nearest_length(self, length: int) -> int:
         """Return the largest valid length <= `length`; UserError if there is none."""
         for shorter in range(length, 0, -1):
@@ -133,7 +156,8 @@ class SampledTask(TaskBase):
         Rows depend on nothing but their number: `stream.from_row(n)` gives those after the first n.
         Raises UserError for a length the task does not have, or an empty batch.
         """
-        return next(self.segments(stream, batch, length, length, device, step))
+        whole = self.positions(length)
+        return next(self.segments(stream, batch, length, whole, device, step))
 
     def samples(
         self, stream: Stream, steps: range, batch: int, length: int, device: Device
@@ -163,18 +187,87 @@ class SampledTask(TaskBase):
                 raise UserError(f"task {self.name}: {what} must be at least 1, not {value}")
 
 
-class Task(SampledTask):
+class LabelledTask(SampledTask):
     """A labelled language: random strings over a vocabulary and a class for each asked position.
 
-    A task states its `_tokens`, `_answer` and `oracle`. `draws_ahead` says that `_tokens` also
-    takes a range of steps, as `integers` does, and returns the rows of all of them.
+    A task states its `oracle`; its strings come from `Task`, piece by piece, or `WholeTask`.
+    `draws_ahead` says that `_strings` also takes a range of steps, as `integers` does, and returns
+    the rows of all of them.
     """
 
     draws_ahead: ClassVar[bool] = False
+    whole: ClassVar[bool] = False
 
     @abstractmethod
     def oracle(self, tokens: Sequence[int]) -> list[int]:
         """Return the answer at each position, slowly and obviously right, `IGNORE` if not asked."""
+
+    @abstractmethod
+    def _strings(
+        self, stream: Stream, step: int | range, rows: int, length: int, device: Device
+    ) -> Tensor:
+        """Draw `rows` whole strings of `length`: (rows, positions) int64."""
+
+    @abstractmethod
+    def _targets(self, tokens: Tensor) -> Tensor:
+        """Return the targets (B, T) of whole strings (B, T)."""
+
+    def of_lengths(
+        self, stream: Stream, step: int, lengths: Sequence[int], device: Device
+    ) -> Batch:
+        """Draw a row of each of `lengths`: row r is row r of `sample` at its length.
+
+        All rows take the positions of the longest. Nothing is asked behind a row's own positions:
+        ordinary symbols stand there, or symbol 0; a causal model cannot tell at what is asked
+        before. Raises UserError as `sample` does.
+        """
+        rows, longest = len(lengths), max(map(self.positions, lengths))
+        tokens = torch.zeros(rows, longest, dtype=torch.int64, device=device)
+        targets, own = torch.full_like(tokens, IGNORE), torch.zeros_like(tokens[:, 0])
+        counted = torch.zeros_like(tokens, dtype=torch.bool)
+        for length in sorted(set(lengths)):
+            mine = [row for row, its in enumerate(lengths) if its == length]
+            drawn = self.sample(stream.only(mine), step, len(mine), length, device)
+            width, here = drawn.tokens.shape[1], torch.tensor(mine, device=device)
+            tokens[here, :width], targets[here, :width] = drawn.tokens, drawn.targets
+            counted[here, :width], own[here] = drawn.counted, width
+        return Batch(tokens, targets, own, counted)
+
+    def samples(
+        self, stream: Stream, steps: range, batch: int, length: int, device: Device
+    ) -> list[Batch]:
+        """Draw what `sample` draws at each of `steps`, together where the task `draws_ahead`."""
+        if not self.draws_ahead:
+            return super().samples(stream, steps, batch, length, device)
+        self._check(batch, length, length)
+        drawn = self._labelled(self._strings(stream, steps, batch, length, device))
+        parts = [drawn.tokens, drawn.targets, drawn.lengths]
+        parts += [] if drawn.scored is None else [drawn.scored]
+        return [Batch(*one) for one in zip(*(part.split(batch) for part in parts), strict=True)]
+
+    def answers(self, tokens: Tensor) -> Tensor:
+        """Return the targets (B, T) of given whole strings (B, T)."""
+        return self._targets(tokens)
+
+    def counts(self, targets: Tensor) -> Tensor | None:
+        """Return which targets (B, T) of whole strings tests score; None: all that are asked."""
+        return None
+
+    def _labelled(self, tokens: Tensor) -> Batch:
+        """Return whole strings (B, T) with their answers."""
+        targets = self.answers(tokens)
+        lengths = torch.full((len(tokens),), tokens.shape[1], device=tokens.device)
+        return Batch(tokens, targets, lengths, self.counts(targets))
+
+
+class Task(LabelledTask):
+    """A labelled language whose strings are drawn and answered piece by piece.
+
+    A task states its `_tokens`, `_answer` and `oracle`. What stands later changes no answer.
+    `prefixes` says that the beginning of a row is the row of a shorter string.
+    """
+
+    prefixes: ClassVar[bool] = True
 
     @abstractmethod
     def _tokens(
@@ -189,28 +282,52 @@ class Task(SampledTask):
         `carry` is what the piece before it returned, None at the start of a string.
         """
 
-    def samples(
-        self, stream: Stream, steps: range, batch: int, length: int, device: Device
-    ) -> list[Batch]:
-        """Draw what `sample` draws at each of `steps`, together where the task `draws_ahead`."""
-        if not self.draws_ahead:
-            return super().samples(stream, steps, batch, length, device)
-        self._check(batch, length, length)
-        tokens = self._tokens(stream, steps, batch, 0, length, device)
-        drawn = tokens, self.answers(tokens), torch.full((len(tokens),), length, device=device)
-        return [Batch(*one) for one in zip(*(part.split(batch) for part in drawn), strict=True)]
+    def of_lengths(
+        self, stream: Stream, step: int, lengths: Sequence[int], device: Device
+    ) -> Batch:
+        """Draw rows of the longest and ask nothing behind each row's own end."""
+        if not self.prefixes:
+            return super().of_lengths(stream, step, lengths, device)
+        for length in sorted(set(lengths)):
+            self._check(len(lengths), length, length)
+        drawn = self.sample(stream, step, len(lengths), max(lengths), device)
+        own = torch.tensor(list(lengths), device=device)
+        behind = torch.arange(drawn.tokens.shape[1], device=device) >= own[:, None]
+        return Batch(drawn.tokens, drawn.targets.masked_fill(behind, IGNORE), own)
 
-    def answers(self, tokens: Tensor) -> Tensor:
-        """Return the targets (B, T) of given whole strings (B, T)."""
+    def _strings(
+        self, stream: Stream, step: int | range, rows: int, length: int, device: Device
+    ) -> Tensor:
+        return self._tokens(stream, step, rows, 0, self.positions(length), device)
+
+    def _targets(self, tokens: Tensor) -> Tensor:
         return self._answer(tokens, 0, None)[0]
 
     def _pieces(
         self, stream: Stream, batch: int, length: int, segment: int, device: Device, step: int
     ) -> Iterator[Batch]:
         carry: Carry | None = None
-        for start in range(0, length, segment):
-            stop = min(start + segment, length)
+        positions = self.positions(length)
+        for start in range(0, positions, segment):
+            stop = min(start + segment, positions)
             tokens = self._tokens(stream, step, batch, start, stop, device)
             targets, carry = self._answer(tokens, start, carry)
             lengths = torch.full((batch,), stop - start, device=device)
             yield Batch(tokens, targets, lengths)
+
+
+class WholeTask(LabelledTask):
+    """A labelled language whose strings are drawn whole: their end is not like their middle.
+
+    A task states its `_strings`, `_targets` and `oracle`. Memory grows with the length.
+    """
+
+    whole = True
+
+    def _pieces(
+        self, stream: Stream, batch: int, length: int, segment: int, device: Device, step: int
+    ) -> Iterator[Batch]:
+        drawn = self._labelled(self._strings(stream, step, batch, length, device))
+        positions = drawn.tokens.shape[1]
+        for start in range(0, positions, segment):
+            yield drawn.cut(start, min(start + segment, positions))

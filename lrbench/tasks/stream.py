@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -29,11 +30,13 @@ _SHIFTS = (30, 27, 31)
 class Stream:
     """A source of random symbols, named by a 63-bit key; `first_row` shifts its rows.
 
-    Row i of `stream.from_row(n)` is row n + i of `stream`, so that a batch may be drawn in parts.
+    Row i of `stream.from_row(n)` is row n + i of `stream`, so that a batch may be drawn in parts;
+    row i of `stream.only(rows)` is row rows[i].
     """
 
     key: int
     first_row: int = 0
+    rows: tuple[int, ...] | None = None
 
     @classmethod
     def named(cls, data_seed: int, *purpose: str | int) -> Stream:
@@ -45,9 +48,23 @@ class Stream:
         """Return this stream with its first `rows` rows left out."""
         return replace(self, first_row=self.first_row + rows)
 
+    def only(self, rows: Sequence[int]) -> Stream:
+        """Return the stream of some rows of this one, of which there are no more."""
+        known = self.numbers(max(rows) + 1, "cpu").tolist()
+        return replace(self, first_row=0, rows=tuple(known[row] for row in rows))
+
     def fold(self, *purpose: str | int) -> Stream:
         """Return a stream unrelated to this one, named by this one's key and a purpose."""
-        return replace(self.named(self.key, *purpose), first_row=self.first_row)
+        named = self.named(self.key, *purpose)
+        return replace(named, first_row=self.first_row, rows=self.rows)
+
+    def numbers(self, rows: int, device: torch.device | str) -> Tensor:
+        """Return the numbers of its first `rows` rows: (rows,) int64."""
+        if self.rows is None:
+            return torch.arange(self.first_row, self.first_row + rows, device=device)
+        if self.first_row + rows > len(self.rows):
+            raise ValueError(f"rows {self.first_row} to {self.first_row + rows} of {self.rows}")
+        return torch.tensor(self.rows[self.first_row : self.first_row + rows], device=device)
 
 
 def integers(
@@ -65,7 +82,7 @@ def integers(
     one bound below 2^31 or a tensor of them, one a position. The range of values is reached by
     multiply-shift of 32 bits, so each value's probability is within 2^-32 of 1/high.
     """
-    row = torch.arange(stream.first_row, stream.first_row + rows, device=device)
+    row = stream.numbers(rows, device)
     row.mul_(_signed(_ROW_GAMMA))
     if isinstance(step, int):
         seeds = _mix_(row.add_(_signed(_step_seed(stream.key, step))))

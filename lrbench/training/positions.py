@@ -5,7 +5,8 @@ token      the share of asked positions that are right
 sequence   the share of strings that are right at all of them
 prefix(t)  the share of strings that are right at all of them up to position t
 The answer at the final position alone, `accuracy`, is at least prefix there. A guesser among C
-classes has 1/C of the tokens and C^-t of the prefixes.
+classes has 1/C of the tokens and C^-t of the prefixes. Tasks whose answers stand in slots behind
+the string have `token` as their accuracy, and `sequence` beside it as `exact`.
 """
 
 from __future__ import annotations
@@ -31,9 +32,12 @@ class PositionCounts:
         """Begin with the first piece of other rows."""
         self.strings, self._alive, self._read = self.strings + rows, None, 0
 
-    def add(self, logits: Tensor, targets: Tensor) -> None:
-        """Count the next piece: logits (B, S, C), targets (B, S). What is not finite is wrong."""
-        asked = targets != IGNORE
+    def add(self, logits: Tensor, targets: Tensor, asked: Tensor | None = None) -> None:
+        """Count the next piece: logits (B, S, C), targets (B, S); those of `asked` (B, S) alone.
+
+        None: all that are not IGNORE. What is not finite is wrong.
+        """
+        asked = targets != IGNORE if asked is None else asked
         right = (logits.argmax(-1) == targets) & logits.isfinite().all(-1)
         self.right += int((right & asked).sum())
         self.asked += int(asked.sum())

@@ -2,8 +2,8 @@
 
 Strings are read piece by piece, the model carrying its state and the task its own, so nothing of
 size (B, T, ...) exists: 100,000 symbols cost the memory of one piece. Answers are scored at the
-final position; where a loss is asked for, at every supervised position. Numbers are scored at every
-position, their squares summed in float64.
+final position, of `averaged` tasks at every scored one; where a loss is asked for, at every
+supervised position. Numbers are scored at every position, their squares summed in float64.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class Score:
     """What n strings of one length gave: right final answers and, if asked for, the mean loss.
 
     Where numbers were foretold, `squares` are the sums of the squared error and of the squared
-    target. `positions` are the answers at every position, where they were counted.
+    target. `positions` are the answers at every position, where they were counted. `averaged`:
+    accuracy is the share of these. Then `correct` is as many of n strings as that share makes,
+    rounded down: answers of one string are not independent, so its interval is of n, not of more.
     """
 
     length: int
@@ -43,10 +45,11 @@ class Score:
     seconds: float
     squares: tuple[float, float] | None = None
     positions: PositionCounts | None = None
+    averaged: bool = False
 
     @property
     def accuracy(self) -> float:
-        return self.correct / self.n
+        return pooled([self])
 
     @property
     def value(self) -> float:
@@ -75,6 +78,9 @@ def pooled(scores: Sequence[Score]) -> float:
     """Return the metric over the strings of all `scores`, infinite for an error that is nan."""
     squares = [score.squares for score in scores if score.squares is not None]
     if not squares:
+        counts = [s.positions for s in scores if s.averaged and s.positions is not None]
+        if counts:
+            return sum(c.right for c in counts) / sum(c.asked for c in counts)
         return sum(s.correct for s in scores) / sum(s.n for s in scores)
     error, power = map(sum, zip(*squares, strict=True))
     return math.sqrt(error / power) if power > 0 and math.isfinite(error) else math.inf
@@ -98,7 +104,8 @@ def score(
     Args:
         with_loss: also return the mean cross-entropy over supervised positions (of numbers, the
             mean squared error).
-        by_position: also count the answers at every position, not only the final ones.
+        by_position: also count the answers at every position, not only the final ones; those of
+            `averaged` tasks are always counted.
         rows: strings read side by side; changes speed and memory, never which strings are read.
         check: called between pieces; may raise to stop (a signal, a lost lease).
     """
@@ -106,7 +113,8 @@ def score(
     available = task.available(stream)
     n = n if available is None else min(n, available)
     sums = _Sums()
-    positions = PositionCounts(length) if by_position else None
+    averaged = task.averaged and task.metric.counts
+    positions = PositionCounts(task.positions(length)) if by_position or averaged else None
     for first in range(0, n, rows):
         batch = min(rows, n - first)
         part = stream.from_row(first)
@@ -115,7 +123,11 @@ def score(
         )
     loss = sums.loss / sums.asked if with_loss else None
     squares = None if task.metric.counts else (sums.error, sums.power)
-    return Score(length, n, sums.right, loss, time.perf_counter() - began, squares, positions)
+    right = sums.right
+    if averaged and positions is not None:
+        right = positions.right * n // positions.asked
+    seconds = time.perf_counter() - began
+    return Score(length, n, right, loss, seconds, squares, positions, averaged)
 
 
 @torch.no_grad()
@@ -138,18 +150,18 @@ def _score_rows(
     right = torch.zeros((), dtype=torch.int64)
     if positions is not None:
         positions.begin(batch)
-    everywhere = with_loss or positions is not None
+    everywhere, end = with_loss or positions is not None, task.positions(length)
     for piece in task.segments(stream, batch, length, segment, device):
         check()
         read += piece.tokens.shape[1]
-        final = read == length
+        final = read == end
         how = "all" if everywhere else "last" if final else "none"
         logits, state = model(piece.tokens, state, read=how)
         if with_loss:
             total += _loss_sum(logits, piece.targets)
             asked += int((piece.targets != IGNORE).sum())
         if positions is not None:
-            positions.add(logits, piece.targets)
+            positions.add(logits, piece.targets, piece.counted)
         if everywhere:
             logits = logits[:, -1]
         if final:

@@ -54,6 +54,55 @@ def test_majority_counts_all_positions_and_position_only_the_last():
     assert rows["position"] == close(0.9)
 
 
+@pytest.mark.parametrize(
+    ("name", "length", "uniform", "majority", "position"),
+    [
+        ("nnch_bucket_sort", 200, 0.2, 0.2, 0.898),  # the place tells nine answers in ten
+        ("nnch_reverse_string", 40, 0.5, 0.5, 0.5),
+        ("nnch_modular_arithmetic_brackets", 40, 0.2, 0.2916, 0.2916),
+        ("nnch_solve_equation", 40, 0.2, 0.2, 0.2),
+        ("nnch_binary_addition", 1, 1 / 3, 0.5, 1.0),  # 0, and its end
+    ],
+)
+def test_chance_of_slots(name, length, uniform, majority, position):
+    rows = values(measured(name, length))
+    last = {"last_token": close(position)}
+    wanted = {"uniform": uniform, "majority": majority, "position": position}
+    assert rows == {key: close(value) for key, value in wanted.items()} | last
+
+
+@pytest.mark.parametrize(("name", "answers"), [("reverse_string", 40), ("duplicate_string", 40)])
+def test_guesses_vary_as_so_many_independent_ones(name, answers):
+    """Of bits that are answered twice each, half of the answers are independent."""
+    rows = measured(f"nnch_{name}", 40)
+    assert [row["answers"] for row in rows[1:3]] == pytest.approx([answers] * 2, rel=0.1)
+
+
+def test_the_last_token_is_that_of_the_string_not_the_query():
+    rows = values(measured("nnch_parity_check", 1))
+    assert (rows["last_token"], rows["position"]) == (1.0, close(0.5))
+    rows = values(measured("nnch_reverse_string", 2))  # the first answer is the last symbol
+    assert (rows["last_token"], rows["position"]) == (close(0.75), close(0.5))
+
+
+def test_answers_that_are_not_scored_are_no_chance():
+    """Of a stack of one bit both scored answers follow; a padded one would be a third."""
+    rows = values(measured("nnch_stack_manipulation", 1))
+    assert rows["last_token"] == 1.0
+    assert rows["position"] == close(0.75)
+
+
+def test_chunks_of_several_answers_do_not_change_the_numbers(monkeypatch):
+    whole = measured("nnch_binary_addition", 12, n=300)
+    monkeypatch.setattr(baselines, "_ROWS", 300)
+    assert measured("nnch_binary_addition", 12, n=300) == whole
+    monkeypatch.setattr(baselines, "_POSITIONS", 40 * 25)
+    parts = measured("nnch_binary_addition", 12, n=300)
+    assert parts[1:] == whole[1:]
+    monkeypatch.setattr(baselines, "_ANSWERS", 25 * 50)
+    assert {row["n"] for row in measured("nnch_binary_addition", 12, n=300)} == {50}
+
+
 def test_strings_scored_are_not_those_fitted_on():
     for length in (1, 5, 9):
         assert values(measured("sum", length, n=1, modulus=10_000))["position"] == 0

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from lrbench.registry import Entry
     from lrbench.runs.evaluate.parses import Parse
-    from lrbench.tasks.base import Batch, Task
+    from lrbench.tasks.base import Batch, LabelledTask
 
 HELP = (
     "Print a few strings of a task, each with its answers below.\n\n"
-    "Nothing stands below a symbol where nothing is asked.\n\n"
+    "Nothing stands below a symbol where nothing is asked; an answer in brackets is not scored.\n\n"
     "For example: lrbench show task=mod_arith length=11 count=2 task.modulus=7\n\n"
     "Of a corpus: lrbench show task=listops split=dev count=2 first=10\n\n"
     'How a trained tree encoder reads a string: lrbench show --tree RUN "[MAX 5 [SM 3 9 ] 2 ]"'
@@ -164,7 +164,7 @@ def show(
         show_corpus(entry, values)
         return
     request = requested(entry, values, ShowRequest)
-    task: Task = entry.cls(request.task)
+    task: LabelledTask = entry.cls(request.task)
     length = request.length or task.nearest_length(LENGTH)
     shown = list(written(task, strings(task, length, request)))  # a mistake shows before any line
     console = results()
@@ -203,7 +203,7 @@ def show_corpus(entry: Entry, values: dict[str, str]) -> None:
         say(console, task.class_names[there.labels[row]], label=f"{'answer':<8}")
 
 
-def strings(task: Task, length: int, request: ShowRequest) -> Batch:
+def strings(task: LabelledTask, length: int, request: ShowRequest) -> Batch:
     """Draw the strings; UserError for a length the task does not have."""
     from lrbench.tasks.stream import Stream
 
@@ -213,30 +213,33 @@ def strings(task: Task, length: int, request: ShowRequest) -> Batch:
     return task.sample(stream, 0, count, length, "cpu")
 
 
-def written(task: Task, batch: Batch) -> Iterator[tuple[list[str], list[str]]]:
+def written(task: LabelledTask, batch: Batch) -> Iterator[tuple[list[str], list[str]]]:
     """Yield each string's symbols and the oracle's answers, '' where nothing is asked.
 
-    Of a signal, its numbers and the answers that come with it. Raises UserError where the oracle
-    and the answers that models are trained on disagree.
+    Answers that are not scored stand in brackets. Of a signal, its numbers and the answers that
+    come with it. Raises UserError where the oracle and the answers that models are trained on
+    disagree.
     """
     from lrbench.tasks.base import IGNORE
 
     if task.features:
         yield from _numbers(task, batch)
         return
-    for tokens, targets in zip(batch.tokens.tolist(), batch.targets.tolist(), strict=True):
+    rows = (part.tolist() for part in (batch.tokens, batch.targets, batch.counted))
+    for tokens, targets, scored in zip(*rows, strict=True):
         answers = list(task.oracle(tokens))
         if answers != targets:
             raise UserError(
                 f"task {task.name} contradicts itself on {task.describe_string(tokens)}\n"
-                f"its oracle says {answers}\nits _answer says {targets}\n"
+                f"its oracle says {answers}\nits answers are {targets}\n"
                 "one of the two is wrong: train nothing on it"
             )
         symbols = [task.vocabulary[token] for token in tokens]
-        yield symbols, ["" if one == IGNORE else task.class_names[one] for one in answers]
+        names = ["" if one == IGNORE else task.class_names[one] for one in answers]
+        yield symbols, [n if s or not n else f"({n})" for n, s in zip(names, scored, strict=True)]
 
 
-def _numbers(task: Task, batch: Batch) -> Iterator[tuple[list[str], list[str]]]:
+def _numbers(task: LabelledTask, batch: Batch) -> Iterator[tuple[list[str], list[str]]]:
     from lrbench.tasks.base import IGNORE
 
     for inputs, targets in zip(batch.tokens.tolist(), batch.targets.tolist(), strict=True):

@@ -108,13 +108,18 @@ def _examine(trial: LengthTrial, check: Check) -> tuple[list[Evaluation], Horizo
 
 
 def _at_every_position(scores: list[Score], curve: int) -> list[Evaluation]:
-    """Return tokens and sequences at every length, and the curve of prefixes at one of them."""
+    """Return tokens and sequences at every length, and the curve of prefixes at one of them.
+
+    Of averaged tasks, whose accuracy is that of tokens, the strings that are right everywhere.
+    """
     rows = []
     for one in scores:
         if (counts := one.positions) is None:
             continue
         told = [(one.length, "token", counts.token), (one.length, "sequence", counts.sequence)]
-        if one.length == curve:
+        if one.averaged:
+            told = [(one.length, "exact", counts.sequence)]
+        elif one.length == curve:
             told += [(length, "prefix", value) for length, value in counts.curve()]
         rows += [
             evaluation(length, POSITIONS, metric, value, one.n, kind="test")
@@ -177,14 +182,15 @@ def chance_levels(trial: LengthTrial, check: Check) -> tuple[list[Baseline], lis
         baselines += measured
         if split == "test" and trial.task.metric.counts and "best" in trial.rules.names:
             looks = -(-protocol.max_steps // protocol.look_every)
-            chance = best_baseline(measured)["value"]
+            best = best_baseline(measured)
             there = trial.task.available(trial.stream("look", length))
             strings = min(protocol.look_size, there or protocol.look_size)
+            answers = round(strings * best.get("answers", 1))
             guessing.append(
                 {
                     "rule": "best",
                     "length": length,
-                    "value": guessing_best_of(chance, strings, looks),
+                    "value": guessing_best_of(best["value"], answers, looks),
                     "looks": looks,
                     "strings": strings,
                 }

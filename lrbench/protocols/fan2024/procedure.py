@@ -37,6 +37,11 @@ class Fan2024Procedure(Procedure):
         lengths += [("test_lengths", length) for length in protocol.test_lengths]
         for key, length in lengths:
             self._refuse_length(f"protocol.{key} {length}", length)
+        if task.averaged and protocol.supervision == "last":
+            raise UserError(
+                f"protocol.supervision=last trains on one answer a string; task {task.name} has"
+                " several\nleave it out: all answers are trained on"
+            )
         for length in [*protocol.further_lengths, protocol.band[1]]:
             task.nearest_length(length)
 
@@ -47,7 +52,7 @@ class Fan2024Procedure(Procedure):
 
     def batch_bytes(self) -> int:
         """Symbols, each layer's output, logits, gradients."""
-        symbols = self.protocol.batch_size * self.protocol.train_length
+        symbols = self.protocol.batch_size * self.task.positions(self.protocol.train_length)
         model: Any = self.config.model
         floats = 2 * model.layers * model.width + 2 * self.task.num_classes
         return int(symbols * (2 * 8 + NUMBER * floats))  # tokens and targets are int64
@@ -103,7 +108,7 @@ def _scored_at(
     with PeakMemory(trial.device) as peak:
         result = score(trial.model, trial.task, stream, length, strings, trial.device, check=check)
     chance = best_baseline(baselines_at(trial, length), metric)
-    return evaluation(
+    row = evaluation(
         length,
         FURTHER,
         metric.name,
@@ -116,3 +121,6 @@ def _scored_at(
         peak_mib=round(peak.mib, 1),
         seconds=round(result.seconds, 3),
     )
+    if result.averaged and result.positions is not None:
+        row["exact"] = result.positions.sequence
+    return row

@@ -58,7 +58,8 @@ class LengthTrial(BatchTrial):
         if step not in self.ahead:
             protocol = self.config.protocol
             size, length = protocol.batch_size, protocol.train_length
-            steps = range(step, step + max(1, DRAWN_AT_ONCE // (size * length)))
+            symbols = size * self.task.positions(length)
+            steps = range(step, step + max(1, DRAWN_AT_ONCE // symbols))
             drawn = self.task.samples(self.stream("train"), steps, size, length, self.device)
             self.ahead = dict(zip(steps, drawn, strict=True))
         return self.ahead[step]

@@ -181,6 +181,8 @@ class _AtLengths(_Summary):
         strings = f"{most:,} fresh strings a length" + (f", {', '.join(told)}" if told else "")
         counts = self.metric.counts
         where = "at the final position" if counts else "at every position, lower is better"
+        if any(row["metric"] == "exact" for row in self.result["evaluations"]):
+            where = "of all scored answers"
         yield f"{strings}; {self.metric.title} {where}"
         known = [row for row in self.result.get("guessing") or [] if row["rule"] == self.rule]
         for guess in [row for row in known if row.get("looks") and row.get("strings")][:1]:
@@ -242,6 +244,12 @@ class _AtLengths(_Summary):
         rows = [row for row in self.result["evaluations"] if row["split"] == POSITIONS]
         which = "last" if any(row["which"] == "last" for row in rows) else self.rule
         mine = [row for row in rows if row["which"] == which and row["value"] is not None]
+        whole = [row for row in mine if row["metric"] == "exact"]
+        told = [f"{row['value']:.4f} at {row['length']:,}" for row in whole]
+        for first in range(0, len(told), 4):
+            yield "" if first else "exact", ", ".join(told[first : first + 4])
+        if told:
+            yield "", f"strings right at every scored position ({which})"
         curve = {row["length"]: row["value"] for row in mine if row["metric"] == "prefix"}
         if not curve:
             return
@@ -350,7 +358,8 @@ def evaluation_table(rows: Sequence[Evaluation], console: Console) -> None:
     """Print one line a length, or a split, for `lrbench evaluate`.
 
     Each row has `length`, `n`, `metric` and `value`, and where known `chance`, `peak_mib` (peak
-    memory) and `seconds`. Rows with a `baseline` are of splits.
+    memory), `seconds` and `exact` (the share of strings right everywhere). Rows with a `baseline`
+    are of splits.
     """
     if not rows:
         return
@@ -362,6 +371,8 @@ def evaluation_table(rows: Sequence[Evaluation], console: Console) -> None:
     columns[metric.title] = [f"{row['value']:.4f}" for row in rows]
     if metric.counts:
         columns["95 % interval"] = [interval(row["value"], row["n"]) for row in rows]
+    if any("exact" in row for row in rows):
+        columns["exact"] = [number(row, "exact", ".4f") for row in rows]
     chance = "baseline" if on_splits else "chance"
     for title, key, form in (
         (chance, "chance", ".3f"),

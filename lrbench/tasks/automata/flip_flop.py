@@ -46,6 +46,7 @@ class FlipFlop(MooreTask):
     here it is any bit, so that it tells nothing.
     """
 
+    prefixes = False  # they end in r
     length_rule = "even lengths >= 4 (pairs of an instruction and a bit)"
 
     def __init__(self, config: Any) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -64,7 +65,7 @@ class MooreTask(Task):
         device: Device,
         carry: Carry | None,
     ) -> Tensor:
-        """Draw positions start..stop-1 of strings of `length`; `carry` is the state at `start`."""
+        """Draw positions start..stop-1 of `length`; `carry` is the state at `start`."""
         return integers(stream, step, rows, start, stop, self._machine.symbols, device)
 
     def _tokens(
@@ -76,12 +77,24 @@ class MooreTask(Task):
         self, stream: Stream, batch: int, length: int, segment: int, device: Device, step: int
     ) -> Iterator[Batch]:
         carry: Carry | None = None
-        for start in range(0, length, segment):
-            stop = min(start + segment, length)
-            tokens = self._letters(stream, step, batch, start, stop, length, device, carry)
+        end = self.positions(length)
+        for start in range(0, end, segment):
+            stop = min(start + segment, end)
+            tokens = self._letters(stream, step, batch, start, stop, end, device, carry)
             targets, carry = self._answer(tokens, start, carry)
             lengths = torch.full((batch,), stop - start, device=device)
-            yield Batch(tokens, self._asked(targets, last=stop == length), lengths)
+            yield Batch(tokens, self._asked(targets, last=stop == end), lengths)
+
+    def of_lengths(
+        self, stream: Stream, step: int, lengths: Sequence[int], device: Device
+    ) -> Batch:
+        """Draw rows of the longest; where the last is asked, that is each row's own last."""
+        drawn = super().of_lengths(stream, step, lengths, device)
+        if self.asks == "all" or not self.prefixes:
+            return drawn
+        targets, last = self._answer(drawn.tokens, 0, None)[0], drawn.lengths[:, None] - 1
+        places = torch.arange(targets.shape[1], device=targets.device)
+        return replace(drawn, targets=targets.masked_fill(places != last, IGNORE))
 
     def _answer(self, tokens: Tensor, start: int, carry: Carry | None) -> tuple[Tensor, Carry]:
         """Walk all rows at once; the carry is the states (B,), as rows of the flat table."""
@@ -112,6 +125,8 @@ class MooreTask(Task):
 
 class WalkTask(MooreTask):
     """A task whose letters depend on the state: each row is a random walk over the machine."""
+
+    prefixes = False  # how likely letters are may depend on the length
 
     def __init__(self, config: Any, machine: Machine, asks: str = "all") -> None:
         super().__init__(config, machine, asks)

@@ -129,3 +129,19 @@ def test_a_number_too_long_to_read(lrbench: Any) -> None:
     assert ended.code == 1
     assert "Traceback" not in ended.err
     assert len(ended.err) < 300
+
+
+def test_answers_that_are_not_scored_stand_in_brackets(lrbench: Run) -> None:
+    out = lrbench("show", "task=nnch_stack_manipulation", "length=4", "count=20").out
+    assert rows(out, "string")[0][4:] == ["?"] * 5
+    for answers in rows(out, "answer"):
+        end = answers.index("end")
+        assert answers[end + 1 :] == ["(0)"] * (4 - end)
+        assert set(answers[:end]) <= {"0", "1"}
+    assert any("(0)" in answers for answers in rows(out, "answer"))
+
+
+def test_a_length_that_a_task_does_not_have_names_one_that_it_has(lrbench: Run) -> None:
+    ended = lrbench("show", "task=nnch_modular_arithmetic", "length=12")
+    assert ended.code == 1
+    assert ended.err.splitlines()[-1].strip() == "use 11, the nearest below"
