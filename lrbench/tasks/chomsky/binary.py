@@ -10,6 +10,7 @@ import math
 import operator
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -17,7 +18,16 @@ import torch
 from torch import Tensor
 
 from lrbench.registry import register_task
-from lrbench.tasks.chomsky.slots import BITS, END, TIMES, WORD, ManyAnswers, below, settings, words
+from lrbench.tasks.chomsky.slots import (
+    BITS,
+    END,
+    TIMES,
+    WORD,
+    ManyAnswers,
+    SlotConfig,
+    below,
+    words,
+)
 from lrbench.tasks.stream import Stream
 
 NARROW = 62  # bits: sums and squares of roots stay inside int64
@@ -128,9 +138,16 @@ def ended(bits: Tensor) -> Tensor:
     return bits.scatter(1, highest, END)
 
 
+@dataclass
+class BinaryAdditionConfig(SlotConfig):
+    """Settings of `nnch_binary_addition`."""
+
+    name: str = "nnch_binary_addition"
+
+
 @register_task(
     "nnch_binary_addition",
-    settings("nnch_binary_addition"),
+    BinaryAdditionConfig,
     "the sum of two binary numbers (Delétang et al. 2023)",
 )
 class BinaryAddition(TwoNumbers):
@@ -156,9 +173,16 @@ class BinaryAddition(TwoNumbers):
         return ended(torch.cat((number, torch.zeros_like(number[:, :1])), 1))
 
 
+@dataclass
+class BinaryMultiplicationConfig(SlotConfig):
+    """Settings of `nnch_binary_multiplication`."""
+
+    name: str = "nnch_binary_multiplication"
+
+
 @register_task(
     "nnch_binary_multiplication",
-    settings("nnch_binary_multiplication"),
+    BinaryMultiplicationConfig,
     "the product of two binary numbers (Delétang et al. 2023)",
 )
 class BinaryMultiplication(TwoNumbers):
@@ -189,9 +213,16 @@ class BinaryMultiplication(TwoNumbers):
         return answers
 
 
+@dataclass
+class ComputeSqrtConfig(SlotConfig):
+    """Settings of `nnch_compute_sqrt`."""
+
+    name: str = "nnch_compute_sqrt"
+
+
 @register_task(
     "nnch_compute_sqrt",
-    settings("nnch_compute_sqrt"),
+    ComputeSqrtConfig,
     "the square root of a binary number, rounded down (Delétang et al. 2023)",
 )
 class ComputeSqrt(ManyAnswers):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,6 @@ from lrbench.tasks.chomsky.slots import (
     OneAnswer,
     QueryConfig,
     below,
-    settings,
     words,
 )
 from lrbench.tasks.stream import Stream
@@ -137,9 +137,16 @@ class Expressions(OneAnswer):
     class_names = DIGITS
 
 
+@dataclass
+class ModularArithmeticBracketsConfig(QueryConfig):
+    """Settings of `nnch_modular_arithmetic_brackets`."""
+
+    name: str = "nnch_modular_arithmetic_brackets"
+
+
 @register_task(
     "nnch_modular_arithmetic_brackets",
-    settings("nnch_modular_arithmetic_brackets", QueryConfig),
+    ModularArithmeticBracketsConfig,
     "value mod 5 of an expression in brackets (Delétang et al. 2023)",
 )
 class ModularArithmeticBrackets(Expressions):
@@ -163,9 +170,16 @@ class ModularArithmeticBrackets(Expressions):
         return torch.from_numpy(values(symbols.numpy()))[:, None]
 
 
+@dataclass
+class SolveEquationConfig(QueryConfig):
+    """Settings of `nnch_solve_equation`."""
+
+    name: str = "nnch_solve_equation"
+
+
 @register_task(
     "nnch_solve_equation",
-    settings("nnch_solve_equation", QueryConfig),
+    SolveEquationConfig,
     "the digit x of an equation mod 5 (Delétang et al. 2023)",
 )
 class SolveEquation(Expressions):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from lrbench.registry import register_task
 from lrbench.tasks.automata.moore import MooreTask
 from lrbench.tasks.base import IGNORE, Batch, Carry, Device
-from lrbench.tasks.chomsky.slots import BITS, DIGITS, EMPTY, TIMES, QueryConfig, settings
+from lrbench.tasks.chomsky.slots import BITS, DIGITS, EMPTY, TIMES, QueryConfig
 from lrbench.tasks.machine import Machine, explored
 from lrbench.tasks.stream import Stream, integers
 from lrbench.tasks.symbols.mod_arith import ModArith, ModArithConfig
@@ -128,9 +128,16 @@ def cycle(steps: Sequence[int], places: int) -> Machine:
     return Machine(tuple(map(str, range(places))), 0, edges, tuple(range(places)))
 
 
+@dataclass
+class ParityCheckConfig(QueryConfig):
+    """Settings of `nnch_parity_check`."""
+
+    name: str = "nnch_parity_check"
+
+
 @register_task(
     "nnch_parity_check",
-    settings("nnch_parity_check", QueryConfig),
+    ParityCheckConfig,
     "is the number of ones odd? (Delétang et al. 2023)",
 )
 class ParityCheck(QueriedTask):
@@ -146,9 +153,16 @@ class ParityCheck(QueriedTask):
         return list(symbols).count(1) % 2
 
 
+@dataclass
+class EvenPairsConfig(QueryConfig):
+    """Settings of `nnch_even_pairs`."""
+
+    name: str = "nnch_even_pairs"
+
+
 @register_task(
     "nnch_even_pairs",
-    settings("nnch_even_pairs", QueryConfig),
+    EvenPairsConfig,
     "do first and last bit differ? (Delétang et al. 2023)",
 )
 class EvenPairs(QueriedTask):
@@ -177,9 +191,16 @@ class EvenPairs(QueriedTask):
         return sum(a != b for a, b in itertools.pairwise(symbols)) % 2
 
 
+@dataclass
+class CycleNavigationConfig(QueryConfig):
+    """Settings of `nnch_cycle_navigation`."""
+
+    name: str = "nnch_cycle_navigation"
+
+
 @register_task(
     "nnch_cycle_navigation",
-    settings("nnch_cycle_navigation", QueryConfig),
+    CycleNavigationConfig,
     "the place on a cycle of five (Delétang et al. 2023)",
 )
 class CycleNavigation(QueriedTask):
@@ -199,9 +220,16 @@ class CycleNavigation(QueriedTask):
         return sum({"left": -1, "stay": 0, "right": 1}[self.symbols[s]] for s in symbols) % 5
 
 
+@dataclass
+class ModularArithmeticConfig(QueryConfig):
+    """Settings of `nnch_modular_arithmetic`."""
+
+    name: str = "nnch_modular_arithmetic"
+
+
 @register_task(
     "nnch_modular_arithmetic",
-    settings("nnch_modular_arithmetic", QueryConfig),
+    ModularArithmeticConfig,
     "value mod 5 of an expression without brackets (Delétang et al. 2023)",
 )
 class ModularArithmetic(QueriedTask):

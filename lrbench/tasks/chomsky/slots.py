@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -50,12 +50,6 @@ class QueryConfig:
     def title(self) -> str:
         """How a table calls it."""
         return self.name if self.query else f"{self.name} (no query)"
-
-
-def settings(task: str, base: type = SlotConfig) -> type:
-    """Return the dataclass that configures one task: those of `base`, and its name."""
-    name = "".join(part.capitalize() for part in task.split("_"))
-    return make_dataclass(f"{name}Config", [("name", str, field(default=task))], bases=(base,))
 
 
 class SlotTask(WholeTask):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -15,8 +16,8 @@ from lrbench.tasks.chomsky.slots import (
     ManyAnswers,
     OneAnswer,
     QueryConfig,
+    SlotConfig,
     below,
-    settings,
     words,
 )
 from lrbench.tasks.stream import Stream
@@ -37,9 +38,16 @@ class UniformStrings(ManyAnswers):
         return length
 
 
+@dataclass
+class StackManipulationConfig(SlotConfig):
+    """Settings of `nnch_stack_manipulation`."""
+
+    name: str = "nnch_stack_manipulation"
+
+
 @register_task(
     "nnch_stack_manipulation",
-    settings("nnch_stack_manipulation"),
+    StackManipulationConfig,
     "what is on a stack after some actions (Delétang et al. 2023)",
 )
 class StackManipulation(ManyAnswers):
@@ -100,9 +108,16 @@ class StackManipulation(ManyAnswers):
         return answers.scatter_(1, final, END)[:, :-1]
 
 
+@dataclass
+class ReverseStringConfig(SlotConfig):
+    """Settings of `nnch_reverse_string`."""
+
+    name: str = "nnch_reverse_string"
+
+
 @register_task(
     "nnch_reverse_string",
-    settings("nnch_reverse_string"),
+    ReverseStringConfig,
     "a string of bits backwards (Delétang et al. 2023)",
 )
 class ReverseString(UniformStrings):
@@ -119,9 +134,16 @@ class ReverseString(UniformStrings):
         return symbols.flip(1)
 
 
+@dataclass
+class DuplicateStringConfig(SlotConfig):
+    """Settings of `nnch_duplicate_string`."""
+
+    name: str = "nnch_duplicate_string"
+
+
 @register_task(
     "nnch_duplicate_string",
-    settings("nnch_duplicate_string"),
+    DuplicateStringConfig,
     "a string of bits twice (Delétang et al. 2023)",
 )
 class DuplicateString(UniformStrings):
@@ -142,9 +164,16 @@ class DuplicateString(UniformStrings):
         return symbols.repeat(1, 2)
 
 
+@dataclass
+class MissingDuplicateStringConfig(QueryConfig):
+    """Settings of `nnch_missing_duplicate_string`."""
+
+    name: str = "nnch_missing_duplicate_string"
+
+
 @register_task(
     "nnch_missing_duplicate_string",
-    settings("nnch_missing_duplicate_string", QueryConfig),
+    MissingDuplicateStringConfig,
     "the bit that is missing in a string written twice (Delétang et al. 2023)",
 )
 class MissingDuplicateString(OneAnswer):
@@ -183,9 +212,16 @@ class MissingDuplicateString(OneAnswer):
         return symbols.gather(1, (hole + length // 2) % (length // 2 * 2))
 
 
+@dataclass
+class OddsFirstConfig(SlotConfig):
+    """Settings of `nnch_odds_first`."""
+
+    name: str = "nnch_odds_first"
+
+
 @register_task(
     "nnch_odds_first",
-    settings("nnch_odds_first"),
+    OddsFirstConfig,
     "symbols 1, 3, 5, .. of a string, then 0, 2, 4, .. (Delétang et al. 2023)",
 )
 class OddsFirst(UniformStrings):
@@ -205,9 +241,16 @@ class OddsFirst(UniformStrings):
         return torch.cat((symbols[:, 1::2], symbols[:, 0::2]), 1)
 
 
+@dataclass
+class BucketSortConfig(SlotConfig):
+    """Settings of `nnch_bucket_sort`."""
+
+    name: str = "nnch_bucket_sort"
+
+
 @register_task(
     "nnch_bucket_sort",
-    settings("nnch_bucket_sort"),
+    BucketSortConfig,
     "a string of five symbols, sorted (Delétang et al. 2023)",
 )
 class BucketSort(UniformStrings):
