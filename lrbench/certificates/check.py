@@ -44,6 +44,7 @@ UNDERFLOW, TINY = 1e-20, 1e-300
 MOST_BYTES, MOST_NODES, MOST_SYMBOLS = 1 << 28, 1_000_000, 1003
 # Beyond these float32 might overflow, and the bounds below say nothing of infinity.
 LARGEST_WEIGHT, LARGEST_STATE, MOST_UNITS = 1e6, 1e4, 100_000
+LARGEST_P = 1e6  # of a norm of columns: one that float32 takes for infinite makes no number
 ARITHMETIC = {
     "unit": U32,
     "tanh_error": CURVE32,
@@ -77,6 +78,9 @@ def check(file: Path) -> dict[str, float]:
 def _checked(told: Any, arrays: dict[str, Array]) -> dict[str, float]:
     weights = {k.removeprefix("w/"): v for k, v in arrays.items() if k.startswith("w/")}
     _need(digest(weights) == told.get("weights_sha256"), "the weights are not those of the digest")
+    for name, value in weights.items():  # numpy would stretch a bias of other axes over symbols
+        flat = "bias" in name.rpartition(".")[2] or name == "norm.weight"
+        _need(value.ndim == (1 if flat else 2), f"{name[:60]} of {value.ndim} axes")
     net = network(told, weights)
     _need({"lo", "hi", "next"} <= set(arrays), "lo, hi and next must be there")
     lo, hi, following = arrays["lo"], arrays["hi"], arrays["next"]
@@ -399,6 +403,9 @@ def _blocks(mixer: Any, left: dict[str, Array], table: Array | None) -> dict[str
     start = left.pop("mixers.0.start")
     blocks, b = start.shape
     _need(mixer.get("constraint") in ("none", "column_clip", "column_unit"), "columns are changed")
+    p = mixer.get("p")
+    known = mixer["constraint"] == "none" or (type(p) in (int, float) and 1 <= p <= LARGEST_P)
+    _need(known, f"a norm of columns that float32 might not know: p must be 1 to {LARGEST_P:g}")
     _need(not _without_rounding(maps["value"], table).any(), "a recurrence that writes its state")
     made = _without_rounding(maps["transition"], table).reshape(len(table), blocks, b, b)
     _need(bool((np.abs(made).sum(2) <= 1).all()), "columns of more than one entry 1 or -1")
