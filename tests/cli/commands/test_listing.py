@@ -49,7 +49,7 @@ def test_a_line_each(lrbench: Run, registries: list[Any]) -> None:
     names = sorted(name for registry in registries for name in registry.names())
     lines = ended.out.splitlines()
     assert [line.split()[0] for line in lines] == names
-    assert max(map(len, lines)) <= 80
+    assert max(map(len, lines)) <= 110  # the longest name alone has 32
     assert "plugin" not in ended.out and "\x1b" not in ended.out
 
 
