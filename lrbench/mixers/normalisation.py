@@ -1,4 +1,4 @@
-"""Layer normalisation over features, compiled where it can be."""
+"""Normalisation over features: of layers, compiled where it can be, and of vectors to length one."""
 
 from __future__ import annotations
 
@@ -58,6 +58,11 @@ def _backward(
     tensors = rows(x), weight, mean.flatten(), scale.flatten(), rows(gradient), rows(dx)
     loop(*map(array, (*tensors, dweight, dbias)))
     return dweight, dbias, dx
+
+
+def unit_length(x: Tensor, epsilon: float = 1e-6) -> Tensor:
+    """Return x / sqrt(|x|^2 + epsilon) over the last axis of x (..., D)."""
+    return x * torch.rsqrt(x.square().sum(-1, keepdim=True) + epsilon)
 
 
 def rows(x: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.autograd import gradcheck
 from torch.func import functional_call, grad, vmap
 
-from lrbench.mixers.normalisation import LayerNorm
+from lrbench.mixers.normalisation import LayerNorm, unit_length
 from lrbench.scan.compiled.compiler import SWITCH
 
 
@@ -77,3 +77,11 @@ def test_off_is_torch_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SWITCH, "0")
     ours, theirs = pair(64)
     assert torch.equal(ours(draw(7, 64)), theirs(draw(7, 64)))
+
+
+def test_vectors_of_length_one_and_the_zero_vector() -> None:
+    x = draw(4, 6)
+    torch.testing.assert_close(unit_length(x, 0.0), torch.nn.functional.normalize(x, dim=-1))
+    assert unit_length(torch.zeros(2, 6)).abs().max() == 0
+    small = torch.full((1, 4), 0.5e-3, dtype=torch.float64)  # as long as the root of epsilon
+    torch.testing.assert_close(unit_length(small).norm(), torch.tensor(0.5**0.5).double())
