@@ -55,15 +55,15 @@ class Verdict:
     at_4999: float
 
     def __str__(self) -> str:
-        told = self.verdict
+        summary = self.verdict
         if self.string is not None:
-            told += f" on {self.string} ({self.length} symbols)"
+            summary += f" on {self.string} ({self.length} symbols)"
         elif self.margin is not None:
-            told += f", least margin {self.margin:.3g}"
+            summary += f", least margin {self.margin:.3g}"
         elif self.obstacle:
-            told += f": {self.obstacle}"
+            summary += f": {self.obstacle}"
         scores = f"{self.at_500:.4f} at 500, {self.at_4999:.4f} at 4,999"
-        return f"{self.task} {self.model}, {self.trained}, {self.updates:,}: {told}; {scores}"
+        return f"{self.task} {self.model}, {self.trained}, {self.updates:,}: {summary}; {scores}"
 
 
 def verdict(task: str, model: str, trained: str, words: list[str], folder: Path) -> Verdict:

@@ -69,7 +69,7 @@ def parts(task: str, model: str, device: str) -> dict[str, Callable[[], object]]
     return {"update": alone.update, "data": draw, "look": look}
 
 
-def told(task: str, trials: int, group: Rounds, part: Rounds) -> str:
+def summary(task: str, trials: int, group: Rounds, part: Rounds) -> str:
     """Return the line a person reads about one task."""
     ratios = group.ratios("group", "one")
     return (
@@ -101,7 +101,7 @@ def main(words: list[str] | None = None) -> None:
         calls = groups(task, options.model, options.trials, options.device)
         group = alternate(calls, options.rounds, 0.0)
         tasks[task] = {**part.seconds, **group.seconds}
-        print(told(task, options.trials, group, part), flush=True)
+        print(summary(task, options.trials, group, part), flush=True)
     if options.write:
         settings = {key: value for key, value in vars(options).items() if key != "write"}
         keep(RESULTS / "group_speed.json", "groups of trials", settings, {"tasks": tasks})

@@ -176,7 +176,7 @@ def summary(network: Network, measured: Rounds) -> list[dict[str, Any]]:
     return rows
 
 
-def told(network: Network, rows: list[dict[str, Any]]) -> str:
+def printed(network: Network, rows: list[dict[str, Any]]) -> str:
     """Return the table a person reads about one network."""
     lines = [
         f"{network.name}: n={network.length}, batch {network.batch}; a training step",
@@ -231,7 +231,7 @@ def main(words: list[str] | None = None) -> None:
         network = replace(network, batch=options.batch or network.batch)
         measured = measure(network, options.rounds, options.seconds)
         rows = summary(network, measured)
-        print(told(network, rows), flush=True)
+        print(printed(network, rows), flush=True)
         networks[name] = {"sizes": asdict(network), "rows": rows, "rounds": measured.seconds}
         curve += against_length(network, options.lengths, options.rounds, options.seconds / 4)
     for row in curve:

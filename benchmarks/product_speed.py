@@ -74,7 +74,7 @@ def parse(words: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def told(what: str, measured: Rounds) -> str:
+def summary(what: str, measured: Rounds) -> str:
     """Return a line about what was measured."""
     ratios = measured.ratios("torch", "oneDNN")
     return (
@@ -94,12 +94,12 @@ def main(words: list[str] | None = None) -> None:
     sizes, seconds = {}, {}
     for m, k, n in SIZES:
         measured = alternate(alone(m, k, n), options.rounds, options.seconds / 10)
-        print(told(f"({m}, {k}) x ({k}, {n})", measured))
+        print(summary(f"({m}, {k}) x ({k}, {n})", measured))
         sizes[f"{m}x{k}x{n}"] = measured.seconds
     for model in options.models.split(","):
         calls = sides([f"task={options.task}", f"model={model}"])
         measured = alternate(calls, options.rounds, options.seconds)
-        print(told(f"{model} on {options.task}", measured))
+        print(summary(f"{model} on {options.task}", measured))
         seconds[model] = measured.seconds
     if options.write:
         settings = {key: value for key, value in vars(options).items() if key != "write"}

@@ -32,10 +32,10 @@ DAMAGED_EVERY = 100  # every so many runs one is cut short, and the one after it
 BOUNDS = {"seconds": 3.0, "megabytes": 300.0}
 
 
-def log(updates: int = 10_000, told_every: int = 100, look_every: int = 1_000) -> str:
+def log(updates: int = 10_000, log_every: int = 100, look_every: int = 1_000) -> str:
     """Return a metrics.jsonl of the usual size."""
     lines: list[dict[str, Any]] = []
-    for step in range(told_every, updates + 1, told_every):
+    for step in range(log_every, updates + 1, log_every):
         lines.append({"step": step, "loss": 1.0 / step, "lr": 1e-3, "seconds": step / 100})
         if step % look_every == 0:
             look = {"step": step, "test_length": 500, "test_accuracy": 0.25, "test_n": 128}

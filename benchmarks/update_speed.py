@@ -56,7 +56,7 @@ def summary(measured: Rounds) -> dict[str, dict[str, float]]:
     }
 
 
-def told(task: str, numbers: dict[str, dict[str, float]]) -> str:
+def printed(task: str, numbers: dict[str, dict[str, float]]) -> str:
     """Return the lines a person reads about one task."""
     lines = [f"{task}: updates per second"]
     for name, of in numbers.items():
@@ -98,7 +98,7 @@ def main(words: list[str] | None = None) -> None:
         measured = compare(released, ours, options.rounds, options.seconds, options.warm_up)
         numbers = summary(measured)
         tasks[task] = {"summary": numbers, "seconds": measured.seconds}
-        print(told(task, numbers), flush=True)
+        print(printed(task, numbers), flush=True)
     if options.write:
         settings = {key: value for key, value in vars(options).items() if key != "write"}
         what = "training updates per second, released step against ours"

@@ -138,8 +138,8 @@ def _read(path: Path) -> TableSpec:
 
 def _cell(path: Path, cell: Any, common: Sequence[str]) -> TableCell:
     if not isinstance(cell, dict) or not set(cell) <= {"overrides", "reference", "label"}:
-        told = "'overrides' and perhaps 'reference' and 'label'"
-        raise UserError(f"table '{path}': a cell is {told}: {cell}")
+        keys = "'overrides' and perhaps 'reference' and 'label'"
+        raise UserError(f"table '{path}': a cell is {keys}: {cell}")
     own = _words(path, cell.get("overrides"))
     said = {word.partition("=")[0] for word in own}
     words = (*(word for word in common if word.partition("=")[0] not in said), *own)

@@ -30,23 +30,23 @@ def test_a_folder_that_cannot_promise(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_lock_that_is_taken_is_waited_for(tmp_path: Path) -> None:
-    path, said, told = tmp_path / ".lock", threading.Event(), []
+    path, said, reported = tmp_path / ".lock", threading.Event(), []
     with open(path, "wb") as first, open(path, "wb") as second:
-        assert lock(first.fileno(), told.append, "taken") and told == []
+        assert lock(first.fileno(), reported.append, "taken") and reported == []
 
         def give_back() -> None:
             assert said.wait(60)
             fcntl.flock(first, fcntl.LOCK_UN)
 
         def tell(line: str) -> None:
-            told.append(line)
+            reported.append(line)
             said.set()
 
         owner = threading.Thread(target=give_back)
         owner.start()
         assert lock(second.fileno(), tell, "a: another makes it")
         owner.join()
-        assert told == ["a: another makes it; waiting for that"]
+        assert reported == ["a: another makes it; waiting for that"]
         with pytest.raises(BlockingIOError):
             fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -58,7 +58,7 @@ def test_no_locks_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: i
         assert not lock(file.fileno(), lambda line: None, "taken")
 
 
-def test_other_failures_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_failures_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fcntl, "flock", refuse(errno.EBADF))
     with open(tmp_path / ".lock", "wb") as file, pytest.raises(OSError):
         lock(file.fileno(), lambda line: None, "taken")

@@ -65,7 +65,7 @@ def test_by_entry_point_of_an_installed_package(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "message"),
     [
         (None, "not found"),
         ("def broken(:", "SyntaxError"),
@@ -73,11 +73,11 @@ def test_by_entry_point_of_an_installed_package(tmp_path: Path) -> None:
         ("raise RuntimeError('boom')", "RuntimeError: boom"),
     ],
 )
-def test_a_plugin_that_does_not_import(source: str | None, told: str) -> None:
+def test_a_plugin_that_does_not_import(source: str | None, message: str) -> None:
     if source is not None:
         Path("mine.py").write_text(source)
     run = tasks(LRBENCH_PLUGINS="mine")
     assert run.returncode == 1
-    assert told in run.stderr
+    assert message in run.stderr
     assert "Traceback" not in run.stderr
     assert len(run.stderr.strip().splitlines()) <= 6

@@ -18,7 +18,7 @@ class Inner:
 class Outer:
     inner: Inner = field(default_factory=Inner)
     start: str | None = added(None)
-    told: str = unrecorded("auto")
+    reported: str = unrecorded("auto")
 
 
 def test_at_their_defaults_nothing_is_written_of_later_settings() -> None:
@@ -28,17 +28,17 @@ def test_at_their_defaults_nothing_is_written_of_later_settings() -> None:
     assert asdict(Outer()) == {
         "inner": {"rate": 0.5, "floor": 0.0, "words": [1]},
         "start": None,
-        "told": "auto",
+        "reported": "auto",
     }
 
 
 def test_another_value_is_written() -> None:
-    told = recorded(Outer(inner=Inner(floor=0.25), start="x"))
-    assert told == {"inner": {"rate": 0.5, "floor": 0.25, "words": [1]}, "start": "x"}
+    reported = recorded(Outer(inner=Inner(floor=0.25), start="x"))
+    assert reported == {"inner": {"rate": 0.5, "floor": 0.25, "words": [1]}, "start": "x"}
 
 
 def test_what_changes_no_number_is_never_written() -> None:
-    assert "told" not in recorded(Outer(told="never"))
+    assert "reported" not in recorded(Outer(reported="never"))
 
 
 def test_classes_made_from_others_keep_the_rule() -> None:

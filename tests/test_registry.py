@@ -39,7 +39,7 @@ def test_an_entry_describes_itself_by_its_docstring() -> None:
     assert TASKS.get("sum").builtin
 
 
-def test_unknown_name_is_told_the_nearest_and_all() -> None:
+def test_unknown_name_is_reported_the_nearest_and_all() -> None:
     with pytest.raises(
         UserError,
         match=r"(?s)task 'summ' unknown.*'sum'.*known: .*even_pair.*, listops, logic",

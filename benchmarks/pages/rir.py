@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.pages.figure import Plot, Points
 from benchmarks.pages.table import Compared, MeasuredTable, RawOutput, Row, Settings
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table
-from lrbench.report.paper.times import times_unit, told, tree_speeds
+from lrbench.report.paper.times import printed_ratio, times_unit, tree_speeds
 
 MEBIBYTE = 2**20
 COLUMNS = ("model", "paper", "lengths", "string", "seconds", "unit_seconds", "peak_bytes", "failed")
@@ -48,7 +48,7 @@ def tables(rows: Sequence[Row], settings: Settings, references: Path | None) -> 
     for lengths in dict.fromkeys(row["lengths"] for row in rows):
         lines = []
         for model, mine in _cells(rows, lengths):
-            time, memory = told(printed, mine[0]["paper"], lengths)
+            time, memory = printed_ratio(printed, mine[0]["paper"], lengths)
             lines.append(
                 (
                     *(

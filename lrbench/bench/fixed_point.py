@@ -96,7 +96,7 @@ def iteration_counts(
     """Count iterations for each kind of network and each surrogate, on `draws` networks."""
     found = []
     for (scale, radius), specified in SPECIFIED.items():
-        told = dict(zip(SURROGATES, specified, strict=False))
+        printed = dict(zip(SURROGATES, specified, strict=False))
         networks = [network(scale, radius, seed, length) for seed in range(draws)]
         for name, surrogate in SURROGATES.items():
             solutions = [_solved(surrogate, *drawn) for drawn in networks]
@@ -107,7 +107,7 @@ def iteration_counts(
                     name,
                     [solution.iterations for solution in solutions],
                     [solution.converged for solution in solutions],
-                    told.get(name, ""),
+                    printed.get(name, ""),
                 )
             )
         tell(f"inputs {scale:g}, radius {radius:g}")
@@ -152,7 +152,7 @@ def layer_costs(
         measured = alternate(calls, rounds, seconds)
         for name, mixer in mixers.items():
             cell = "gru" if name.startswith("gru") else "rnn"
-            told = mixer.telemetry().get("iterations", (0.0, 0))
+            iterations = mixer.telemetry().get("iterations", (0.0, 0))
             found.append(
                 LayerCost(
                     model=name,
@@ -160,7 +160,7 @@ def layer_costs(
                     batch=strings,
                     seconds=measured.time(name),
                     times_torch=measured.ratio(name, cell),
-                    iterations=told[0] / told[1] if told[1] else None,
+                    iterations=iterations[0] / iterations[1] if iterations[1] else None,
                     rounds=measured.seconds[name],
                 )
             )
@@ -207,8 +207,8 @@ def draw_figure(counts: Sequence[IterationCount], costs: Sequence[LayerCost], pa
             made = drawn.getvalue()
             path.write_bytes(portable_svg(made) if kind == "svg" else made)
         except OSError as error:
-            told = (error.strerror or str(error)).lower()
-            raise UserError(f"--figure '{path}': {told}") from error
+            reason = (error.strerror or str(error)).lower()
+            raise UserError(f"--figure '{path}': {reason}") from error
 
 
 def _iterations(axes: Axes, counts: Sequence[IterationCount]) -> None:

@@ -70,12 +70,12 @@ def _weights(path: Path, result: Result, rule: str) -> bytes:
         state = checkpoints.load(path)
     except UnreadableFile as error:
         raise UserError(f"a checkpoint cannot be bundled: {error}") from error
-    told = (result["fingerprint"], result["seed"], (result.get("checkpoints") or {}).get(rule))
-    if (state.get("fingerprint"), state.get("seed"), state.get("step")) != told:
+    recorded = (result["fingerprint"], result["seed"], (result.get("checkpoints") or {}).get(rule))
+    if (state.get("fingerprint"), state.get("seed"), state.get("step")) != recorded:
         raise UserError(
             f"{path} is not the checkpoint that result.json was made from\n"
-            f"result.json: {told}; it is of {state.get('fingerprint')}, seed {state.get('seed')},"
-            f" update {state.get('step')}"
+            f"result.json: {recorded}; it is of {state.get('fingerprint')},"
+            f" seed {state.get('seed')}, update {state.get('step')}"
         )
     kept = {name: state[name] for name in ("model", "step", "fingerprint", "seed")}
     buffer = io.BytesIO()

@@ -85,7 +85,7 @@ def split_identities(result: Result) -> dict[str, dict[str, Any]]:
     return found
 
 
-def split_states(result: Result, told: Any) -> dict[str, SplitState]:
+def split_states(result: Result, recorded: Any) -> dict[str, SplitState]:
     """Compare the splits here with those that `split_identities` told of a run, by their sha256."""
     config = _config(result)
     task = _corpus(config)
@@ -96,13 +96,13 @@ def split_states(result: Result, told: Any) -> dict[str, SplitState]:
         except UserError as error:
             states[split] = SplitState(f"the data are not here: {_fix(error)}", absent=True)
             continue
-        entry = told.get(split) if isinstance(told, dict) else None
+        entry = recorded.get(split) if isinstance(recorded, dict) else None
         states[split] = _compared(here, entry if isinstance(entry, dict) else {})
     return states
 
 
-def _compared(here: dict[str, Any], told: dict[str, Any]) -> SplitState:
-    sums = told.get("sha256")
+def _compared(here: dict[str, Any], recorded: dict[str, Any]) -> SplitState:
+    sums = recorded.get("sha256")
     if not isinstance(sums, dict) or set(sums) != set(ARRAYS):
         return SplitState("the bundle does not tell its sha256", fault=True)
     differing = [name for name in ARRAYS if sums[name] != here["sha256"][name]]
@@ -110,7 +110,7 @@ def _compared(here: dict[str, Any], told: dict[str, Any]) -> SplitState:
         return SplitState()
     name = differing[0]
     ours, theirs = here["sha256"][name][:12], str(sums[name])[:12]
-    made = told.get("made")
+    made = recorded.get("made")
     alike = bool(made) and made == here["made"]  # a file that was read does not say how
     ways = [_way(here["made"]), _way(made)]
     how = "both said to be made alike" if alike else "made {} here, {} there"
@@ -131,11 +131,11 @@ def _refuse_other(result: Result, split: str, strings: Strings) -> None:
     """Refuse data of which there are not as many, or as long ones, as the run was scored on."""
     here = len(strings), int(np.max(strings.lengths))
     for row in result["evaluations"]:
-        told = row["n"], row["length"]
-        if row["split"] == split and told != here:
+        recorded = row["n"], row["length"]
+        if row["split"] == split and recorded != here:
             raise UserError(
                 f"{result['task']}: split '{split}' is not what a run ({result['fingerprint']}) was"
-                f" scored on\nthen {told[0]:,} strings of up to {told[1]:,} tokens,"
+                f" scored on\nthen {recorded[0]:,} strings of up to {recorded[1]:,} tokens,"
                 f" now {here[0]:,} of up to {here[1]:,}\n"
                 "name the folder of its data with LRBENCH_DATA"
             )

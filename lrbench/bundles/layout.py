@@ -33,10 +33,10 @@ def check_manifest(manifest: Any) -> None:
         )
     files = manifest.get("files")
     good = isinstance(files, dict) and all(
-        isinstance(told, dict)
-        and isinstance(told.get("sha256"), str)
-        and SHA256.fullmatch(told["sha256"])
-        for told in files.values()
+        isinstance(entry, dict)
+        and isinstance(entry.get("sha256"), str)
+        and SHA256.fullmatch(entry["sha256"])
+        for entry in files.values()
     )
     if not good:
         raise UserError(f"{MANIFEST} does not name the files with their sha256")

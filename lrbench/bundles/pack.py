@@ -95,11 +95,11 @@ def _refuse_changed_settings(before: dict[str, bytes], after: dict[str, bytes]) 
     """Refuse runs whose fingerprint would no longer be that of their configuration."""
     for path, data in before.items():
         if path.endswith("/config.json"):
-            told, made = relevant(json.loads(data)), relevant(json.loads(after[path]))
-            if told != made:
+            original, stripped = relevant(json.loads(data)), relevant(json.loads(after[path]))
+            if original != stripped:
                 raise UserError(
                     f"--anonymous: '{path}' names a folder, an address or a person in"
-                    f" {', '.join(differing_keys(told, made))[:200]}\n"
+                    f" {', '.join(differing_keys(original, stripped))[:200]}\n"
                     "that is in its fingerprint and cannot be taken out; give files by relative"
                     " paths and train again, or leave those runs out with --rows and --columns"
                 )

@@ -34,8 +34,8 @@ class ScoreComparison:
 
     run: str
     length: int
-    told: float
-    told_n: int
+    recorded: float
+    recorded_n: int
     now: float
     now_n: int
     interval: tuple[float, float] | None
@@ -51,16 +51,16 @@ class ScoreComparison:
     def p(self) -> float:
         """How likely so large a difference is for one true accuracy (Fisher's exact test)."""
         if self.split:
-            allowed = max(1, FLIPPED * self.told_n) + 0.5
-            near = abs(self.told - self.now) * self.told_n <= allowed
-            return float(near and self.now_n == self.told_n)
+            allowed = max(1, FLIPPED * self.recorded_n) + 0.5
+            near = abs(self.recorded - self.now) * self.recorded_n <= allowed
+            return float(near and self.now_n == self.recorded_n)
         if not METRICS[self.metric].counts:
-            same = self.now_n == self.told_n
-            return float(not same or math.isclose(self.now, self.told, rel_tol=ROUNDING))
+            same = self.now_n == self.recorded_n
+            return float(not same or math.isclose(self.now, self.recorded, rel_tol=ROUNDING))
         from scipy.stats import fisher_exact
 
-        right = round(self.told * self.told_n), round(self.now * self.now_n)
-        wrong = self.told_n - right[0], self.now_n - right[1]
+        right = round(self.recorded * self.recorded_n), round(self.now * self.now_n)
+        wrong = self.recorded_n - right[0], self.now_n - right[1]
         return float(fisher_exact([right, wrong]).pvalue)
 
 
@@ -76,18 +76,18 @@ def rescore(
 
     Nothing in the checkpoint is executed. Raises UserError where it cannot be scored.
     """
-    told = _recorded_at_lengths(result, rule)
-    if not told:
+    recorded = _recorded_at_lengths(result, rule)
+    if not recorded:
         return []
     check_fits(_config(result), resolve_device(device))
-    lengths = ",".join(str(length) for length in sorted(told))
+    lengths = ",".join(str(length) for length in sorted(recorded))
     rows, _ = score_run(folder, lengths, rule, strings, device, purpose=f"verify {seed}")
     return [
         ScoreComparison(
             run=run,
             length=row["length"],
-            told=told[row["length"]]["value"],
-            told_n=told[row["length"]]["n"],
+            recorded=recorded[row["length"]]["value"],
+            recorded_n=recorded[row["length"]]["n"],
             now=row["value"],
             now_n=row["n"],
             interval=_pair(row["interval"]),
@@ -104,19 +104,19 @@ def rescore_splits(
 
     Nothing in the checkpoint is executed. Raises UserError where it cannot be scored.
     """
-    told = {
+    recorded = {
         split: row for split, row in recorded_on_splits(result, rule).items() if split in splits
     }
-    if not told:
+    if not recorded:
         return []
     check_fits(_config(result), resolve_device(device))
-    rows, _ = score_run(folder, "", rule, None, device, splits=",".join(told))
+    rows, _ = score_run(folder, "", rule, None, device, splits=",".join(recorded))
     return [
         ScoreComparison(
             run=run,
             length=row["length"],
-            told=told[row["split"]]["value"],
-            told_n=told[row["split"]]["n"],
+            recorded=recorded[row["split"]]["value"],
+            recorded_n=recorded[row["split"]]["n"],
             now=row["value"],
             now_n=row["n"],
             interval=None,

@@ -83,13 +83,13 @@ def open_bundle(path: Path) -> Opened:
     files = unpacked(path)
     manifest = _json(layout.MANIFEST, files.pop(layout.MANIFEST, None))
     layout.check_manifest(manifest)
-    told = manifest["files"]
-    wrong = [f"'{name}' is missing" for name in told if name not in files]
-    wrong += [f"'{name}' is not in the manifest" for name in files if name not in told]
+    recorded = manifest["files"]
+    wrong = [f"'{name}' is missing" for name in recorded if name not in files]
+    wrong += [f"'{name}' is not in the manifest" for name in files if name not in recorded]
     wrong += [
         f"'{name}' is not what was packed: its sha256 differs"
         for name, data in files.items()
-        if name in told and sha256(data) != told[name]["sha256"]
+        if name in recorded and sha256(data) != recorded[name]["sha256"]
     ]
     if wrong:
         more = [f"and {len(wrong) - 3} more"] if len(wrong) > 3 else []
@@ -163,28 +163,28 @@ def _fingerprints(opened: Opened) -> BundleFinding:
     for run, result in opened.results.items():
         path = f"{layout.RUNS}/{run.rpartition('/')[0]}/config.json"
         config = _json(path, opened.files.get(path))
-        told = result["fingerprint"]
+        recorded = result["fingerprint"]
         made = fingerprint(config, result.get("versions") or {})
-        if not (made == told == run.split("/")[-2:][0]):
-            wrong.append(f"{run}: {told} is told, its configuration gives {made}")
+        if not (made == recorded == run.split("/")[-2:][0]):
+            wrong.append(f"{run}: {recorded} is told, its configuration gives {made}")
     return finding("fingerprints", wrong, f"{len(opened.results)} runs")
 
 
 def _splits(opened: Opened) -> dict[str, States]:
     """Return of each run over a corpus how its splits here compare with those told of."""
-    told = _json(layout.STRINGS, opened.files[layout.STRINGS])
+    recorded = _json(layout.STRINGS, opened.files[layout.STRINGS])
     states = {}
     for run, result in opened.results.items():
         if over_corpus(result):
             try:
-                states[run] = split_states(result, told.get(run))
+                states[run] = split_states(result, recorded.get(run))
             except (UserError, KeyError, TypeError, AttributeError):
                 continue  # a task of a plugin, or of another version: _strings counts it
     return states
 
 
 def _strings(opened: Opened, states: dict[str, States]) -> BundleFinding:
-    told = _json(layout.STRINGS, opened.files[layout.STRINGS])
+    recorded = _json(layout.STRINGS, opened.files[layout.STRINGS])
     wrong, unknown = [], 0
     for run, result in opened.results.items():
         if run in states:
@@ -195,7 +195,7 @@ def _strings(opened: Opened, states: dict[str, States]) -> BundleFinding:
         except (UserError, KeyError, TypeError, AttributeError):
             unknown += 1  # a task of a plugin, or of another version
             continue
-        if here != told.get(run):
+        if here != recorded.get(run):
             wrong.append(f"{run}: this lrbench draws other strings")
     if unknown and not wrong:
         return BundleFinding("data", OPEN, f"{unknown} runs of tasks that are not there")
@@ -215,11 +215,11 @@ def _tables(opened: Opened) -> Iterator[BundleFinding]:
         yield finding(name, _lines_that_differ(opened.files[name], made[name]), "rebuilt")
 
 
-def _lines_that_differ(told: bytes, made: bytes) -> list[str]:
-    if told == made:
+def _lines_that_differ(recorded: bytes, made: bytes) -> list[str]:
+    if recorded == made:
         return []
     pairs = zip(
-        told.decode("utf-8", "replace").splitlines(), made.decode().splitlines(), strict=False
+        recorded.decode("utf-8", "replace").splitlines(), made.decode().splitlines(), strict=False
     )
     lines = [f"told {a[:120]!r}, rebuilt {b[:120]!r}" for a, b in pairs if a != b]
     return lines or ["one is longer than the other"]

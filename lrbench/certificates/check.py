@@ -66,22 +66,22 @@ class Refused(Exception):
 def check(file: Path) -> dict[str, float]:
     """Return the nodes reached and the least margin of a proof that holds; Refused otherwise."""
     try:
-        told, arrays = _read(file)
+        claim, arrays = _read(file)
         with np.errstate(all="ignore"):  # what overflows becomes inf or nan, and is refused
-            return _checked(told, arrays)
+            return _checked(claim, arrays)
     except Refused:
         raise
     except Exception as error:  # bytes from anywhere can make a parser raise anything at all
         raise Refused(f"parts of another kind than a certificate's: {error!r:.200}") from error
 
 
-def _checked(told: Any, arrays: dict[str, Array]) -> dict[str, float]:
+def _checked(claim: Any, arrays: dict[str, Array]) -> dict[str, float]:
     weights = {k.removeprefix("w/"): v for k, v in arrays.items() if k.startswith("w/")}
-    _need(digest(weights) == told.get("weights_sha256"), "the weights are not those of the digest")
+    _need(digest(weights) == claim.get("weights_sha256"), "the weights are not those of the digest")
     for name, value in weights.items():  # numpy would stretch a bias of other axes over symbols
         flat = "bias" in name.rpartition(".")[2] or name == "norm.weight"
         _need(value.ndim == (1 if flat else 2), f"{name[:60]} of {value.ndim} axes")
-    net = network(told, weights)
+    net = network(claim, weights)
     _need({"lo", "hi", "next"} <= set(arrays), "lo, hi and next must be there")
     lo, hi, following = arrays["lo"], arrays["hi"], arrays["next"]
     size = len(net["start"])
@@ -93,7 +93,7 @@ def _checked(told: Any, arrays: dict[str, Array]) -> dict[str, float]:
     _need(bool(inside), f"a box beyond {LARGEST_STATE:g}, where float32 might overflow")
     _need(0 < len(lo) <= MOST_NODES, "too many nodes, or none")
     _need(following.ndim == 2 and following.shape[1] <= MOST_SYMBOLS, "successors of another shape")
-    start, delta, answers = machine(told["task"], following.shape[1])
+    start, delta, answers = machine(claim["task"], following.shape[1])
     _need(following.shape == (len(lo), len(delta[0])), "successors of another shape")
     _need(following.dtype == np.int32, "successors must be int32")
     _need(len(net["table"]) == len(delta[0]), "another number of symbols than the task has")
@@ -340,9 +340,9 @@ def _labels(following: Array, start: int, delta: Any) -> Array:
     return labels
 
 
-def network(told: Any, w: dict[str, Array]) -> dict[str, Any]:
+def network(claim: Any, w: dict[str, Array]) -> dict[str, Any]:
     """Return kind, vectors of symbols, layers, start, out and head of the model that is named."""
-    model = told.get("model", {})
+    model = claim.get("model", {})
     stack, mixer, kind = model.get("backbone", {}), model.get("mixer", {}), model.get("name")
     known = kind in ("elman", "gru", "lstm", "blockdiag")
     known = known or (kind == "rnn" and mixer.get("nonlinearity") == "tanh")
@@ -350,7 +350,7 @@ def network(told: Any, w: dict[str, Array]) -> dict[str, Any]:
     known = known and stack.get("hidden") == 0 and stack.get("embed") in ("embedding", "one_hot")
     _need(bool(known), "a model that this checker does not know")
     assumed = (ARITHMETIC, BEFORE) if kind == "rnn" else (ARITHMETIC,)
-    _need(told.get("arithmetic") in assumed, "another arithmetic than float32 as assumed here")
+    _need(claim.get("arithmetic") in assumed, "another arithmetic than float32 as assumed here")
     _need(all(v.dtype == np.float32 for v in w.values()), "weights must be float32")
     _need(all(np.isfinite(v).all() for v in w.values()), "a weight that is not finite")
     left = {name: value.astype(np.float64) for name, value in w.items()}
@@ -448,22 +448,24 @@ def _read(file: Path) -> tuple[Any, dict[str, Array]]:
     try:
         _need(file.is_file(), "no plain file")  # a pipe would wait, a device never end
         _need(file.stat().st_size <= 1 << 20, "too large for a certificate")
-        told = json.loads(file.read_text())
-        _need(isinstance(told, dict) and told.get("format") == "lrbench-certificate", "no format")
-        _need(told.get("version") == 1 and told.get("verdict") == "certified", "it proves nothing")
-        _need(all(isinstance(told.get(k), dict) for k in ("task", "model", "arrays")), "no parts")
-        name = str(told["arrays"].get("file"))
+        claim = json.loads(file.read_text())
+        _need(isinstance(claim, dict) and claim.get("format") == "lrbench-certificate", "no format")
+        _need(
+            claim.get("version") == 1 and claim.get("verdict") == "certified", "it proves nothing"
+        )
+        _need(all(isinstance(claim.get(k), dict) for k in ("task", "model", "arrays")), "no parts")
+        name = str(claim["arrays"].get("file"))
         _need(Path(name).name == name and name.endswith(".npz"), "arrays must lie beside the file")
         path = file.with_name(name)
         _need(path.is_file() and path.stat().st_size <= MOST_BYTES, "arrays too large")
         sha = hashlib.sha256(path.read_bytes()).hexdigest()
-        _need(sha == told["arrays"].get("sha256"), "the arrays are not those of the digest")
+        _need(sha == claim["arrays"].get("sha256"), "the arrays are not those of the digest")
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
             _need(sum(member.file_size for member in members) <= MOST_BYTES, "arrays too large")
             _need(len({m.filename for m in members}) == len(members), "two arrays of one name")
         with np.load(path, allow_pickle=False) as stored:
-            return told, {name: stored[name] for name in stored.files}
+            return claim, {name: stored[name] for name in stored.files}
     except (OSError, ValueError, KeyError, zipfile.BadZipFile, RecursionError, EOFError) as error:
         raise Refused(f"it cannot be read: {str(error)[:200]}") from error
 

@@ -160,8 +160,8 @@ class _Oracle:
 
     def answers(self, words: Sequence[Word]) -> list[int]:
         """Return the class after each word, or that nothing is asked, valid or finite there."""
-        told = [self._without_the_model(word) for word in words]
-        asked = {word for word, one in zip(words, told, strict=True) if one is None}
+        known = [self._without_the_model(word) for word in words]
+        asked = {word for word, one in zip(words, known, strict=True) if one is None}
         self.asked |= asked
         by_length: dict[int, list[Word]] = {}
         for word in sorted(asked - self.known.keys()):
@@ -170,7 +170,7 @@ class _Oracle:
             for start in range(0, len(some), ROWS):
                 part = some[start : start + ROWS]
                 self.known.update(zip(part, self._read(part), strict=True))
-        return [self.known[w] if one is None else one for w, one in zip(words, told, strict=True)]
+        return [self.known[w] if one is None else one for w, one in zip(words, known, strict=True)]
 
     def at_each(self, words: Sequence[Word]) -> list[list[int]]:
         """Return the answers at each position of some strings, read symbol by symbol.
@@ -301,9 +301,9 @@ def _first_difference(
     """Return the shortest beginning of a word that an automaton answers otherwise, or None."""
     table, asked = hypothesis.table, hypothesis.asked
     shortest: Word | None = None
-    for word, told in zip(words, answers, strict=True):
+    for word, outputs in zip(words, answers, strict=True):
         state = hypothesis.start
-        for place, answer in enumerate(told, 1):
+        for place, answer in enumerate(outputs, 1):
             if shortest is not None and place >= len(shortest):
                 break
             state = int(table[state, word[place - 1]])

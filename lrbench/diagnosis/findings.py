@@ -106,11 +106,13 @@ def _extracted(found: Diagnosis) -> str:
         return f"{count}; equal to the task's on what was asked ({asked}), which proves nothing"
     word = " ".join(found.symbols[symbol] for symbol in seen.distinguishing)
     right = "-" if seen.right is None else found.classes[seen.right]
-    told = f"{count} (the task's: {seen.needed}); the shortest string that tells them apart: {word}"
+    states = (
+        f"{count} (the task's: {seen.needed}); the shortest string that tells them apart: {word}"
+    )
     if seen.given == seen.right:
-        return f"{told}, where the model itself is right ({right})"
+        return f"{states}, where the model itself is right ({right})"
     given = "nothing finite" if seen.given in (None, NOT_FINITE) else found.classes[seen.given or 0]
-    return f"{told}, where the model itself says {given} instead of {right}"
+    return f"{states}, where the model itself says {given} instead of {right}"
 
 
 def _layers(survey: Survey) -> str:
@@ -166,14 +168,14 @@ def _drift(found: Diagnosis) -> list[str]:
     return lines
 
 
-def _foretold(told: ForetoldRecord) -> list[str]:
-    if not told["accuracies"]:
+def _foretold(prediction: ForetoldRecord) -> list[str]:
+    if not prediction["accuracies"]:
         return []
-    longest, below = max(map(int, told["accuracies"])), told["first_below"]
+    longest, below = max(map(int, prediction["accuracies"])), prediction["first_below"]
     if below is None:
         return [f"foretold on random strings: at least 0.99 to {longest:,}"]
-    value = told["accuracies"][str(below)]
-    until = "" if told["horizon"] is None else f"at least 0.99 to {told['horizon']:,}, "
+    value = prediction["accuracies"][str(below)]
+    until = "" if prediction["horizon"] is None else f"at least 0.99 to {prediction['horizon']:,}, "
     return [f"foretold on random strings: {until}{value:.3f} at {below:,}"]
 
 

@@ -396,14 +396,16 @@ def _layer_states(
     radii = tuple(_radius(x, at, last, suffix) for suffix in SUFFIXES)
     means = [x[at == q].mean(0) for q in np.unique(at)]
     gaps = [np.linalg.norm(a - b) for i, a in enumerate(means) for b in means[:i]]
-    fitted, told = rows % 2 == 0, rows % 2 == 1
+    fitted, held_out = rows % 2 == 0, rows % 2 == 1
     centres = {
         (int(symbol), int(q)): x[kind].mean(0)
         for q, symbol in np.unique(np.stack([at, last[:, -1]], 1), axis=0)
         if (kind := fitted & (at == q) & (last[:, -1] == symbol)).any()
     }
-    nearest = _nearest(x[told], at[told], last[told, -1], centres)
-    drifted = _nearest(x[told], at[told], last[told, -1], centres if first is None else first)
+    nearest = _nearest(x[held_out], at[held_out], last[held_out, -1], centres)
+    drifted = _nearest(
+        x[held_out], at[held_out], last[held_out, -1], centres if first is None else first
+    )
     apart = float(min(gaps)) if gaps else None
     return LayerStates(number, radii, apart, nearest, drifted), centres
 
@@ -437,8 +439,8 @@ def _nearest(
         kinds = [(q, mean) for (s, q), mean in centres.items() if s == one]
         if kinds:
             away = [((x[here] - mean) ** 2).sum(1) for _, mean in kinds]
-            told = np.array([q for q, _ in kinds])[np.argmin(away, axis=0)]
-            right += int((told == at[here]).sum())
+            nearest = np.array([q for q, _ in kinds])[np.argmin(away, axis=0)]
+            right += int((nearest == at[here]).sum())
     return right / len(x) if len(x) else None
 
 

@@ -1,4 +1,4 @@
-"""Normalisation over features: of layers, compiled where it can be, and of vectors to length one."""
+"""Normalisation over features: of layers, compiled if possible, and of vectors to length one."""
 
 from __future__ import annotations
 

@@ -119,15 +119,17 @@ def disagreements(cells: Sequence[Judged], notes: Notes) -> Iterator[str]:
 
 def _count(cells: Sequence[Judged]) -> str:
     """How many cells have each verdict, of those that the paper prints a number for."""
-    told = Counter(
+    verdicts = Counter(
         NO_VERDICT if cell.verdict in (None, Verdict.MISSING) else str(cell.verdict)
         for cell in cells
         if cell.filled.reference
     )
-    if not told:
+    if not verdicts:
         return "The paper prints no number for these cells."
-    counts = ", ".join(f"{told[name]} {name}" for name in sorted(told, key=lambda n: (-told[n], n)))
-    return f"Of {plural(told.total(), 'cell')} with a number of the paper's: {counts}."
+    counts = ", ".join(
+        f"{verdicts[name]} {name}" for name in sorted(verdicts, key=lambda n: (-verdicts[n], n))
+    )
+    return f"Of {plural(verdicts.total(), 'cell')} with a number of the paper's: {counts}."
 
 
 def warnings(cells: Sequence[Judged], notes: Notes) -> Iterator[str]:

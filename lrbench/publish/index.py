@@ -48,9 +48,9 @@ def _row(folder: Path) -> tuple[str, ...]:
     columns = len(spec.columns) or len({cell.task for cell in spec.cells})
     runs = plural(len(collection.runs), "run")
     under_way = len(collection.under_way)
-    told = f"{runs}, {under_way} under way" if under_way else runs
+    count = f"{runs}, {under_way} under way" if under_way else runs
     newest = max(dates(collection), default=MISSING)
-    return folder.name, escape(spec.title), f"{rows} x {columns}", told, newest
+    return folder.name, escape(spec.title), f"{rows} x {columns}", count, newest
 
 
 def _measured(folder: Path) -> tuple[str, ...]:
@@ -64,6 +64,6 @@ def _measured(folder: Path) -> tuple[str, ...]:
 def _grid(rows: Sequence[tuple[str, ...]]) -> str:
     """A line a table; plain lines, because a cell that is a link must not be escaped."""
     lines = [f"| {' | '.join(COLUMNS)} |", f"|{' --- |' * len(COLUMNS)}"]
-    for name, title, *told in rows:
-        lines.append(f"| [{title}]({name}/{PAGE}) | {' | '.join(map(escape, told))} |")
+    for name, title, *rest in rows:
+        lines.append(f"| [{title}]({name}/{PAGE}) | {' | '.join(map(escape, rest))} |")
     return "\n".join(lines) + "\n"

@@ -96,13 +96,13 @@ def _items(path: Path, items: Any) -> Iterator[Disagreement]:
     for item in items:
         _check_keys(path, item, ITEM_KEYS)
         cells = _list(path, item, "cells")
-        told = [_words(path, item, key) for key in ("checked", "believed")]
-        if not cells or not all(told):
+        texts = [_words(path, item, key) for key in ("checked", "believed")]
+        if not cells or not all(texts):
             raise UserError(
                 f"'{path}': a disagreement is 'cells', 'checked' and 'believed'; not all are there:"
                 f" {item}"
             )
-        yield Disagreement(cells, *told)
+        yield Disagreement(cells, *texts)
 
 
 def _check_keys(path: Path, content: dict[Any, Any], keys: Sequence[str]) -> None:

@@ -29,7 +29,7 @@ def provenance(spec: TableSpec, collection: Collection, notes: Notes) -> Iterato
     yield f"lrbench publish --rebuild results/{spec.name}    # this page, from its runs.csv"
     yield "```\n"
     found = list(collection.environments.values())
-    for name, told in (
+    for name, text in (
         ("dates", _dates(collection)),
         ("commits", commits(found)),
         ("machines", _each(map(machine, found))),
@@ -37,8 +37,8 @@ def provenance(spec: TableSpec, collection: Collection, notes: Notes) -> Iterato
         ("update budget", _by_value(_cells(spec, collection), _budget)),
         ("tuning", _by_value(_cells(spec, collection), _tuning)),
     ):
-        if told:
-            yield f"- {name}: {escape(told)}"
+        if text:
+            yield f"- {name}: {escape(text)}"
     yield f"- what was typed: `command` of each cell in [{SETTINGS}]({SETTINGS})"
     yield f"- records: [{RECORDS}]({RECORDS}), from which runs.csv and settings.json are made\n"
     if notes.tuning:
@@ -107,5 +107,5 @@ def _by_value(filled_cells: Sequence[FilledCell], tell: Any) -> str:
     for filled in filled_cells:
         groups.setdefault(tell(filled), []).append(f"{filled.task} x {filled.label}")
     if len(groups) <= 1:
-        return "".join(f"{told}: every cell" for told in groups)
-    return "; ".join(f"{told}: {', '.join(names)}" for told, names in groups.items())
+        return "".join(f"{value}: every cell" for value in groups)
+    return "; ".join(f"{value}: {', '.join(names)}" for value, names in groups.items())

@@ -55,7 +55,7 @@ def _progress(filled: FilledCell, ended: int, going: Iterable[UnderWay]) -> str:
 
 def _steps(run: UnderWay) -> str:
     budget = f" of {plural(run.budget, 'update')}" if run.budget else " updates"
-    look = f" ({run.told_look})" if run.told_look else ""
+    look = f" ({run.last_look})" if run.last_look else ""
     return f"seed {run.seed} is under way, {run.steps:,}{budget}{look}"
 
 

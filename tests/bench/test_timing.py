@@ -14,11 +14,11 @@ from lrbench.errors import UserError
 
 def test_each_round_times_everything_in_turn() -> None:
     made: list[str] = []
-    told: list[str] = []
+    reported: list[str] = []
     calls = {"a": lambda: made.append("a"), "b": lambda: made.append("b")}
-    measured = alternate(calls, 3, 0.0, told.append)
+    measured = alternate(calls, 3, 0.0, reported.append)
     assert made == ["a", "b"] * 4  # once unheeded, then three rounds
-    assert told == ["round 1 of 3", "round 2 of 3", "round 3 of 3"]
+    assert reported == ["round 1 of 3", "round 2 of 3", "round 3 of 3"]
     assert all(len(times) == 3 for times in measured.seconds.values())
 
 
@@ -48,7 +48,7 @@ def test_raw_numbers_are_kept_with_what_they_ran_on(tmp_path: Path) -> None:
     assert kept["environment"]["torch"]
 
 
-def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="--output"):
         keep(tmp_path / "file" / "raw.json", "a test", {}, {})

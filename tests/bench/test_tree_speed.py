@@ -24,7 +24,7 @@ from lrbench.bench.tree_speed import (
 from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
 from lrbench.registry import ENCODERS
-from lrbench.report.paper.times import times_unit, told, tree_speeds
+from lrbench.report.paper.times import printed_ratio, times_unit, tree_speeds
 
 CPU = torch.device("cpu")
 SMALL = ("model.width=16",)
@@ -50,12 +50,12 @@ def test_the_papers_ratios() -> None:
     assert times_unit(printed, "RNN-GRC", "200-250") == 1.0
     assert times_unit(printed, "EBT-GRC", "900-1000") == pytest.approx(5.5 / 1.3)
     assert times_unit(printed, "BT-GRC", "1500-2000") is None, "out of memory there"
-    assert told(printed, "BT-GRC", "1500-2000") == ("OOM", "OOM")
-    assert told(printed, "EBT-GRC", "900-1000") == (
+    assert printed_ratio(printed, "BT-GRC", "1500-2000") == ("OOM", "OOM")
+    assert printed_ratio(printed, "EBT-GRC", "900-1000") == (
         "4.23",
         printed["EBT-GRC", "900-1000"].peak_memory,
     )
-    assert told(printed, "BT-GRC", "100-200") == ("-", "-")
+    assert printed_ratio(printed, "BT-GRC", "100-200") == ("-", "-")
     assert printed["OM", "500-600"].peak_memory == "0.21"
 
 
@@ -74,7 +74,7 @@ def test_what_takes_too_long_is_measured_on_fewer_strings() -> None:
     assert len(passes) == len(units) == 1
 
 
-def test_what_needs_more_memory_is_told() -> None:
+def test_what_needs_more_memory_is_reported() -> None:
     row = Row("crvnn", "CRvNN (no halt)", ("model.encoder.halt=false",))
     cost = measured(composed, row, "900-900", CellLimits(1, 60, 0.02), CPU)
     assert cost.failed in ("out of memory", "killed")

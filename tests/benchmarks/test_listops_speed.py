@@ -9,14 +9,14 @@ from benchmarks.repeats import timed
 
 
 def test_seconds_are_those_of_the_work() -> None:
-    told: list[int] = []
+    reported: list[int] = []
 
     def work():  # type: ignore[no-untyped-def]
-        told.append(1)
+        reported.append(1)
         return listops_speed.drawn_anew("len_200_300").part(0, 50)
 
     seconds, made = timed(work, repeats=2)
-    assert len(told) == len(seconds["seconds"]) == 2
+    assert len(reported) == len(seconds["seconds"]) == 2
     assert seconds["processor_median"] > 0 and min(seconds["seconds"]) <= seconds["median"]
     assert len(made) == 50
     assert len(listops_speed.read_back(made, repeats=2)["seconds"]) == 2

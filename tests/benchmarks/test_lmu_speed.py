@@ -70,8 +70,8 @@ def test_raw_numbers_are_written_on_request(
     monkeypatch.setattr(lmu_speed, "NETWORKS", {"psmnist": LABEL, "mackey_glass": SEQUENCE})
     words = ["--seconds", "0", "--lengths", "3", "40"]
     lmu_speed.main([*words, "--write"] if write else words)
-    told = capsys.readouterr().out
-    assert "psmnist: n=9, batch 2" in told and "   220\n" in told and "    64\n" in told
+    reported = capsys.readouterr().out
+    assert "psmnist: n=9, batch 2" in reported and "   220\n" in reported and "    64\n" in reported
     assert (tmp_path / "results").exists() is write
     if write:
         report = json.loads((tmp_path / "results" / "lmu_speed.json").read_text())

@@ -9,14 +9,14 @@ from benchmarks.repeats import timed
 
 
 def test_seconds_are_those_of_the_work() -> None:
-    told: list[int] = []
+    reported: list[int] = []
 
     def work() -> int:
-        told.append(1)
+        reported.append(1)
         return sum(map(len, logic_speed.corpus(2000).values()))
 
     seconds, pairs = timed(work, repeats=2)
-    assert len(told) == len(seconds["seconds"]) == 2 and 500 < pairs < 2000
+    assert len(reported) == len(seconds["seconds"]) == 2 and 500 < pairs < 2000
     assert min(seconds["seconds"]) <= seconds["median"] <= max(seconds["seconds"])
     assert logic_speed.read_back(logic_speed.corpus(2000)["train3"], repeats=1)["pairs"] > 50
 

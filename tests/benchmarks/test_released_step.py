@@ -115,14 +115,14 @@ def test_optimiser_is_the_released_one() -> None:
     }
 
 
-def test_a_wrong_name_is_told() -> None:
+def test_a_wrong_name_is_reported() -> None:
     with pytest.raises(UserError, match=r"task 'summ' unknown\. Did you mean 'sum'"):
         ReleasedStep("summ")
     with pytest.raises(UserError, match="scan 'tree' unknown"):
         ReleasedStep("sum", scan="tree")
 
 
-def test_compiling_without_a_compiler_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiling_without_a_compiler_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(UserError, match=r"C\+\+ compiler"):

@@ -88,7 +88,7 @@ def test_nothing_private_is_in_a_bundle(runs: Path, private: list[str], edit: Ed
     assert [word for word in private if word.lower() in text] == []
 
 
-def test_an_anonymous_bundle_is_as_told(
+def test_an_anonymous_bundle_is_as_recorded(
     runs: Path, private: list[str], edit: Edit, tmp_path: Path
 ) -> None:
     give_away(runs, private, edit)

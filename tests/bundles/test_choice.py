@@ -14,8 +14,8 @@ from lrbench.tables import load_table
 
 def kept(name: str) -> dict[str, Any]:
     """The choice of a built-in table as a manifest has it."""
-    told: dict[str, Any] = json.loads(json.dumps(TableChoice(load_table(name)).as_json()))
-    return told
+    reported: dict[str, Any] = json.loads(json.dumps(TableChoice(load_table(name)).as_json()))
+    return reported
 
 
 @pytest.mark.parametrize("name", ["fan2024_table2", "length_curves"])
@@ -23,14 +23,14 @@ def test_a_choice_comes_back(name: str) -> None:
     assert TableChoice.from_json(kept(name)) == TableChoice(load_table(name))
 
 
-def test_earlier_versions_told_no_kind() -> None:
-    told = kept("fan2024_table2")
-    del told["table"]["kind"]
-    assert TableChoice.from_json(told) == TableChoice(load_table("fan2024_table2"))
+def test_earlier_versions_had_no_kind() -> None:
+    reported = kept("fan2024_table2")
+    del reported["table"]["kind"]
+    assert TableChoice.from_json(reported) == TableChoice(load_table("fan2024_table2"))
 
 
 def test_a_kind_that_is_none() -> None:
-    told = kept("fan2024_table2")
-    told["table"]["kind"] = "x" * 100
+    reported = kept("fan2024_table2")
+    reported["table"]["kind"] = "x" * 100
     with pytest.raises(UserError, match="is none of"):
-        TableChoice.from_json(told)
+        TableChoice.from_json(reported)

@@ -67,12 +67,12 @@ def packed(data: Path, trained: Path, tmp_path: Path) -> Path:
     return path
 
 
-def told(path: Path) -> tuple[list[BundleFinding], list[ScoreComparison]]:
+def verified(path: Path) -> tuple[list[BundleFinding], list[ScoreComparison]]:
     return verify(open_bundle(path), Options(device="cpu"))
 
 
 def by_name(path: Path) -> dict[str, BundleFinding]:
-    return {finding.what: finding for finding in told(path)[0]}
+    return {finding.what: finding for finding in verified(path)[0]}
 
 
 def elsewhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,11 +106,11 @@ def test_the_same_bytes_again(packed: Path, trained: Path) -> None:
     assert pack(trained, TableChoice(), "a.zip").data == packed.read_bytes()
 
 
-def test_all_as_told(packed: Path) -> None:
-    findings, scores = told(packed)
+def test_all_as_recorded(packed: Path) -> None:
+    findings, scores = verified(packed)
     assert {finding.status for finding in findings} == {GOOD}
     assert [score.place for score in scores] == ["on near_iid", "on mix_test", "on test_7"]
-    assert all(score.told == score.now and score.told_n == score.now_n for score in scores)
+    assert all(score.recorded == score.now and score.recorded_n == score.now_n for score in scores)
     assert {score.p for score in scores} == {1.0}
     assert findings[-1].text == "2 of 2 runs scored again on their splits"
 
@@ -118,13 +118,13 @@ def test_all_as_told(packed: Path) -> None:
 def test_anonymous(data: Path, trained: Path, tmp_path: Path) -> None:
     path = tmp_path / "a.tar.gz"
     path.write_bytes(pack(trained, TableChoice(), path.name, anonymous=True).data)
-    assert {finding.status for finding in told(path)[0]} == {GOOD}
+    assert {finding.status for finding in verified(path)[0]} == {GOOD}
 
 
 def test_the_table_of_a_paper(data: Path, trained: Path, tmp_path: Path) -> None:
     path = tmp_path / "t.zip"
     path.write_bytes(pack(trained, TableChoice(load_table("rir2023_table2")), path.name).data)
-    findings, scores = told(path)
+    findings, scores = verified(path)
     assert {finding.status for finding in findings} == {GOOD}
     assert {score.run.split("/")[0] for score in scores} == {"listops"}
 
@@ -134,7 +134,7 @@ def test_a_split_that_is_not_there(
 ) -> None:
     shutil.rmtree(data / "listops/near_iid")
     elsewhere(data.rename(tmp_path / "other"), monkeypatch)
-    findings, scores = told(packed)
+    findings, scores = verified(packed)
     assert [score.split for score in scores] == ["mix_test", "test_7"]
     found = {finding.what: finding for finding in findings}
     assert found["data"] == BundleFinding("data", OPEN, "1 of 7 splits are not here as they were")
@@ -146,7 +146,7 @@ def test_a_split_that_is_not_there(
 
 def test_no_data_at_all(packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere(tmp_path / "nowhere", monkeypatch)
-    findings, scores = told(packed)
+    findings, scores = verified(packed)
     assert scores == []
     found = {finding.what: finding for finding in findings}
     assert {name for name, one in found.items() if one.status == OPEN} == {
@@ -181,7 +181,7 @@ def test_other_data_are_no_fault_but_nothing_is_scored_on_them(
     for folder in (data / "listops").iterdir():
         change(folder, seed=5)
     elsewhere(data.rename(tmp_path / "other"), monkeypatch)
-    findings, scores = told(packed)
+    findings, scores = verified(packed)
     assert [score.split for score in scores] == ["test_7"]
     texts = [finding.text for finding in findings if finding.what == "listops"]
     assert {finding.status for finding in findings if finding.what == "listops"} == {OPEN}
@@ -250,14 +250,16 @@ def on_a_file(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return path
 
 
-def test_a_file_is_told_from_another_that_lies_there(on_a_file: Path, tmp_path: Path) -> None:
+def test_a_file_is_distinguished_from_another_that_lies_there(
+    on_a_file: Path, tmp_path: Path
+) -> None:
     splits = "protocol.test_splits=[ours.tsv]"
     run_cell(composed([*LISTOPS, splits, *TINY, "output_dir=runs"]))
     path = tmp_path / "f.zip"
     path.write_bytes(pack(Path("runs"), TableChoice(), path.name, anonymous=True).data)
-    findings, scores = told(path)
+    findings, scores = verified(path)
     assert {finding.status for finding in findings} == {GOOD}
-    assert [(score.split, score.told_n) for score in scores] == [("ours.tsv", 2)]
+    assert [(score.split, score.recorded_n) for score in scores] == [("ours.tsv", 2)]
     opened = open_bundle(path)
     text = opened.files["strings.json"].decode()
     sums = json.loads(text)[min(opened.results)]["ours.tsv"]["sha256"]
@@ -286,8 +288,8 @@ def test_the_identity_is_of_content(data: Path) -> None:
 
 
 def test_a_few_answers_may_flip_by_rounding() -> None:
-    def score(told: float, now: float, n: int = 10_000) -> ScoreComparison:
-        return ScoreComparison("r", 900, told, n, now, n, None, split="near_iid")
+    def score(verified: float, now: float, n: int = 10_000) -> ScoreComparison:
+        return ScoreComparison("r", 900, verified, n, now, n, None, split="near_iid")
 
     assert score(0.5, 0.5049).p == 1.0
     assert score(0.5, 0.5052).p == 0.0

@@ -42,7 +42,9 @@ def test_what_is_in_it(original: dict[str, bytes]) -> None:
     assert "sum" in original["table.md"].decode()
     assert manifest["versions"]["torch"] == torch.__version__
     [digest] = {
-        len(h) for told in json.loads(original["strings.json"]).values() for h in told.values()
+        len(h)
+        for reported in json.loads(original["strings.json"]).values()
+        for h in reported.values()
     }
     assert digest == 64
 
@@ -94,13 +96,13 @@ def test_competing_configurations_are_to_be_chosen(runs: Path, edit: Edit) -> No
         edit(path, lambda result: result.update(fingerprint="f" * 12))
     table = TableSpec("mine", "Mine", (TableCell(("task=sum", "model=blockdiag")),))
     for choice in (TableChoice(), TableChoice(table)):
-        told = f"2 configurations compete.*\n.*--fingerprint {cell.name}"
-        with pytest.raises(UserError, match=told):
+        message = f"2 configurations compete.*\n.*--fingerprint {cell.name}"
+        with pytest.raises(UserError, match=message):
             pack(runs, choice, "a.zip")
         assert pack(runs, choice, "a.zip", (cell.name[:6],)).runs == 2
 
 
-def test_a_run_without_a_checkpoint_is_told(runs: Path) -> None:
+def test_a_run_without_a_checkpoint_is_reported(runs: Path) -> None:
     for path in runs.rglob("s1/checkpoints/*.pt"):
         path.unlink()
     assert [Path(f).name for f in pack(runs, TableChoice(), "a.zip").without_checkpoint] == ["s1"]

@@ -39,10 +39,10 @@ def one(files: dict[str, bytes], ending: str) -> str:
     return min(name for name in files if name.endswith(ending))
 
 
-def test_all_as_told(bundle: Bundle) -> None:
+def test_all_as_recorded(bundle: Bundle) -> None:
     findings, scores = verify(open_bundle(bundle()), Options(strings=500, device="cpu"))
     assert {finding.status for finding in findings} == {GOOD}
-    assert [(score.length, score.now_n, score.told_n) for score in scores] == [
+    assert [(score.length, score.now_n, score.recorded_n) for score in scores] == [
         (6, 500, 2000),
         (9, 500, 2000),
     ] * 2
@@ -191,7 +191,7 @@ def test_nothing_is_unpickled(bundle: Bundle, tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_checkpoint_less_is_told(bundle: Bundle) -> None:
+def test_a_checkpoint_less_is_reported(bundle: Bundle) -> None:
     def change(files: dict[str, bytes]) -> None:
         del files[one(files, ".pt")]
 
@@ -238,8 +238,8 @@ def test_plugins_run_only_where_trusted(
 
 
 def test_sampling_error_is_none_of_ours() -> None:
-    def score(told: float, now: float) -> ScoreComparison:
-        return ScoreComparison("r", 500, told, 10_000, now, 1000, (0.0, 1.0))
+    def score(recorded: float, now: float) -> ScoreComparison:
+        return ScoreComparison("r", 500, recorded, 10_000, now, 1000, (0.0, 1.0))
 
     near, far = score(0.9138, 0.92), score(0.9138, 0.80)
     assert near.p > 0.4

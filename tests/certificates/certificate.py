@@ -60,7 +60,7 @@ class Certificate:
         """Speak of these weights."""
         self.file, self.model, self.config = folder / "last.json", model, config
         self.arrays = {f"w/{k}": v.numpy().copy() for k, v in model.state_dict().items()}
-        self.told: dict[str, Any] = {
+        self.claim: dict[str, Any] = {
             "format": "lrbench-certificate",
             "version": 1,
             "verdict": "certified",
@@ -85,13 +85,13 @@ class Certificate:
 
     def sign(self) -> None:
         """Take the digest of the weights as they are now."""
-        self.told["weights_sha256"] = check.digest(self.weights())
+        self.claim["weights_sha256"] = check.digest(self.weights())
 
     def checked(self) -> dict[str, float]:
         arrays = self.file.with_name("last.npz")
         np.savez(arrays, **self.arrays)
         sha = hashlib.sha256(arrays.read_bytes()).hexdigest()
         self.file.write_text(
-            json.dumps({**self.told, "arrays": {"file": "last.npz", "sha256": sha}})
+            json.dumps({**self.claim, "arrays": {"file": "last.npz", "sha256": sha}})
         )
         return check.check(self.file)

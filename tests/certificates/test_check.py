@@ -54,8 +54,8 @@ def put(name: str, place: Any, value: Any) -> Callable[[Certificate], None]:
     return damage
 
 
-def told(**news: Any) -> Callable[[Certificate], None]:
-    return lambda mine: mine.told.update(news)
+def claim(**news: Any) -> Callable[[Certificate], None]:
+    return lambda mine: mine.claim.update(news)
 
 
 def exchanged(array: Any) -> Any:
@@ -93,17 +93,17 @@ DAMAGES: dict[str, tuple[Callable[[Certificate], None], str]] = {
         "the start lies outside",
     ),
     "another modulus": (
-        told(task={"name": "sum", "settings": {"modulus": 4}}),
+        claim(task={"name": "sum", "settings": {"modulus": 4}}),
         "successors of another shape",
     ),
     "another task": (
-        told(task={"name": "even_pair", "settings": {"modulus": 5}}),
+        claim(task={"name": "even_pair", "settings": {"modulus": 5}}),
         "another number of classes",
     ),
-    "an unknown task": (told(task={"name": "listops", "settings": {"modulus": 5}}), "not know"),
-    "another model": (told(model={"name": "gru"}), "a model that this checker does not know"),
-    "another arithmetic": (told(arithmetic={"unit": 2.0**-8}), "another arithmetic"),
-    "no proof": (told(verdict="open"), "it proves nothing"),
+    "an unknown task": (claim(task={"name": "listops", "settings": {"modulus": 5}}), "not know"),
+    "another model": (claim(model={"name": "gru"}), "a model that this checker does not know"),
+    "another arithmetic": (claim(arithmetic={"unit": 2.0**-8}), "another arithmetic"),
+    "no proof": (claim(verdict="open"), "it proves nothing"),
     "an old digest": (put(OWN, (0, 0), 1e-3), "not those of the digest"),
     "half the recurrence": (changed(OWN, lambda a: a * np.float32(0.5)), "an image leaves"),
     "noisy weights": (changed(OWN, noisy), "an image leaves"),
@@ -135,22 +135,22 @@ DAMAGES: dict[str, tuple[Callable[[Certificate], None], str]] = {
         "does not lead",
     ),
     "no layers": (
-        lambda mine: mine.told.update(model={**mine.told["model"], "layers": 0}),
+        lambda mine: mine.claim.update(model={**mine.claim["model"], "layers": 0}),
         "a number of layers that is none",
     ),
     "layers in words": (
-        lambda mine: mine.told.update(model={**mine.told["model"], "layers": "one"}),
+        lambda mine: mine.claim.update(model={**mine.claim["model"], "layers": "one"}),
         "a number of layers that is none",
     ),
     "very many layers": (
-        lambda mine: mine.told.update(model={**mine.told["model"], "layers": 10**12}),
+        lambda mine: mine.claim.update(model={**mine.claim["model"], "layers": 10**12}),
         "a number of layers that is none",
     ),
     "a machine that takes all memory": (
-        told(task={"name": "mod_arith", "settings": {"modulus": 1000}}),
+        claim(task={"name": "mod_arith", "settings": {"modulus": 1000}}),
         "successors of another shape",
     ),
-    "settings that are none": (told(task={"name": "sum", "settings": 5}), "of another kind"),
+    "settings that are none": (claim(task={"name": "sum", "settings": 5}), "of another kind"),
     "a task of more classes": (
         lambda mine: (
             changed(HEAD, lambda a: a[:3])(mine),
@@ -311,7 +311,7 @@ def test_a_norm_that_float32_does_not_know_is_refused(tmp_path: Path, p: Any) ->
     """With p = 1e39 the model is not a number on every string."""
     mine = Certificate(tmp_path, "sum", 3, 2.0, "blockdiag")
     assert mine.checked()["margin"] > 0
-    mine.told["model"]["mixer"] |= {"p": p, "constraint": "column_clip"}
+    mine.claim["model"]["mixer"] |= {"p": p, "constraint": "column_clip"}
     with pytest.raises(check.Refused, match="norm of columns"):
         mine.checked()
 

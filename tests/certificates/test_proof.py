@@ -48,7 +48,7 @@ def test_a_constructed_network_is_certified(
         mine.checked()
     mine.arrays[f"w/{name}"] = whole
     mine.sign()
-    mine.told["model"] = {**mine.config, "layers": mine.config["layers"] + 1}
+    mine.claim["model"] = {**mine.config, "layers": mine.config["layers"] + 1}
     with pytest.raises(check.Refused, match=r"another kind|of another model|another size"):
         mine.checked()
 
@@ -83,7 +83,7 @@ def test_an_lstm_that_keeps_some_of_its_c_is_certified() -> None:
     assert any("has no bound, its forget gate reaching one" in one.cause for one in proof.tried)
 
 
-def test_a_gru_that_keeps_its_errors_is_told_so() -> None:
+def test_a_gru_that_keeps_its_errors_is_reported() -> None:
     machine = machine_of("parity", 2)
     model, node = exact_network(machine, 2.0, "gru")
     with torch.no_grad():

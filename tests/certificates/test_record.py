@@ -36,11 +36,11 @@ def test_a_digest_is_of_names_shapes_and_numbers() -> None:
     assert weights_digest({"z": torch.ones(2, dtype=torch.complex64)}) != digest
 
 
-def test_a_string_rarer_than_floats_is_told_by_a_power_of_ten() -> None:
+def test_a_string_rarer_than_floats_is_named_by_a_power_of_ten() -> None:
     task = make_task(TASKS.get("sum").config(modulus=5))
     machine = task.machine()
     assert machine is not None
     for length, one_in, power in ((12, 5.0**12, 8.388), (442, None, 308.945)):
         word = (1,) * length
-        told = witness_record(task, Witness(word, 0, 1, "beam", False, rarity(machine, word)))
-        assert (told["one_in"], told["one_in_log10"]) == (one_in, power)
+        claim = witness_record(task, Witness(word, 0, 1, "beam", False, rarity(machine, word)))
+        assert (claim["one_in"], claim["one_in_log10"]) == (one_in, power)

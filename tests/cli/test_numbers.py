@@ -33,29 +33,29 @@ def test_from_training_to_a_verified_bundle(lrbench: Run, folder: Path) -> None:
     tests = [row for row in result["evaluations"] if row["kind"] == "test"]
     assert {(row["metric"], row["n"]) for row in tests} == {("nrmse", 8)}
     assert result["horizon"] == {} and result["guessing"] == []
-    told = next(row["value"] for row in tests if row["which"] == "last")
+    reported = next(row["value"] for row in tests if row["which"] == "last")
 
     evaluated = lrbench("evaluate", str(folder), "--which", "last", "--lengths", "40,100")
-    assert evaluated.code == 0 and f"{told:.4f}" in evaluated.out and "NRMSE" in evaluated.out
+    assert evaluated.code == 0 and f"{reported:.4f}" in evaluated.out and "NRMSE" in evaluated.out
     [written] = (folder / "evaluations").iterdir()
     rows = json.loads(written.read_text())["evaluations"]
     assert [(row["metric"], row["length"], row["interval"]) for row in rows] == [
         *(("nrmse", 40, None), ("nrmse", 100, None))
     ]
-    assert rows[0]["value"] == pytest.approx(told, rel=1e-5)
+    assert rows[0]["value"] == pytest.approx(reported, rel=1e-5)
 
     longer = lrbench("evaluate", str(folder), "--lengths", "5001")
     assert longer.code == 1 and "only lengths 1 to 5,000" in longer.err
 
     report = lrbench("report", "--runs", "runs")
-    assert report.code == 0 and f"{told:.4f}" in report.out and "lower is better" in report.out
+    assert report.code == 0 and f"{reported:.4f}" in report.out and "lower is better" in report.out
 
     asked = ("bundle", "--rows", "lstm", "--columns", "mackey_glass", "--rule", "last")
     packed = lrbench(*asked, "--runs", "runs", "--output", "one.zip")
     assert packed.code == 0, packed.err
     verified = lrbench("verify", "one.zip", "--device", "cpu")
     assert verified.code == 0, verified.out + verified.err
-    assert f"told {told:.4f} of 8, now {told:.4f} of 8: within" in verified.out
+    assert f"told {reported:.4f} of 8, now {reported:.4f} of 8: within" in verified.out
     assert "differs" not in verified.out
 
 
@@ -81,7 +81,7 @@ def test_show_prints_the_signal_and_what_comes(lrbench: Run) -> None:
     assert string[2:] == answer[:4] and len(answer) == 6
 
 
-def test_settings_and_lengths_out_of_range_are_told(lrbench: Run, tmp_path: Path) -> None:
+def test_settings_and_lengths_out_of_range_are_reported(lrbench: Run, tmp_path: Path) -> None:
     for words, why in (
         (["task.horizon=0"], "task.horizon must be at least 1"),
         (["protocol.test_lengths=[5001]"], "only lengths 1 to 5,000"),

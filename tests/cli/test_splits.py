@@ -33,12 +33,12 @@ def test_from_training_to_tables(lrbench: Run, tmp_path: Path) -> None:
     [folder] = tmp_path.glob("runs/listops/bbt_grc/rir2023/*/s0")
     assert f"lrbench evaluate {folder.relative_to(tmp_path)} --splits args_15" in trained.out
     result = json.loads((folder / "result.json").read_text())
-    told = {
+    reported = {
         row["split"]: row["value"]
         for row in result["evaluations"]
         if (row["kind"], row["which"]) == ("test", "best")
     }
-    assert set(told) == {"near_iid", "args_10"}
+    assert set(reported) == {"near_iid", "args_10"}
 
     evaluated = lrbench("evaluate", str(folder), "--splits", "args_10,lra_test")
     assert evaluated.code == 0, evaluated.err
@@ -49,29 +49,29 @@ def test_from_training_to_tables(lrbench: Run, tmp_path: Path) -> None:
         ("args_10", 24, "test"),
         ("lra_test", 24, "test"),
     ]
-    assert rows[0]["value"] == told["args_10"]
+    assert rows[0]["value"] == reported["args_10"]
     assert rows[0]["interval"][0] <= rows[0]["value"] <= rows[0]["interval"][1]
 
     planned = lrbench("sweep", *TINY, "seed=0,1", "--dry-run")
     assert planned.code == 0 and "2 runs: 1 finished, 1 to do" in planned.out
 
     report = lrbench("report", "--runs", "runs")
-    assert report.code == 0 and f"{told['near_iid']:.4f}" in report.out
+    assert report.code == 0 and f"{reported['near_iid']:.4f}" in report.out
     table = lrbench("report", "--runs", "runs", "--table", "rir2023_table2")
-    assert table.code == 0 and f"{told['args_10']:.4f}" in table.out and "0.4535" in table.out
+    assert table.code == 0 and f"{reported['args_10']:.4f}" in table.out and "0.4535" in table.out
     chosen = lrbench("report", "--runs", "runs", "--columns", "args_10")
     assert chosen.code == 0 and "near_iid" not in chosen.out
     without = lrbench("report", "--runs", "runs", "--figures", "figures")
     assert without.code == 1 and "no figure to draw" in without.err
 
-    for words, told_why in (
+    for words, reason in (
         (["--lengths", "500"], "listops is scored on whole splits"),
         (["--strings", "5"], "--strings does not go with a run over a corpus"),
         (["--splits", "nope"], "split 'nope' unknown"),
         (["--which", "band"], "known: best, last"),
     ):
         refused = lrbench("evaluate", str(folder), *words)
-        assert refused.code != 0 and told_why in refused.err
+        assert refused.code != 0 and reason in refused.err
     assert len(list((folder / "evaluations").iterdir())) == 1
 
 

@@ -92,14 +92,14 @@ def test_what_an_encoder_declares_is_respected(examine: Examine) -> None:
         (("model.encoder.dropout=1.5",), r"must be in \[0, 1\), not 1.5"),
     ],
 )
-def test_mistakes_are_told(words: tuple[str, ...], text: str) -> None:
+def test_mistakes_are_reported(words: tuple[str, ...], text: str) -> None:
     with pytest.raises(UserError, match=text):
         run_contract("bbt_grc", words)
 
 
 def test_settings_reach_the_encoder() -> None:
-    told: list[Any] = []
+    reported: list[Any] = []
     words = ("model.width=8", "model.encoder.layers=2", "model.encoder.state_size=4")
-    run_contract("s4d_stack", words, told.append)
-    assert told[0].detail == "width 8, 608 parameters"
-    assert len(told) == 1 + len(ENCODER_CHECKS)
+    run_contract("s4d_stack", words, reported.append)
+    assert reported[0].detail == "width 8, 608 parameters"
+    assert len(reported) == 1 + len(ENCODER_CHECKS)

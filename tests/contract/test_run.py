@@ -61,7 +61,7 @@ def test_nan_in_the_output_is_found(examine: Examine) -> None:
     assert "the output is not finite in float32" in findings["finite"].detail
 
 
-def test_growth_is_told_and_overflow_fails(examine: Examine) -> None:
+def test_growth_is_reported_and_overflow_fails(examine: Examine) -> None:
     calm = examine(broken.Leaky)["growth"]
     assert calm.passed and "after 100, " in calm.detail and "after 1,000 random" in calm.detail
     growing = examine(broken.Leaky, ("model.mixer.keep=1.01",))["growth"]
@@ -107,10 +107,10 @@ def test_complex_parameters_are_refused(examine: Examine) -> None:
         examine(broken.ComplexParameter)
 
 
-def test_findings_are_told_as_they_are_made(examine: Examine) -> None:
-    told: list[str] = []
-    findings = examine(broken.CannotBeBuilt, tell=lambda finding: told.append(finding.name))
-    assert told == list(findings) == ["build"]
-    told.clear()
-    findings = examine(broken.Leaky, tell=lambda finding: told.append(finding.name))
-    assert told == list(findings) == ["build", *CHECKS]
+def test_findings_are_reported_as_they_are_made(examine: Examine) -> None:
+    reported: list[str] = []
+    findings = examine(broken.CannotBeBuilt, tell=lambda finding: reported.append(finding.name))
+    assert reported == list(findings) == ["build"]
+    reported.clear()
+    findings = examine(broken.Leaky, tell=lambda finding: reported.append(finding.name))
+    assert reported == list(findings) == ["build", *CHECKS]

@@ -122,7 +122,7 @@ def found(folder: str, name: str) -> list[Path]:
     return sorted(Path(folder).rglob(name))
 
 
-def told_updates() -> list[int]:
+def logged_updates() -> list[int]:
     """Return the updates that the run in out/ has told, but for a line that is being written."""
     lines = [line for log in found("out", "metrics.jsonl") for line in log.read_text().split("\n")]
     return [json.loads(line)["step"] for line in lines[:-1]]
@@ -174,13 +174,13 @@ def test_each_device_has_one_run_at_a_time(
 
 def test_local_jobs_keep_a_checkpoint_when_the_sweep_is_interrupted(start) -> None:
     sweep = start(*LONG, LOCAL, "seed=0", "output_dir=out")
-    eventually(lambda: told_updates()[-1:] > [1000])  # beyond a look, which keeps one anyway
+    eventually(lambda: logged_updates()[-1:] > [1000])  # beyond a look, which keeps one anyway
     os.kill(sweep.pid, signal.SIGINT)
     _, err = sweep.communicate(timeout=100)
     assert sweep.returncode == 130, err
     assert "the same command goes on" in err
     kept = max(int(path.stem[5:]) for path in found("out", "step-*.pt"))
-    assert kept >= told_updates()[-1]  # it may have been asked to stop during a look
+    assert kept >= logged_updates()[-1]  # it may have been asked to stop during a look
 
 
 def test_detached_it_outlives_its_terminal(start) -> None:

@@ -83,8 +83,8 @@ def folder(base: Path) -> Path:
 
 
 def result(base: Path) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads((folder(base) / "result.json").read_text())
-    return told
+    reported: dict[str, Any] = json.loads((folder(base) / "result.json").read_text())
+    return reported
 
 
 def weights(base: Path) -> dict[str, torch.Tensor]:
@@ -107,11 +107,11 @@ def test_a_killed_run_ends_as_one_never_stopped(
     assert "going on from update 6" in resumed.stderr
     whole, killed = (weights(tmp_path / name) for name in ("whole", "killed"))
     assert all(torch.equal(whole[name], killed[name]) for name in whole)
-    told = result(tmp_path / "killed")
-    assert told["evaluations"][0] == result(tmp_path / "whole")["evaluations"][0]
-    assert told["protocol"] == "turns" and told["versions"]["protocol"] == 1
-    assert list(told["versions"]["plugins"]) == ["turns"]
-    assert list(told["checkpoints"]) == ["id", "last"]
+    message = result(tmp_path / "killed")
+    assert message["evaluations"][0] == result(tmp_path / "whole")["evaluations"][0]
+    assert message["protocol"] == "turns" and message["versions"]["protocol"] == 1
+    assert list(message["versions"]["plugins"]) == ["turns"]
+    assert list(message["checkpoints"]) == ["id", "last"]
 
 
 def test_its_runs_are_swept_evaluated_and_reported(lrbench: Run, tmp_path: Path) -> None:
@@ -142,9 +142,9 @@ def test_its_runs_are_swept_evaluated_and_reported(lrbench: Run, tmp_path: Path)
         ["--rows", "lru", "--columns", "sum"],  # by the first rule that it declares
         ["--rows", "lru", "--columns", "sum", "--rule", "id"],
     ):
-        told = lrbench("report", "--runs", "swept", *words)
-        assert told.returncode == 0, told.stderr
-        assert f"{tested:.4f}" in told.stdout
+        message = lrbench("report", "--runs", "swept", *words)
+        assert message.returncode == 0, message.stderr
+        assert f"{tested:.4f}" in message.stdout
     printed = lrbench("report", "--runs", "swept").stdout
     titles = next(line for line in printed.splitlines() if line.startswith("| task"))
     assert [title.strip() for title in titles.strip("|").split("|")][8:13] == [
@@ -160,11 +160,11 @@ def test_another_setting_is_another_cell_and_a_wrong_one_is_refused(
         words = (*SMALL, f"protocol.short_length={length}", "output_dir=two")
         assert lrbench("train", *words).returncode == 0
     assert len(list((tmp_path / "two").glob("sum/lru/turns/*/s0/result.json"))) == 2
-    for word, told in (
+    for word, message in (
         ("protocol.short_length=x", "protocol.short_length must be a whole number"),
         ("protocol.shrt_length=3", "protocol.short_length"),
         ("protocol.name=fan2024", "protocol.name must be one of turns"),
         ("task=listops", "task listops is not trained by protocol turns"),
     ):
         done = lrbench("train", *SMALL, word)
-        assert done.returncode == 1 and told in done.stderr, done.stderr
+        assert done.returncode == 1 and message in done.stderr, done.stderr

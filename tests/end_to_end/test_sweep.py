@@ -143,8 +143,8 @@ def load(path: Path) -> dict[str, Any]:
 def test_basic_and_joblib_give_equal_numbers_and_a_rerun_does_nothing(sweep) -> None:
     basic = sweep("basic", *GRID)
     assert basic.wait() == 0, basic.err
-    told = [line.partition("]")[0] for line in basic.err.splitlines()]
-    assert told == [f"[{k}/4" for k in "1234"]
+    reported = [line.partition("]")[0] for line in basic.err.splitlines()]
+    assert reported == [f"[{k}/4" for k in "1234"]
     assert "finished" in basic.out
     joblib = sweep("joblib", *GRID, *JOBLIB)
     assert joblib.wait(90) == 0, joblib.err

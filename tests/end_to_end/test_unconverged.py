@@ -39,8 +39,8 @@ def test_it_says_so_once(
         main()
     assert capsys.readouterr().err.count("not converged within the cap in 100.0%") == 1
     (file,) = tmp_path.glob("runs/sum/elman_plain_solve/*/*/s0/result.json")
-    told = json.loads(file.read_text())["telemetry"]
-    assert told == {"iterations": 2.0, "converged": 0.0, "failed_at": 2}
+    reported = json.loads(file.read_text())["telemetry"]
+    assert reported == {"iterations": 2.0, "converged": 0.0, "failed_at": 2}
     kept = (file.parent / "metrics.jsonl").read_text().splitlines()
     lines = [json.loads(line) for line in kept]
     assert [line["iterations"] for line in lines if "loss" in line] == [2.0, 2.0]

@@ -22,7 +22,7 @@ def sends(numbers: list[int]) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "reported"),
     [
         (["act_at", {"step": 33, **sends([TERM])}], "SIGTERM: stopped at update 33"),
         (["act_at", {"step": 40, **sends([INT])}], "SIGINT: stopped during an exam"),
@@ -33,13 +33,13 @@ def sends(numbers: list[int]) -> dict[str, object]:
     ],
 )
 def test_a_stopped_run_says_how_to_go_on_and_ends_with_the_same_bits(
-    fault: list[object], told: str, lab: Laboratory, reference: Reference, tmp_path: Path
+    fault: list[object], reported: str, lab: Laboratory, reference: Reference, tmp_path: Path
 ) -> None:
     stopped = lab.train(tmp_path, sabotage=[fault])
 
     assert stopped.wait() == 130
     last_line = stopped.err.splitlines()[-1]
-    assert last_line.startswith(f"lrbench: {told}")
+    assert last_line.startswith(f"lrbench: {reported}")
     assert "the same command goes on" in last_line
     assert "Traceback" not in stopped.err
     assert not (run_folder(tmp_path) / "failure.json").exists()

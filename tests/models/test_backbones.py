@@ -142,7 +142,7 @@ def test_the_gpt_block_is_the_written_one(build: Build, tokens: torch.Tensor) ->
     torch.testing.assert_close(model(tokens)[0], model.head(model.norm(a)))
 
 
-def test_mixers_are_told_their_place(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mixers_know_their_depth(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     from lrbench.mixers.block_diagonal.blockdiag import BlockDiagonalMixer
 
     places: list[tuple[int, int]] = []

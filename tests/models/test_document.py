@@ -16,7 +16,7 @@ from lrbench.training.trial import model_for
 ROW = re.compile(r"^\| (`\w+`(?:, `\w+`)*) \|.*\| ([\d, ]+) \| ([\w, ]+) \|$", re.M)
 
 
-def told(root: Path) -> dict[str, tuple[str, str]]:
+def reported(root: Path) -> dict[str, tuple[str, str]]:
     """Return {model: (parameters, state)} as the document prints them."""
     found = {}
     for names, parameters, states in ROW.findall((root / "docs" / "models.md").read_text()):
@@ -28,23 +28,23 @@ def told(root: Path) -> dict[str, tuple[str, str]]:
 
 
 def test_every_model_is_in_the_document(root: Path) -> None:
-    assert set(told(root)) == {name for name in MIXERS if MIXERS.get(name).builtin}
+    assert set(reported(root)) == {name for name in MIXERS if MIXERS.get(name).builtin}
 
 
 @pytest.mark.parametrize("name", [name for name in MIXERS if MIXERS.get(name).builtin])
-def test_its_sizes_are_told(name: str, root: Path) -> None:
+def test_its_sizes_are_reported(name: str, root: Path) -> None:
     model = build_model(composed([f"model={name}"]), symbols=5, classes=5, seed=0)
     size = "grows" if model.state_size is None else f"{model.state_size:,}"
-    assert told(root)[name] == (f"{count_parameters(model):,}", size)
+    assert reported(root)[name] == (f"{count_parameters(model):,}", size)
 
 
 ENCODER_ROW = re.compile(r"^\| `(\w+)` \| ([\d,]+|-) \|", re.M)
 
 
 def test_every_encoder_is_in_the_document_with_its_size(root: Path) -> None:
-    told = dict(ENCODER_ROW.findall((root / "docs" / "models.md").read_text()))
-    assert set(told) == {name for name in ENCODERS if ENCODERS.get(name).builtin}
-    for name, parameters in told.items():
+    reported = dict(ENCODER_ROW.findall((root / "docs" / "models.md").read_text()))
+    assert set(reported) == {name for name in ENCODERS if ENCODERS.get(name).builtin}
+    for name, parameters in reported.items():
         config = composed(["task=listops", f"model={name}"])
         if parameters != "-":
             model = model_for(config, make_task(config.task), 0)

@@ -66,7 +66,7 @@ def test_a_tanh_network_with_units_to_spare_is_proved_right(task: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "changed", "told"),
+    ("kind", "changed", "message"),
     [
         ("rnn", "model.mixer.units=25", r"model\.mixer\.units of at least 26 here .*, not 25"),
         ("rnn", "model.width=4", r"model\.width of at least 5 here \(the symbols\), not 4"),
@@ -81,9 +81,9 @@ def test_a_tanh_network_with_units_to_spare_is_proved_right(task: str) -> None:
     ],
 )
 def test_what_does_not_fit_is_refused_with_what_is_needed(
-    kind: str, changed: str, told: str
+    kind: str, changed: str, message: str
 ) -> None:
     key = changed.partition("=")[0]
     kept = [word for word in words(kind, "sum") if word.partition("=")[0] != key]
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         validated(composed([*kept, changed]))

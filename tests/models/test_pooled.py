@@ -84,6 +84,6 @@ def test_settings_reach_mixer_and_stack() -> None:
         ({"pool": "maen"}, "must be one of mean, last, final"),
     ],
 )
-def test_mistakes_are_told(settings: dict[str, object], text: str) -> None:
+def test_mistakes_are_reported(settings: dict[str, object], text: str) -> None:
     with pytest.raises((UserError, ValueError), match=text.replace(".", r"\.")):
         encoder_of(**settings)

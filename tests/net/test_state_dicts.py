@@ -26,9 +26,9 @@ EVERYWHERE = "blockdiag"  # the mixer that stands in each backbone
 def digest(model: torch.nn.Module) -> str:
     """Return the number of parameters, and a digest of names, shapes and types, in their order."""
     state = model.state_dict()
-    told = [f"{name} {tuple(value.shape)} {value.dtype}" for name, value in state.items()]
+    reported = [f"{name} {tuple(value.shape)} {value.dtype}" for name, value in state.items()]
     count = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    return f"{count} {sha256(chr(10).join(told).encode()).hexdigest()[:16]}"
+    return f"{count} {sha256(chr(10).join(reported).encode()).hexdigest()[:16]}"
 
 
 def digests() -> dict[str, str]:

@@ -37,28 +37,28 @@ def test_the_sections_in_order(results: Path) -> None:
 
 
 def test_numbers_of_a_disagreement(results: Path) -> None:
-    told = section(page(results), "Where we and the paper disagree").splitlines()
-    assert told[1] == (
+    reported = section(page(results), "Where we and the paper disagree").splitlines()
+    assert reported[1] == (
         "Of 4 cells with a number of the paper's: 2 without a verdict (fewer than 3 runs),"
         " 1 above, 1 reproduced."
     )
-    [item] = [line for line in told if line.startswith("- ")]
+    [item] = [line for line in reported if line.startswith("- ")]
     assert item == (
         "- **sum x s4**: ours 0.6100 ± 0.0100 (3), 95 % interval \\[0.5852, 0.6348\\];"
         " paper 0.27, at chance (S4); above"
     )
-    assert "  Not looked into yet." in told
+    assert "  Not looked into yet." in reported
 
 
-def test_a_note_on_a_cell_without_a_verdict_is_told(lrbench: Run, results: Path) -> None:
+def test_a_note_on_a_cell_without_a_verdict_is_reported(lrbench: Run, results: Path) -> None:
     note = "disagreements: [{cells: [even_pair x blockdiag], checked: This., believed: That.}]\n"
     (results / "toy" / "notes.yaml").write_text(note)
     ended = lrbench("publish", "--rebuild", str(results))
     assert ended.code == 0 and "about nothing that disagrees" not in ended.err
-    told = section(page(results), "Where we and the paper disagree").splitlines()
-    [item] = [line for line in told if line.startswith("- **even_pair x blockdiag**")]
+    reported = section(page(results), "Where we and the paper disagree").splitlines()
+    [item] = [line for line in reported if line.startswith("- **even_pair x blockdiag**")]
     assert item.endswith("; too few runs for a verdict")
-    assert told[told.index(item) + 2] == "  Checked: This. Believed: That."
+    assert reported[reported.index(item) + 2] == "  Checked: This. Believed: That."
 
 
 def test_a_few_runs_that_agree_are_no_disagreement(lrbench: Run, results: Path, runs: Path) -> None:
@@ -72,8 +72,8 @@ def test_a_few_runs_that_agree_are_no_disagreement(lrbench: Run, results: Path, 
 
 
 def test_what_is_unfinished(results: Path) -> None:
-    told = [line for line in section(page(results), "Unfinished").splitlines() if line]
-    assert told == [
+    reported = [line for line in section(page(results), "Unfinished").splitlines() if line]
+    assert reported == [
         "- **even_pair x blockdiag**: 1 of 3 runs have ended.",
         "  `lrbench sweep --table toy task=even_pair model=blockdiag`",
         "- **even_pair x s4**: 0 of 3 runs have ended.",
@@ -94,7 +94,7 @@ def test_nothing_is_unfinished(lrbench: Run, results: Path, tmp_path: Path) -> N
 
 
 def test_how_it_was_made(results: Path) -> None:
-    told = section(page(results), "How it was made")
+    reported = section(page(results), "How it was made")
     for line in (
         "lrbench sweep --table toy ",
         "- dates: 2026-03-04",
@@ -104,7 +104,7 @@ def test_how_it_was_made(results: Path) -> None:
         "- update budget: 10,000 updates: every cell",
         "- tuning: settings chosen from 4 runs: every cell",
     ):
-        assert f"\n{line}" in told
+        assert f"\n{line}" in reported
 
 
 def test_a_line_for_each_table(lrbench: Run, results: Path) -> None:
@@ -159,9 +159,9 @@ def test_a_table_of_splits(lrbench: Run, tmp_path: Path) -> None:
     (going / "metrics.jsonl").write_text('{"step": 1242, "loss": 1.0}\n')
     assert lrbench("publish", "rir2023_table2").code == 0
     text = (tmp_path / "results" / "rir2023_table2" / "README.md").read_text()
-    told = section(text, "Where we and the paper disagree")
-    assert "- **near_iid x bbt_grc**: ours 0.6200 ± 0.0100 (3)" in told
-    assert "0.5918 (BBT-GRC); above" in told and "x mega**" not in told
+    reported = section(text, "Where we and the paper disagree")
+    assert "- **near_iid x bbt_grc**: ours 0.6200 ± 0.0100 (3)" in reported
+    assert "0.5918 (BBT-GRC); above" in reported and "x mega**" not in reported
     assert "**listops x bbt_grc**: 3 of 3 runs have ended, seed 3 is under way" in text
     assert "- update budget: 100 epochs: every cell" in text
     assert lrbench("publish", "--rebuild", "results", "--check").code == 0

@@ -90,7 +90,9 @@ def test_a_run_under_way_is_published_and_replaced(
     assert "**sum x blockdiag**: 2 of 3 runs have ended." in page
 
 
-def test_a_failed_run_is_told_and_replaced(lrbench: Run, tmp_path: Path, toy_table: None) -> None:
+def test_a_failed_run_is_reported_and_replaced(
+    lrbench: Run, tmp_path: Path, toy_table: None
+) -> None:
     runs, results = tmp_path / "runs", tmp_path / "results"
     folder = write_run(runs, task="sum")
     kept = (folder / "result.json").read_bytes()

@@ -104,5 +104,7 @@ for module in pkgutil.walk_packages(publish.__path__, "lrbench.publish."):
     __import__(module.name)
 print("torch" in sys.modules)
 """
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "False"
+    reported = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert reported.stdout.strip() == "False"

@@ -134,7 +134,7 @@ def test_no_product_is_stretched(by: str) -> None:
 
 @pytest.mark.skipif(not HAS_ONEDNN, reason="this torch is built without oneDNN")
 @pytest.mark.parametrize(
-    ("told", "faster"),
+    ("reported", "faster"),
     [
         ("processor\t: 0\nvendor_id\t: AuthenticAMD\nflags\t\t: avx512f\n", True),
         ("processor\t: 0\nvendor_id\t: GenuineIntel\n", False),
@@ -143,14 +143,14 @@ def test_no_product_is_stretched(by: str) -> None:
     ],
 )
 def test_which_processors(
-    told: str | None,
+    reported: str | None,
     faster: bool,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     undecided: None,
 ) -> None:
-    if told is not None:
-        (tmp_path / "cpuinfo").write_text(told)
+    if reported is not None:
+        (tmp_path / "cpuinfo").write_text(reported)
     monkeypatch.setattr(machine, "CPUINFO", tmp_path / "cpuinfo")
     monkeypatch.setenv(SWITCH, "1")
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")

@@ -82,7 +82,7 @@ def without_time(trial: LengthTrial) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize(
     ("stop", "ended", "step"), [("perfect", "perfect", 4), ("never", "budget", 10)]
 )
-def test_a_perfect_look_ends_a_run_unless_told_not_to(
+def test_a_perfect_look_ends_a_run_unless_the_settings_say_no(
     tiny: Make, monkeypatch: pytest.MonkeyPatch, stop: str, ended: str, step: int
 ) -> None:
     real = LengthTrial.look

@@ -80,8 +80,8 @@ def test_a_mixers_own_rules_hold_for_its_parameters_alone() -> None:
     model = nn.Sequential(nn.Linear(1, 1), mixer)
     config = OptimConfig(name="adamw", lr=1.0, weight_decay=0.5)
     optimiser = make_optimiser(config, model)
-    told = [(g["lr"], g["weight_decay"], len(g["params"])) for g in optimiser.param_groups]
-    assert told == [(1.0, 0.5, 3), (0.1, 0.0, 1)]  # the fixed parameter is in neither
+    reported = [(g["lr"], g["weight_decay"], len(g["params"])) for g in optimiser.param_groups]
+    assert reported == [(1.0, 0.5, 3), (0.1, 0.0, 1)]  # the fixed parameter is in neither
     set_learning_rate(optimiser, 0.01)
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)

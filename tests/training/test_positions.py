@@ -50,7 +50,7 @@ def test_the_curve_ends_at_the_last_position() -> None:
     counts = PositionCounts(500)
     counts.begin(2)
     counts.add(torch.zeros(2, 500, 2), torch.zeros(2, 500, dtype=torch.int64))
-    told = dict(counts.curve())
-    assert set(told.values()) == {1.0}
-    assert list(told)[:7] == [1, 2, 3, 4, 6, 8, 12]
-    assert list(told)[-3:] == [256, 384, 500]
+    reported = dict(counts.curve())
+    assert set(reported.values()) == {1.0}
+    assert list(reported)[:7] == [1, 2, 3, 4, 6, 8, 12]
+    assert list(reported)[-3:] == [256, 384, 500]

@@ -30,8 +30,8 @@ def test_means_since_the_last_log_and_over_the_run() -> None:
     one.update()
     one.take_loss()
     assert one.telemetry.latest["converged"] == 1.0
-    told = one.telemetry.summary()
-    assert told["converged"] == pytest.approx(1 / 4) and told["failed_at"] == 3
+    reported = one.telemetry.summary()
+    assert reported["converged"] == pytest.approx(1 / 4) and reported["failed_at"] == 3
 
 
 def test_a_checkpoint_keeps_it() -> None:

@@ -271,10 +271,10 @@ def rir_table1(
 def _show_trees(lengths: str, cells: list[CellCost]) -> None:
     from lrbench.console import results
     from lrbench.report.output.display import columns_table
-    from lrbench.report.paper.times import told, tree_speeds
+    from lrbench.report.paper.times import printed_ratio, tree_speeds
 
     printed = tree_speeds()
-    theirs = [told(printed, cell.paper, lengths) for cell in cells]
+    theirs = [printed_ratio(printed, cell.paper, lengths) for cell in cells]
     columns_table(
         results(),
         {

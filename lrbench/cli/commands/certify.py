@@ -101,10 +101,10 @@ def _check(file: Path, run: Path | None) -> None:
     """Check a proof with numpy alone, or put a wrong string to its run's weights."""
     from lrbench.console import results
 
-    told = _told(file)
-    if told == "open":
+    verdict_of_file = _stated_verdict(file)
+    if verdict_of_file == "open":
         text, verdict = _nothing_to_check(file, run), "open"
-    elif told not in ("wrong", "counterexample"):
+    elif verdict_of_file not in ("wrong", "counterexample"):
         text, verdict = _checked_proof(file, run), "certified"
     else:
         from lrbench.plugins import load_plugins
@@ -123,7 +123,7 @@ def _check(file: Path, run: Path | None) -> None:
     raise typer.Exit(EXIT[verdict])
 
 
-def _told(file: Path) -> str:
+def _stated_verdict(file: Path) -> str:
     """What a file says that it is, a certificate by its verdict; what is in it is checked later."""
     try:
         if file.exists() and not file.is_file():  # a pipe would wait, a device never end
@@ -180,8 +180,8 @@ def _show(found: Certified, run: Path) -> None:
     record, console = found.record, results()
     witness = record["witness"]
     config = found.run.config
-    told = f"{task_title(config.task)} · {config.model.name} · {record['which']} of {run}"
-    console.print(f"{told}, update {found.run.step:,}", style="bold", markup=False)
+    title = f"{task_title(config.task)} · {config.model.name} · {record['which']} of {run}"
+    console.print(f"{title}, update {found.run.step:,}", style="bold", markup=False)
     if witness is not None:
         lines = _wrong(found)
     elif found.verdict == "certified":
@@ -193,8 +193,8 @@ def _show(found: Certified, run: Path) -> None:
         ]
     else:
         lines = _open(found)
-    if foretold := _foretold(found):
-        lines.append(f"  foretold on random strings: {foretold}")
+    if prediction := _prediction(found):
+        lines.append(f"  foretold on random strings: {prediction}")
     if random := _on_random_strings(run, record["which"]):
         lines.append(f"  on random strings: {random}")
     lines.append(f"written: {found.file}")
@@ -272,17 +272,17 @@ def _open(found: Certified) -> list[str]:
     return lines
 
 
-def _foretold(found: Certified) -> str:
+def _prediction(found: Certified) -> str:
     """What is foretold of a linear recurrence, empty where nothing is."""
-    told = found.record.get("foretold")
-    if told is None or not told["accuracies"]:
+    predicted = found.record.get("foretold")
+    if predicted is None or not predicted["accuracies"]:
         return ""
-    longest = max(map(int, told["accuracies"]))
-    if told["first_below"] is None:
+    longest = max(map(int, predicted["accuracies"]))
+    if predicted["first_below"] is None:
         return f"at least 0.99 to {longest:,}"
-    below = told["first_below"]
-    value = told["accuracies"][str(below)]
-    until = "" if told["horizon"] is None else f"at least 0.99 to {told['horizon']:,}, "
+    below = predicted["first_below"]
+    value = predicted["accuracies"][str(below)]
+    until = "" if predicted["horizon"] is None else f"at least 0.99 to {predicted['horizon']:,}, "
     return f"{until}{value:.3f} at {below:,}"
 
 

@@ -95,6 +95,6 @@ def _write(file: Path, text: str) -> None:
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
-        told = (error.strerror or str(error)).lower()
-        raise UserError(f"'{file}' cannot be written: {told}") from error
+        reason = (error.strerror or str(error)).lower()
+        raise UserError(f"'{file}' cannot be written: {reason}") from error
     messages().print(f"written: {file}", markup=False, soft_wrap=True)

@@ -22,7 +22,7 @@ from lrbench.sweeps.tune.preset import FOLDER, chosen_values, existing, preset_t
 from lrbench.sweeps.tune.study import Study, studies
 from lrbench.sweeps.tune.table import note, study_table, validation
 
-NOT_TOLD = ("task", "model", "protocol", "output_dir", "threads", "device", "force")
+NOT_IN_A_PRESET = ("task", "model", "protocol", "output_dir", "threads", "device", "force")
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class Search:
                 "leave --output out, or tune one task and one model",
                 exit_code=2,
             )
-        told = [word for word in rest if key_of(word) not in NOT_TOLD]
-        return cls(request, plan, found, told, output)
+        kept_words = [word for word in rest if key_of(word) not in NOT_IN_A_PRESET]
+        return cls(request, plan, found, kept_words, output)
 
     def explain(self) -> None:
         """Print what there is to do."""

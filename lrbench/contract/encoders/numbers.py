@@ -33,10 +33,10 @@ def keeps_shape_and_dtype(make: EncoderFactory, strings: PaddedStrings) -> Findi
             given = PaddedStrings(strings.width, lengths)
             y = encoder(given.inputs(dtype), given.mask())
             if (y.shape, y.dtype) != ((len(lengths), encoder.out_width), dtype):
-                told = f"lengths {lengths} become {tuple(y.shape)} {shown(y.dtype)}"
-                return Finding("shape, dtype", False, told)
-    told = f"(N, S, {encoder.width}) to (N, {encoder.out_width})"
-    return Finding("shape, dtype", True, f"{told} in {', '.join(map(shown, dtypes))}")
+                shapes = f"lengths {lengths} become {tuple(y.shape)} {shown(y.dtype)}"
+                return Finding("shape, dtype", False, shapes)
+    shapes = f"(N, S, {encoder.width}) to (N, {encoder.out_width})"
+    return Finding("shape, dtype", True, f"{shapes} in {', '.join(map(shown, dtypes))}")
 
 
 def single_agrees(make: EncoderFactory, strings: PaddedStrings) -> Finding:

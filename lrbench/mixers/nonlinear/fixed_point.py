@@ -164,12 +164,12 @@ class _Work:
         wild = ~(sizes.amax() <= LARGEST)
         largest = changes.amax(-1)
         excess = changes.sub_(sizes, alpha=self.rtol).amax(-1)
-        told = torch.stack([excess <= self.atol, largest <= FROZEN * self.atol])
-        told = torch.cat([told.flatten(), wild[None]]).cpu()
-        if told[-1]:
+        flags = torch.stack([excess <= self.atol, largest <= FROZEN * self.atol])
+        flags = torch.cat([flags.flatten(), wild[None]]).cpu()
+        if flags[-1]:
             torch.nan_to_num(states, 0.0, LARGEST, -LARGEST, out=states)
             states.clamp_(-LARGEST, LARGEST)
-        small, still = told[:-1].view(2, *largest.shape)
+        small, still = flags[:-1].view(2, *largest.shape)
         return small, still
 
     def _leave(self, small: Tensor, still: Tensor) -> None:

@@ -72,7 +72,7 @@ class SolvedMixer(RecurrentMixer):
     def __init__(self, config: SolveConfig, width: int) -> None:
         super().__init__(config, width)
         self.limits = Limits(config.atol, config.rtol, config.max_iterations)
-        self._told = {"iterations": (0.0, 0), "converged": (0.0, 0)}
+        self._sums = {"iterations": (0.0, 0), "converged": (0.0, 0)}
 
     def states(self, drive: Tensor, start: Tensor, mode: str) -> Tensor:
         reading = drive.device.type == "cpu" and not torch.is_grad_enabled()
@@ -87,12 +87,12 @@ class SolvedMixer(RecurrentMixer):
         return states
 
     def telemetry(self) -> dict[str, tuple[float, int]]:
-        told, self._told = self._told, dict.fromkeys(self._told, (0.0, 0))
-        return told
+        sums, self._sums = self._sums, dict.fromkeys(self._sums, (0.0, 0))
+        return sums
 
     def _note(self, name: str, value: float) -> None:
-        total, count = self._told[name]
-        self._told[name] = total + value, count + 1
+        total, count = self._sums[name]
+        self._sums[name] = total + value, count + 1
 
 
 class _Solving:

@@ -116,14 +116,14 @@ def _at_every_position(scores: list[Score], curve: int) -> list[Evaluation]:
     for one in scores:
         if (counts := one.positions) is None:
             continue
-        told = [(one.length, "token", counts.token), (one.length, "sequence", counts.sequence)]
+        measured = [(one.length, "token", counts.token), (one.length, "sequence", counts.sequence)]
         if one.averaged:
-            told = [(one.length, "exact", counts.sequence)]
+            measured = [(one.length, "exact", counts.sequence)]
         elif one.length == curve:
-            told += [(length, "prefix", value) for length, value in counts.curve()]
+            measured += [(length, "prefix", value) for length, value in counts.curve()]
         rows += [
             evaluation(length, POSITIONS, metric, value, one.n, kind="test")
-            for length, metric, value in told
+            for length, metric, value in measured
         ]
     return rows
 

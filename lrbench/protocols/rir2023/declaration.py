@@ -115,8 +115,8 @@ class Rir2023(Protocol):
         """Those of all epochs follow from a look, which tells its epoch."""
         most = super().most_updates(settings, look)
         known = [] if most is None else [most]
-        told: Mapping[str, Any] = look or {}
-        epochs, epoch, step = settings.get("epochs"), told.get("epoch"), told.get("step")
+        seen: Mapping[str, Any] = look or {}
+        epochs, epoch, step = settings.get("epochs"), seen.get("epoch"), seen.get("step")
         if _is_positive(epochs) and _is_positive(epoch) and _is_positive(step):
             known.append(round(epochs * round(step / epoch)))
         return min(known, default=None)

@@ -125,8 +125,8 @@ class _Summary(ABC):
     def taken(self) -> str:
         """Return the update of each group's checkpoint, nothing where there is only one."""
         known = [group for group in self.groups if self.steps.get(group[0]) is not None]
-        told = ", ".join(f"{'='.join(group)} {self.steps[group[0]]:,}" for group in known)
-        return f"checkpoints, by update: {told}" if len(known) > 1 else ""
+        updates = ", ".join(f"{'='.join(group)} {self.steps[group[0]]:,}" for group in known)
+        return f"checkpoints, by update: {updates}" if len(known) > 1 else ""
 
     def _groups(self) -> list[tuple[str, ...]]:
         """Rules with the same checkpoint in one group: they are one model, and scored once."""
@@ -177,8 +177,8 @@ class _AtLengths(_Summary):
             lengths = sizes.setdefault(row["n"], [])
             lengths += [] if row["length"] in lengths else [row["length"]]
         most, *fewer = sorted(sizes, key=lambda n: -len(sizes[n]))
-        told = [f"{n:,} at {' and '.join(f'{length:,}' for length in sizes[n])}" for n in fewer]
-        strings = f"{most:,} fresh strings a length" + (f", {', '.join(told)}" if told else "")
+        other = [f"{n:,} at {' and '.join(f'{length:,}' for length in sizes[n])}" for n in fewer]
+        strings = f"{most:,} fresh strings a length" + (f", {', '.join(other)}" if other else "")
         counts = self.metric.counts
         where = "at the final position" if counts else "at every position, lower is better"
         if any(row["metric"] == "exact" for row in self.result["evaluations"]):
@@ -226,18 +226,18 @@ class _AtLengths(_Summary):
 
     def _horizons(self) -> Iterable[Line]:
         """The horizon of the paper's rule, and those of other rules where they differ from it."""
-        told: list[str] = []
+        printed: list[str] = []
         for rule, horizon in (self.result.get("horizon") or {}).items():
-            if horizon["text"] in told:
+            if horizon["text"] in printed:
                 continue
             how = ", ".join(filter(None, (horizon.get("dtype"), horizon.get("mode"))))
-            whose = f" of {rule}" if told else ""
+            whose = f" of {rule}" if printed else ""
             yield f"horizon{whose}", horizon["text"] + (f" ({how})" if how else "")
             again = horizon.get("float64")
             if again:
                 why = "rounding" if again["verdict"] == "rounding" else "the rule, not rounding"
                 yield "", f"float64 gives {again['value']:.4f} at {again['length']:,}: it is {why}"
-            told.append(horizon["text"])
+            printed.append(horizon["text"])
 
     def _positions(self) -> Iterable[Line]:
         """What the last checkpoint says at every position, of tasks that were scored there."""
@@ -245,10 +245,10 @@ class _AtLengths(_Summary):
         which = "last" if any(row["which"] == "last" for row in rows) else self.rule
         mine = [row for row in rows if row["which"] == which and row["value"] is not None]
         whole = [row for row in mine if row["metric"] == "exact"]
-        told = [f"{row['value']:.4f} at {row['length']:,}" for row in whole]
-        for first in range(0, len(told), 4):
-            yield "" if first else "exact", ", ".join(told[first : first + 4])
-        if told:
+        scores = [f"{row['value']:.4f} at {row['length']:,}" for row in whole]
+        for first in range(0, len(scores), 4):
+            yield "" if first else "exact", ", ".join(scores[first : first + 4])
+        if scores:
             yield "", f"strings right at every scored position ({which})"
         curve = {row["length"]: row["value"] for row in mine if row["metric"] == "prefix"}
         if not curve:
@@ -332,12 +332,12 @@ class _OnSplits(_Summary):
         ]
         if not looks:
             return
-        told = ", ".join(f"{row['metric']} {row['value']:.4f}" for row in looks)
+        values = ", ".join(f"{row['metric']} {row['value']:.4f}" for row in looks)
         step = self.steps.get(self.rule)
         when = f" at update {step:,}" if step is not None else ""
         chosen = self.settings.get("select_by")
         how = f" (by {chosen})" if chosen else ""
-        yield f"best {looks[0]['split']}", f"{told}{when}, {looks[0]['n']:,} strings{how}"
+        yield f"best {looks[0]['split']}", f"{values}{when}, {looks[0]['n']:,} strings{how}"
 
     def _end(self) -> Iterable[Line]:
         """How many epochs it was, and why no more."""

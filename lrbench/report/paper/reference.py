@@ -229,7 +229,7 @@ def lookup_run(result: Mapping[str, Any], folder: Path | None = None) -> Referen
     return lookup(result["task"], modulus, result["model"], result["protocol"], folder)
 
 
-def _told_settings(named: CsvRow, name: str, folder: Path | None) -> dict[str, str]:
+def _stated_settings(named: CsvRow, name: str, folder: Path | None) -> dict[str, str]:
     """How a paper ran a task, by our names of the settings."""
     ours = {r["metric"]: r["setting"] for r in names("settings") if r["paper"] == named["paper"]}
     rows = _rows(folder, named["paper"], name, "setting")
@@ -244,8 +244,8 @@ def faithful(task: str, settings: Mapping[str, Any], folder: Path | None = None)
     named = next((row for row in names("tasks") if row["lrbench_task"] == task), None)
     if named is None or MODULUS in named["task"]:
         return True
-    told = _told_settings(named, named["task"], folder)
-    return all(str(settings[key]) == value for key, value in told.items() if key in settings)
+    stated = _stated_settings(named, named["task"], folder)
+    return all(str(settings[key]) == value for key, value in stated.items() if key in settings)
 
 
 @dataclass(frozen=True)
@@ -281,10 +281,10 @@ def published(
     name = _with_modulus(named, modulus)
     if named is None or name is None:
         return None
-    told = _told_settings(named, name, folder)
-    if not all(setting in told for setting in SETTINGS.values()):
+    stated = _stated_settings(named, name, folder)
+    if not all(setting in stated for setting in SETTINGS.values()):
         return None
-    return Published(**{field: int(told[setting]) for field, setting in SETTINGS.items()})
+    return Published(**{field: int(stated[setting]) for field, setting in SETTINGS.items()})
 
 
 def measured_chance(

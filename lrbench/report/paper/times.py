@@ -63,7 +63,9 @@ def tree_speeds(folder: Path | None = None) -> dict[tuple[str, str], PrintedCost
     return {place: PrintedCost(**values) for place, values in found.items()}
 
 
-def told(printed: dict[tuple[str, str], PrintedCost], model: str, lengths: str) -> tuple[str, str]:
+def printed_ratio(
+    printed: dict[tuple[str, str], PrintedCost], model: str, lengths: str
+) -> tuple[str, str]:
     """Return how the printed time over that of RNN-GRC and the memory are said in a table."""
     cost = printed.get((model, lengths))
     if cost is None:

@@ -66,7 +66,7 @@ def archive(collection: Collection, runs_dir: Path) -> dict[str, bytes]:
     text = json.dumps(content, indent=1, sort_keys=True)
     files = {TABLE: table.encode(), SETTINGS: f"{text}\n".encode()}
     ended = set(collection.runs["folder"])
-    known = {folder: told for folder, told in collection.answers.items() if folder in ended}
+    known = {folder: answers for folder, answers in collection.answers.items() if folder in ended}
     return files | ({CERTIFICATES: answers_csv(known)} if known else {})
 
 
@@ -78,15 +78,15 @@ def _settings(collection: Collection) -> dict[str, Settings]:
 
 def _shared(settings: Mapping[str, Settings]) -> dict[str, Any]:
     """Tell what is the same in all runs that tell their settings once, then the same by cell."""
-    told = {folder: run for folder, run in settings.items() if run}
-    common = _common(told.values())
+    recorded = {folder: run for folder, run in settings.items() if run}
+    common = _common(recorded.values())
     by_cell: dict[str, list[Settings]] = {}
-    for folder, run in told.items():
+    for folder, run in recorded.items():
         by_cell.setdefault(cell_of(folder), []).append(run)
     cells = {cell: _less(_common(runs), common) for cell, runs in by_cell.items()}
     runs = {
         folder: own
-        for folder, run in told.items()
+        for folder, run in recorded.items()
         if (own := _less(_less(run, common), cells[cell_of(folder)]))
     }
     silent = [folder for folder, run in settings.items() if not run]
@@ -133,8 +133,8 @@ def _environments(collection: Collection) -> dict[str, Any]:
     """Those of the cells that have a row, without paths of the machine."""
     cells = {cell_of(folder) for folder in _settings(collection)}
     return {
-        cell: {name: value for name, value in told.items() if not _is_path(value)}
-        for cell, told in collection.environments.items()
+        cell: {name: value for name, value in environment.items() if not _is_path(value)}
+        for cell, environment in collection.environments.items()
         if cell in cells
     }
 
@@ -177,21 +177,21 @@ def find_in_archive(path: Path) -> Found:
     """
     table = path if path.suffix == ".csv" else path / TABLE
     beside = table.with_name(SETTINGS)
-    told = _settings_file(beside, table)
+    stored = _settings_file(beside, table)
     try:
-        varying = tuple(told["varying"])
+        varying = tuple(stored["varying"])
         rows = _rows(table, varying)
-        settings = _by_folder(told["settings"], rows, table, beside)
+        settings = _by_folder(stored["settings"], rows, table, beside)
         looks = _looks(rows)
         answers = _answers(table.with_name(CERTIFICATES), settings)
         scores = [row for row in rows if not _is_look(row)]
-        records, under_way = _runs(scores, settings, told, answers)
+        records, under_way = _runs(scores, settings, stored, answers)
         return Found(
             records=records,
             under_way=under_way,
-            problems=[(Path(place), str(reason)) for place, reason in told["problems"]],
-            unfinished=[Path(place) for place in told["unfinished"]],
-            environments=told["environments"],
+            problems=[(Path(place), str(reason)) for place, reason in stored["problems"]],
+            unfinished=[Path(place) for place in stored["unfinished"]],
+            environments=stored["environments"],
             varying=varying,
             looks=looks,
         )
@@ -229,20 +229,20 @@ def _answers(path: Path, runs: Mapping[str, Settings]) -> dict[str, Answers]:
 def _runs(
     rows: list[Row],
     settings: dict[str, Settings],
-    told: dict[str, Any],
+    stored: dict[str, Any],
     answers: Mapping[str, Answers],
 ) -> tuple[list[Record], list[UnderWay]]:
     """The runs of the csv file, in its order: the rows of one stand together."""
     baselines = {
         folder: _baselines(one["measured"])
-        for one in told["baselines"]
+        for one in stored["baselines"]
         for folder in one["folders"]
     }
     records, under_way = [], []
     for folder, group in groupby(rows, key=lambda row: str(row["folder"])):
         mine = list(group)
         if mine[0]["status"] == UNFINISHED:
-            under_way.append(_under_way(mine, settings[folder], told["under_way"][folder]))
+            under_way.append(_under_way(mine, settings[folder], stored["under_way"][folder]))
             continue
         row = {name: mine[0][name] for name in RUN_COLUMNS}
         scores = [_evaluation(one) for one in mine if one["split"] is not None]
@@ -261,10 +261,10 @@ def _settings_file(path: Path, table: Path) -> dict[str, Any]:
             "fix: put both into one folder, or name the folder of runs with --runs"
         )
     problems: list[tuple[Path, str]] = []
-    told = read_object(path, problems, _complaint)
-    if told is None:
+    stored = read_object(path, problems, _complaint)
+    if stored is None:
         raise _damaged(path, problems[0][1])
-    return told
+    return stored
 
 
 def _complaint(data: Any) -> str | None:
@@ -324,19 +324,19 @@ def _parsed(path: Path, name: str, parse: Callable[[str], Any], texts: list[str]
             raise _damaged(path, f"row {line}, column '{name}': '{text[:40]}'") from error
 
 
-def _by_folder(told: Settings, rows: list[Row], table: Path, beside: Path) -> dict[str, Settings]:
+def _by_folder(stored: Settings, rows: list[Row], table: Path, beside: Path) -> dict[str, Settings]:
     """The settings of each run that has a row."""
-    untold, found = set(told["untold"]), {}
+    unrecorded, found = set(stored["untold"]), {}
     for folder in dict.fromkeys(row["folder"] for row in rows):
         cell = cell_of(str(folder))
-        if folder not in untold and cell not in told["cells"]:
+        if folder not in unrecorded and cell not in stored["cells"]:
             raise UserError(
                 f"'{table}' has a run in {folder}, of which '{beside}' knows nothing\n"
                 "one of them was changed or is of another table\n"
                 f"fix: take both from where they were published, or make them again"
             )
-        own = told["all"] | told["cells"].get(cell, {}) | told["runs"].get(folder, {})
-        found[folder] = {} if folder in untold else own
+        own = stored["all"] | stored["cells"].get(cell, {}) | stored["runs"].get(folder, {})
+        found[folder] = {} if folder in unrecorded else own
     return found
 
 
@@ -351,11 +351,11 @@ def _evaluation(row: Row) -> EvaluationRow:
     return tuple(row[name] for name in EVALUATION_COLUMNS)
 
 
-def _under_way(rows: list[Row], settings: Settings, told: dict[str, Any]) -> UnderWay:
+def _under_way(rows: list[Row], settings: Settings, stored: dict[str, Any]) -> UnderWay:
     """An unfinished run; its look is told beside its rows, which have only a part of it."""
     first = rows[0]
-    budget = told["budget"]
-    look = told["look"] if isinstance(told["look"], dict) else None
+    budget = stored["budget"]
+    look = stored["look"] if isinstance(stored["look"], dict) else None
     return UnderWay(
         task=first["task"],
         model=first["model"],

@@ -30,6 +30,8 @@ def _together(found: Sequence[Found]) -> Found:
         under_way=[run for one in found for run in one.under_way],
         problems=[problem for one in found for problem in one.problems],
         unfinished=[folder for one in found for folder in one.unfinished],
-        environments={cell: told for one in found for cell, told in one.environments.items()},
+        environments={
+            cell: environment for one in found for cell, environment in one.environments.items()
+        },
         looks={folder: rows for one in found for folder, rows in one.looks.items()},
     )

@@ -40,10 +40,10 @@ def run_frame(
 ) -> pd.DataFrame:
     """Return a row for each run, with a column for each of the settings `keys`."""
     columns = {name: [row[name] for row in rows] for name in RUN_COLUMNS}
-    told = {key: [run.get(key) for run in settings] for key in keys}
+    setting_columns = {key: [run.get(key) for run in settings] for key in keys}
     return pd.DataFrame(
         {name: pd.Series(values, dtype=RUN_COLUMNS[name]) for name, values in columns.items()}
-        | {key: pd.Series(values, dtype=object) for key, values in told.items()}
+        | {key: pd.Series(values, dtype=object) for key, values in setting_columns.items()}
     )
 
 
@@ -97,7 +97,9 @@ class Found:
                 for one in self.records
             ],
             under_way=[replace(run, folder=f"{place}/{run.folder}") for run in self.under_way],
-            environments={f"{place}/{cell}": told for cell, told in self.environments.items()},
+            environments={
+                f"{place}/{cell}": environment for cell, environment in self.environments.items()
+            },
             looks={f"{place}/{folder}": rows for folder, rows in self.looks.items()},
             varying=None,
         )
@@ -186,8 +188,10 @@ def gather(found: Found) -> Collection:
     ordered = _each_once(found.records, problems)
     under_way = _each_under_way(found.under_way, {record.key for record in ordered})
     used = {cell_of(one.row["folder"]) for one in ordered} | {cell_of(r.folder) for r in under_way}
-    told = {cell: told for cell, told in found.environments.items() if cell in used}
-    made = _collection(ordered, problems, found.unfinished, under_way, told, found.varying)
+    environments = {
+        cell: environments for cell, environments in found.environments.items() if cell in used
+    }
+    made = _collection(ordered, problems, found.unfinished, under_way, environments, found.varying)
     return replace(made, looks=found.looks)
 
 

@@ -136,9 +136,9 @@ class UnderWay:
     @property
     def row(self) -> dict[str, Any]:
         """Its row of runs.csv."""
-        told = {name: getattr(self, name) for name in (*CELL, "seed", "steps", "folder")}
+        identity = {name: getattr(self, name) for name in (*CELL, "seed", "steps", "folder")}
         more = {"status": UNFINISHED, "train_seconds": self.seconds}
-        return dict.fromkeys(RUN_COLUMNS) | told | more
+        return dict.fromkeys(RUN_COLUMNS) | identity | more
 
     @property
     def scores(self) -> list[EvaluationRow]:
@@ -149,7 +149,7 @@ class UnderWay:
         return [*self.look_scores, *self.evaluations]
 
     @property
-    def told_look(self) -> str:
+    def last_look(self) -> str:
         """What the last look saw, such as '0.691 on dev', nothing where there was none."""
         for length, split, metric, value, *_ in self.look_scores:
             if metric in METRICS:

@@ -80,9 +80,9 @@ def _environments(
     found = {}
     for cell, folder in {cell_of(folder): folder for folder in folders}.items():
         path = (root / folder).absolute().parent / "environment.json"
-        told = read_object(path, [], _complaint) if path.exists() else None
-        if told is not None:
-            found[cell] = told
+        content = read_object(path, [], _complaint) if path.exists() else None
+        if content is not None:
+            found[cell] = content
     return found
 
 

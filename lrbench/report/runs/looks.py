@@ -48,10 +48,10 @@ def read_looks(
 def look_of(line: bytes) -> dict[str, Any] | None:
     """Return the look that a line of metrics.jsonl tells, None where it tells none."""
     try:
-        told = json.loads(line)
+        record = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    look = told.get("look") if isinstance(told, dict) else None
+    look = record.get("look") if isinstance(record, dict) else None
     return look if isinstance(look, dict) and is_integer(look.get("step")) else None
 
 
@@ -65,8 +65,8 @@ def look_rows(
     for seen in declared(protocol).look_values(look, own):
         known = is_number(seen.value) and math.isfinite(seen.value) and is_integer(seen.n)
         if known and (seen.length is None or is_integer(seen.length)):
-            told = (seen.length, seen.split, seen.metric, float(seen.value), seen.n)
-            yield (*told, which, "look", look["step"], None, None, None)
+            score = (seen.length, seen.split, seen.metric, float(seen.value), seen.n)
+            yield (*score, which, "look", look["step"], None, None, None)
 
 
 def last_look_rows(
@@ -131,13 +131,13 @@ def _progress(path: Path, problems: Problems) -> tuple[dict[str, Any], dict[str,
         return last, None
     for line in reversed(lines):
         try:
-            told = json.loads(line)
+            record = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if not isinstance(told, dict) or not is_integer(told.get("step")):
+        if not isinstance(record, dict) or not is_integer(record.get("step")):
             continue
         here = look_of(line)
-        last = last or ({"seconds": here.get("seconds")} if here else {}) | told
+        last = last or ({"seconds": here.get("seconds")} if here else {}) | record
         if here is not None:
             return last, here
     return last, None

@@ -142,12 +142,12 @@ def further(rows: Iterable[Evaluation], result: Result) -> list[EvaluationRow]:
 
 def evaluation(row: Evaluation, step: int | None = None) -> EvaluationRow:
     """Return a further row as a report has it; `step` is its checkpoint's, if it tells none."""
-    told = [row[name] for name in ("length", "split", "metric")]
+    where = [row[name] for name in ("length", "split", "metric")]
     value: Any = row.get("value")
     chance: Any = row.get("chance")
     baseline = row.get("baseline")
     return (
-        *told,
+        *where,
         None if value is None else float(value),
         *(row["n"], row["which"], row["kind"]),
         _step(row) or step,
@@ -207,10 +207,10 @@ def _finished(root: Path, folder: Path, result: Result, more: list[Evaluation]) 
     """`more` are the rows that lrbench evaluate added to the folder."""
     look: Mapping[str, Any] = result.get("perfect_look") or {}
     row: dict[str, Any] = {name: result.get(name) for name in RUN_COLUMNS}
-    told = result.get("telemetry") or {}
+    telemetry = result.get("telemetry") or {}
     row |= {
-        "iterations": told.get("iterations"),
-        "converged": told.get("converged"),
+        "iterations": telemetry.get("iterations"),
+        "converged": telemetry.get("converged"),
         "perfect_step": look.get("step"),
         "perfect_seconds": look.get("seconds"),
         "error": None,
@@ -240,8 +240,8 @@ def _failed(
         }
     )
     path = folder.parent / "config.json"
-    told = [] if any(place == shown(path) for place, _ in problems) else problems
-    config = read_object(path, told, config_complaint) if path.exists() else None
+    complaints = [] if any(place == shown(path) for place, _ in problems) else problems
+    config = read_object(path, complaints, config_complaint) if path.exists() else None
     return Record(shown(folder), row, flat(config or {}))
 
 
@@ -265,8 +265,8 @@ def _evaluations(result: Result) -> list[EvaluationRow]:
         level = (best["value"], best["baseline"]) if best else (None, None)
         names = [sys.intern(name) for name in (row["split"], metric, which, row["kind"])]
         split, metric, which, kind = names  # one object for each name: there are 100,000 rows
-        told = (length, split, metric, row.get("value"), row["n"], which, kind)
-        rows.append((*told, steps.get(which), *level, guess))
+        score = (length, split, metric, row.get("value"), row["n"], which, kind)
+        rows.append((*score, steps.get(which), *level, guess))
     return rows
 
 

@@ -53,9 +53,9 @@ def verdicts_table(grid: Grid) -> Table:
     """Return a row for each of its cells: mean and interval, the paper's number, what guessing."""
     titles = grid.verdict_titles
     rows = tuple(
-        (*head, *(told.get(title, PrintedCell()) for title in titles))
+        (*head, *(verdict.get(title, PrintedCell()) for title in titles))
         for filled, head in grid.with_runs()
-        for told in [_verdict(grid, filled)]
+        for verdict in [_verdict(grid, filled)]
     )
     columns = (*left(grid.heading), *(Column(title, title not in LEFT_ALIGNED) for title in titles))
     title = f"What the verdicts rest on ({grid.number})"
@@ -158,8 +158,8 @@ def all_strings_table(grid: Grid, answers: Mapping[str, Answers]) -> list[Table]
     rows = []
     for at, (filled, head) in enumerate(grid.with_runs()):
         if any(any(found[at]) for found in known.values()):
-            told = [cell for found in known.values() for cell in certified_cells(found[at])]
-            rows.append((*head, PrintedCell(str(len(filled.runs))), *told))
+            certified = [cell for found in known.values() for cell in certified_cells(found[at])]
+            rows.append((*head, PrintedCell(str(len(filled.runs))), *certified))
     columns = [*left(grid.heading), Column("runs")]
     columns += [column for rule in known for column in certified_columns(rule)]
     legend = certified_legend(one for found in known.values() for each in found for one in each)
@@ -226,8 +226,8 @@ def _iterations(filled: FilledCell) -> PrintedCell:
     if not values:  # a number that was set is no mean
         return PrintedCell(str(filled.settings.get("model.mixer.iterations") or MISSING))
     converged = mean([float(value) for value in known["converged"].fillna(1.0).tolist()])
-    share_told = "" if converged == 1 else f", {converged:.1%} converged"
-    return PrintedCell(f"{mean(values):.1f}{share_told}", tuple(values))
+    converged_text = "" if converged == 1 else f", {converged:.1%} converged"
+    return PrintedCell(f"{mean(values):.1f}{converged_text}", tuple(values))
 
 
 def _columns(titles: Sequence[str]) -> tuple[Column, ...]:

@@ -197,8 +197,8 @@ class Grid(ABC):
         if filled is None or filled.contested:
             return PrintedCell(f"{len(filled.rivals)} compete") if filled else PrintedCell()
         found = filled.so_far(rule, kind)
-        told = f"{spread(found, self.digits).text}, {UNFINISHED}" if found else UNFINISHED
-        return PrintedCell(told, tuple(found), mark=UNFINISHED)
+        text = f"{spread(found, self.digits).text}, {UNFINISHED}" if found else UNFINISHED
+        return PrintedCell(text, tuple(found), mark=UNFINISHED)
 
 
 def heads(

@@ -170,8 +170,8 @@ def _scores(frame: pd.DataFrame, rule: str) -> ByRun:
     mine = fresh[(fresh["which"] == rule) | same]
     found: ByRun = {}
     columns = [mine[name].tolist() for name in ("folder", *Scored._fields)]
-    for folder, length, *told in zip(*columns, strict=True):
-        score = Scored(int(length), *told)
+    for folder, length, *score_fields in zip(*columns, strict=True):
+        score = Scored(int(length), *score_fields)
         known = found.setdefault(folder, {}).setdefault(score.length, score)
         if score.n > known.n:
             found[folder][score.length] = score
@@ -184,15 +184,15 @@ def _horizons(title: str, curves: Sequence[LengthCurve], rule: str, notes: Seque
     searched = [r for r in rules if any(any(curve.answers[r]) for curve in curves)]
     rows = []
     for curve in curves:
-        told = [cell for name in rules for cell in horizon_cells(curve.horizons(name))]
-        told += [cell for name in searched for cell in certified_cells(curve.answers[name])]
+        cells = [cell for name in rules for cell in horizon_cells(curve.horizons(name))]
+        cells += [cell for name in searched for cell in certified_cells(curve.answers[name])]
         filled = curve.filled
         rows.append(
             (
                 PrintedCell(filled.task),
                 PrintedCell(filled.label),
                 PrintedCell(str(len(filled.runs))),
-                *told,
+                *cells,
             )
         )
     titles = [name for rule in rules for name in (f"horizons: {rule}", f"median: {rule}")]
@@ -217,10 +217,10 @@ def _of_task(curves: Sequence[LengthCurve], rule: str, digits: int) -> Table:
     )
     titles = [f"{length:,}" for length in lengths]
     columns = [Column("model", right=False), *map(Column, titles), Column("horizon")]
-    told = rule_legend(rule, (curve.filled for curve in curves))
+    legend = rule_legend(rule, (curve.filled for curve in curves))
     notes = [
         f"accuracy at each length on {_strings(runs)} fresh strings of the checkpoint of the rule"
-        f" {rule} ({told}), mean ± sample std (n) over n runs; horizon: of the median"
+        f" {rule} ({legend}), mean ± sample std (n) over n runs; horizon: of the median"
         " run; chance: the best measured baseline"
     ]
     if any(_says_nothing(score) for run in runs for score in run.values()):

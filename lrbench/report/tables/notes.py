@@ -111,13 +111,15 @@ def _legend(frame: pd.DataFrame, protocol: Protocol) -> list[str]:
             f"{usual} look: at the test length, when rule {usual} kept its checkpoint; chance: the"
             " best measured baseline"
         )
-    told = "NRMSE: root of squared error over squared target, at every position; lower is better"
+    errors_legend = (
+        "NRMSE: root of squared error over squared target, at every position; lower is better"
+    )
     return [
         f"train, test: accuracy at the two lengths on {strings} fresh strings, final position, of"
         " the checkpoint each rule keeps; mean ± sample std (n) over n runs",
         f"rules: {', '.join(rules)}",
         look,
-        *([told] if errors else []),
+        *([errors_legend] if errors else []),
     ]
 
 
@@ -220,7 +222,7 @@ def unfinished_notes(filled_cells: Iterable[FilledCell]) -> list[str]:
 
 def _unfinished(filled: FilledCell, run: UnderWay) -> str:
     budget = f" of {run.budget:,}" if run.budget else ""
-    look = f", last look {run.told_look}" if run.told_look else ""
+    look = f", last look {run.last_look}" if run.last_look else ""
     several = len({other.fingerprint for other in filled.under_way}) > 1
     rivals = f" ({run.fingerprint})" if several else ""
     kept = [word for word in filled.overrides if word.partition("=")[0] not in ("trials", "seed")]
@@ -250,8 +252,8 @@ def _elsewhere(grid: Grid, collection: Collection, protocol: str) -> list[str]:
         names.update(filter(None, [grid.outside(run, settings, protocol)]))
     found = [f"{name} ({count})" for name, count in sorted(names.items())]
     more = f", and {len(found) - SHOWN} cells more" if len(found) > SHOWN else ""
-    told = ", ".join(found[:SHOWN])
-    return [f"{names.total()} runs of no cell of this table: {told}{more}"] if names else []
+    shown = ", ".join(found[:SHOWN])
+    return [f"{names.total()} runs of no cell of this table: {shown}{more}"] if names else []
 
 
 def capped(lines: Iterable[str], noun: str) -> list[str]:

@@ -41,11 +41,11 @@ def _prefixes(title: str, runs: pd.DataFrame, known: pd.DataFrame) -> Table:
     prefixes = known[known["metric"] == "prefix"]
     curve = sorted({int(length) for length in prefixes["length"]})
     rows = []
-    for told, mine in _cells(runs, known):
+    for names, mine in _cells(runs, known):
         longest = int(mine.loc[mine["metric"] == "prefix", "length"].max())
         whole = [_spread(mine, metric, longest) for metric in ("token", "sequence")]
         steps = [_spread(mine, "prefix", length) for length in curve]
-        rows.append((*told, PrintedCell(f"{longest:,}"), *whole, *steps))
+        rows.append((*names, PrintedCell(f"{longest:,}"), *whole, *steps))
     titles = ["length", "token", "sequence", *(f"prefix {length:,}" for length in curve)]
     return Table(title, (*HEADS, *map(Column, titles)), tuple(rows), (NOTE,))
 
@@ -54,8 +54,8 @@ def _exact(title: str, runs: pd.DataFrame, known: pd.DataFrame) -> Table:
     """Strings right at every scored position, of tasks with several answers, by length."""
     lengths = sorted({int(length) for length in known["length"]})
     rows = [
-        (*told, *(_spread(mine, "exact", length) for length in lengths))
-        for told, mine in _cells(runs, known)
+        (*names, *(_spread(mine, "exact", length) for length in lengths))
+        for names, mine in _cells(runs, known)
     ]
     titles = (Column(f"exact {length:,}") for length in lengths)
     return Table(title, (*HEADS, *titles), tuple(rows), (NOTE_EXACT,))
@@ -68,8 +68,8 @@ def _cells(
     for _, cell in runs.groupby(CELL, sort=True):
         mine = known[known["folder"].isin(set(cell["folder"]))]
         if not mine.empty:
-            told = [str(cell[name].iloc[0]) for name in ("task_title", "model", "fingerprint")]
-            yield tuple(map(PrintedCell, told)), mine
+            names = [str(cell[name].iloc[0]) for name in ("task_title", "model", "fingerprint")]
+            yield tuple(map(PrintedCell, names)), mine
 
 
 def _spread(rows: pd.DataFrame, metric: str, length: int) -> PrintedCell:

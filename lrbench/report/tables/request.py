@@ -326,8 +326,8 @@ def chosen_split_tables(
 
 
 def _trained(runs: pd.DataFrame, source: str, collection: Collection) -> bool:
-    told = (collection.settings_of(folder) for folder in runs["folder"])
-    found = (settings.get(TRAIN_SPLIT, source) for settings in told)
+    each_settings = (collection.settings_of(folder) for folder in runs["folder"])
+    found = (settings.get(TRAIN_SPLIT, source) for settings in each_settings)
     return any(split == source for split in found)
 
 

@@ -254,8 +254,8 @@ def _modulus(
     references: Path | None,
 ) -> int | None:
     """What the cell says, else what its runs say, else the one the paper prints."""
-    told = _word(cell, "task.modulus") or settings_of(runs, collection).get("task.modulus")
-    return told if isinstance(told, int) else printed_modulus(cell.task, protocol, references)
+    modulus = _word(cell, "task.modulus") or settings_of(runs, collection).get("task.modulus")
+    return modulus if isinstance(modulus, int) else printed_modulus(cell.task, protocol, references)
 
 
 def _length(

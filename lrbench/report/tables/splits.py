@@ -86,10 +86,10 @@ class SplitGrid(Grid):
         """Ours, and our median where the paper prints one: it is another number than the mean."""
         filled_cells = self.row(label)
         ours = (PrintedCell(label), PrintedCell(self.rule), *map(self.compared, filled_cells))
-        told = [
+        medians = [
             e for e in filled_cells if e and e.reference and "median" in e.reference.aggregation
         ]
-        values = {id(e): e.values(self.rule, "test") for e in told}
+        values = {id(e): e.values(self.rule, "test") for e in medians}
         if max(map(len, values.values()), default=0) < FEWEST:
             return [ours]
         cells = []
@@ -191,8 +191,8 @@ def split_grids(
     pairs = list(zip(spec.cells, found, strict=True))
     table = table_of(spec.source)
     theirs = printed_splits(table, references)
-    told = [cell.task for cell in spec.cells] or [split.task for split in splits or theirs]
-    tasks = list(dict.fromkeys(told))
+    listed = [cell.task for cell in spec.cells] or [split.task for split in splits or theirs]
+    tasks = list(dict.fromkeys(listed))
     made = []
     for task in tasks:
         cells = [pair for pair in pairs if pair[0].task == task]
@@ -208,7 +208,7 @@ def split_grids(
                     split_column(s, collection, folders.get(s.title, ()), table, references)
                     for s in columns
                 ),
-                cells=tuple(_told_apart(cell, filled) for cell, filled in cells),
+                cells=tuple(_named_by_source(cell, filled) for cell, filled in cells),
                 filled_cells=tuple(rows.values()),
                 rule=rule,
                 digits=digits,
@@ -291,11 +291,11 @@ def baseline_notes(columns: Sequence[AxisColumn]) -> list[str]:
     there = _baseline_names(columns)
     if not there:
         return []
-    told = "; ".join(f"{name} = {MEANING[name]}" if name in MEANING else name for name in there)
+    meanings = "; ".join(f"{name} = {MEANING[name]}" if name in MEANING else name for name in there)
     beaten = "; a model that is no better than root_digits need not have followed the nesting"
     return [
         "baseline: lookups fitted on the training split and scored on the same strings:"
-        f" {told}" + (beaten if "root_digits" in there else "")
+        f" {meanings}" + (beaten if "root_digits" in there else "")
     ]
 
 
@@ -358,7 +358,7 @@ def _rows(
     return rows
 
 
-def _told_apart(cell: TableCell, filled: FilledCell) -> FilledCell:
+def _named_by_source(cell: TableCell, filled: FilledCell) -> FilledCell:
     """A model may be trained on several splits: where it is listed once for each, say which."""
     source = trained_on(cell, filled.settings)
     return filled if source == "train" else replace(filled, task=f"{cell.task} ({source})")

@@ -143,8 +143,8 @@ def _scores(frame: pd.DataFrame) -> dict[str, list[EvaluationCell]]:
 def _configuration(cell: pd.DataFrame, keys: list[str], collection: Collection) -> str:
     """The fingerprint and, where another competes for the cell, what is different about it."""
     settings = settings_of(cell, collection)
-    told = [f"{key}={settings.get(key)}" for key in keys if settings]
-    return " ".join([str(cell["fingerprint"].iloc[0]), *told])
+    values = [f"{key}={settings.get(key)}" for key in keys if settings]
+    return " ".join([str(cell["fingerprint"].iloc[0]), *values])
 
 
 def _rows(
@@ -344,8 +344,10 @@ def _paper_row(
     names = [each.model for each in theirs if each]
     if not names:
         return []
-    told = [PrintedCell(each.shown if each else MISSING) for each in theirs]
-    return [(PrintedCell(model), *BLANK, PrintedCell(f"paper: {names[0]}"), PrintedCell(""), *told)]
+    printed = [PrintedCell(each.shown if each else MISSING) for each in theirs]
+    return [
+        (PrintedCell(model), *BLANK, PrintedCell(f"paper: {names[0]}"), PrintedCell(""), *printed)
+    ]
 
 
 def _printed_numbers(

@@ -189,8 +189,8 @@ def _certified(file: Path, record: CertificateRecord, boxes: Boxes, model: torch
         arrays.parent.mkdir(parents=True, exist_ok=True)
         files.write_bytes(arrays, content)
     except OSError as error:
-        told = (error.strerror or str(error)).lower()
-        raise UserError(f"'{arrays}' cannot be written: {told}") from error
+        reason = (error.strerror or str(error)).lower()
+        raise UserError(f"'{arrays}' cannot be written: {reason}") from error
     record["proof"]["margin"] = accepted["margin"]
     record["verdict"] = "certified"
     record["arithmetic"] = check.ARITHMETIC
@@ -256,14 +256,14 @@ def recheck(file: Path, folder: Path | None = None) -> Recheck:
     if not given, it is the one that the file lies in. Raises UserError for a file that is neither,
     and for one of other weights.
     """
-    told = _read(file)
-    tokens, which = told.get("witness", {}).get("tokens"), str(told.get("which"))
+    content = _read(file)
+    tokens, which = content.get("witness", {}).get("tokens"), str(content.get("which"))
     if not are_tokens(tokens):
         raise UserError(f"'{file}' names no string: 'witness.tokens' must be a list of symbols")
     place = folder or (file.parent.parent if file.parent.name == FOLDER else file.parent)
     run = trained(place, which)
     task, model = loaded(run, place, which, torch.device("cpu"))
-    if weights_digest(model.state_dict()) != told.get("weights_sha256"):
+    if weights_digest(model.state_dict()) != content.get("weights_sha256"):
         raise UserError(
             f"'{file}' is of other weights than the '{which}' checkpoint of {place}\n"
             f"search these: lrbench certify {place} --which {which}"
@@ -285,13 +285,13 @@ def recheck(file: Path, folder: Path | None = None) -> Recheck:
 
 def of_these_weights(file: Path, folder: Path) -> None:
     """Raise UserError unless a certificate is of the task, model and weights of a run."""
-    told = files.read_json(file)
-    which = str(told.get("which"))
+    content = files.read_json(file)
+    which = str(content.get("which"))
     run = trained(folder, which)
     _, model = loaded(run, folder, which, torch.device("cpu"))
     mine: Any = _subject(run, model, which)
     for part, name in (("task", "task"), ("model", "model"), ("weights_sha256", "weights")):
-        if told.get(part) != mine[part]:
+        if content.get(part) != mine[part]:
             raise UserError(
                 f"'{file}' is of another {name} than the '{which}' checkpoint of {folder}"
             )
@@ -299,14 +299,14 @@ def of_these_weights(file: Path, folder: Path) -> None:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        told = files.read_json(file)
+        content = files.read_json(file)
     except UnreadableFile as error:
         raise UserError(f"{error}") from error
-    if told.get("format") not in (COUNTEREXAMPLE, FORMAT) or told.get("version") != VERSION:
+    if content.get("format") not in (COUNTEREXAMPLE, FORMAT) or content.get("version") != VERSION:
         raise UserError(
             f"'{file}' is no counterexample of version {VERSION}: its format is"
-            f" {str(told.get('format'))[:40]!r}, version {str(told.get('version'))[:10]}"
+            f" {str(content.get('format'))[:40]!r}, version {str(content.get('version'))[:10]}"
         )
-    if not isinstance(told.get("witness"), dict):
+    if not isinstance(content.get("witness"), dict):
         raise UserError(f"'{file}' holds no witness")
-    return told
+    return content

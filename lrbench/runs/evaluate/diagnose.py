@@ -142,31 +142,34 @@ def _kept(
         if not file.exists():
             continue
         try:
-            told = files.read_json(file)
-            if told.get("format") not in (FORMAT, COUNTEREXAMPLE) or told["version"] != VERSION:
+            content = files.read_json(file)
+            if (
+                content.get("format") not in (FORMAT, COUNTEREXAMPLE)
+                or content["version"] != VERSION
+            ):
                 raise UnreadableFile(file, "not of a format that is known")
-            if told["weights_sha256"] != digest:
+            if content["weights_sha256"] != digest:
                 continue
-            machine.walk((told.get("witness") or {}).get("tokens", []))
-            foretold = told.get("foretold", {})
+            machine.walk((content.get("witness") or {}).get("tokens", []))
+            foretold = content.get("foretold", {})
             if foretold and not ForetoldRecord.__required_keys__ <= foretold.keys():
                 raise KeyError("foretold")
-            return f"{_verdict(told, task)}, says {file.name}", told
+            return f"{_verdict(content, task)}, says {file.name}", content
         except (UnreadableFile, KeyError, TypeError, AttributeError, ValueError) as error:
             return f"'{file}' cannot be used ({error}); again: {hint}", {}
     return f"not searched for wrong strings yet: {hint}", {}
 
 
-def _verdict(told: dict[str, Any], task: Task) -> str:
-    witness = told.get("witness")
+def _verdict(content: dict[str, Any], task: Task) -> str:
+    witness = content.get("witness")
     if witness:
         how = "the shortest there is" if witness["shortest"] else "the shortest found"
         return (
             f"wrong on {shortened(task, tuple(witness['tokens']))} ({witness['length']:,} symbols,"
             f" {how}): {witness['given'] or 'nothing finite'} instead of {witness['right']}"
         )
-    if told["verdict"] == "certified":
-        margin = told["proof"]["margin"]
+    if content["verdict"] == "certified":
+        margin = content["proof"]["margin"]
         return f"certified: right on every string of every length (least margin {margin:.3g})"
-    complete = told["searched"]["complete_to"]
+    complete = content["searched"]["complete_to"]
     return f"open: no wrong string was found (every string to {complete:,} symbols is right)"

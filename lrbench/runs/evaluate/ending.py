@@ -45,13 +45,13 @@ def search_after_training(config: Config, outcomes: Iterable[Outcome]) -> None:
     budget = SHORT if config.protocol.certify == "auto" else None
     for outcome in ended:
         try:
-            told = _searched(config, outcome, task, which, budget)
+            message = _searched(config, outcome, task, which, budget)
         except KeyboardInterrupt as insisted:
             raise Interrupted(
                 f"interrupted while seed {outcome.seed} was searched for wrong strings; every run"
                 " has its result\nthe same command searches on"
             ) from insisted
-        messages().print(f"seed {outcome.seed}: {told}", markup=False)
+        messages().print(f"seed {outcome.seed}: {message}", markup=False)
 
 
 def _unsearched(outcome: Outcome, which: str) -> bool:

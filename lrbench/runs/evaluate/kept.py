@@ -45,8 +45,8 @@ def known_witness(file: Path, subject: SubjectRecord) -> tuple[tuple[int, ...], 
 
     And the search that found it. Without one the string is empty.
     """
-    told: dict[str, Any] = _ours(file)
-    witness = told.get("witness") if _is_of(told, subject) else None
+    content: dict[str, Any] = _ours(file)
+    witness = content.get("witness") if _is_of(content, subject) else None
     if not isinstance(witness, dict) or witness.get("found_by") not in SEARCHES:
         return (), ""
     tokens: Any = witness.get("tokens")
@@ -58,19 +58,21 @@ def known_proof(file: Path, subject: SubjectRecord) -> dict[str, Any]:
 
     Without one, nothing.
     """
-    told = _ours(file)
-    if told.get("verdict") != "certified" or not _is_of(told, subject):
+    content = _ours(file)
+    if content.get("verdict") != "certified" or not _is_of(content, subject):
         return {}
     try:
         check.check(file)
     except check.Refused:
         return {}
-    return {key: told[key] for key in ("verdict", "proof", "arithmetic", "arrays") if key in told}
+    return {
+        key: content[key] for key in ("verdict", "proof", "arithmetic", "arrays") if key in content
+    }
 
 
-def _is_of(told: dict[str, Any], subject: SubjectRecord) -> bool:
+def _is_of(content: dict[str, Any], subject: SubjectRecord) -> bool:
     mine: dict[str, Any] = {**subject}
-    return all(told.get(part) == mine[part] for part in ("task", "model", "weights_sha256"))
+    return all(content.get(part) == mine[part] for part in ("task", "model", "weights_sha256"))
 
 
 def keep(record: CertificateRecord, file: Path, witness: Path) -> None:
@@ -91,11 +93,11 @@ def keep(record: CertificateRecord, file: Path, witness: Path) -> None:
         files.write_json(file, dict(record))
         if record["witness"] is not None:
             path = witness
-            told: dict[str, Any] = {k: v for k, v in record.items() if k != "verdict"}
-            files.write_json(witness, told | {"format": COUNTEREXAMPLE})
+            counterexample: dict[str, Any] = {k: v for k, v in record.items() if k != "verdict"}
+            files.write_json(witness, counterexample | {"format": COUNTEREXAMPLE})
     except OSError as error:
-        told_why = (error.strerror or str(error)).lower()
-        raise UserError(f"'{path}' cannot be written: {told_why}") from error
+        reason = (error.strerror or str(error)).lower()
+        raise UserError(f"'{path}' cannot be written: {reason}") from error
 
 
 def are_tokens(tokens: Any) -> bool:
@@ -110,7 +112,7 @@ def are_tokens(tokens: Any) -> bool:
 def _ours(file: Path) -> dict[str, Any]:
     """What a certificate's file says; nothing where there is none that can be read."""
     try:
-        told = files.read_json(file)
+        content = files.read_json(file)
     except UnreadableFile:
         return {}
-    return told if told.get("format") == FORMAT else {}
+    return content if content.get("format") == FORMAT else {}

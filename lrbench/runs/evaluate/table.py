@@ -122,8 +122,10 @@ def _missing(
     nearest = dict.fromkeys(task.nearest_length(length) for length in wanted)
     scored = (frame["kind"] == "test") & (frame["split"] != POSITIONS)
     mine = frame[(frame["folder"] == folder) & scored]
-    told = [row for row in further_rows(run, []) if row["split"] == FURTHER]
-    known = [(row["which"], row["length"], row["n"]) for row in told]  # a report may prefer others
+    further = [row for row in further_rows(run, []) if row["split"] == FURTHER]
+    known = [
+        (row["which"], row["length"], row["n"]) for row in further
+    ]  # a report may prefer others
     known += mine[["which", "length", "n"]].dropna().itertuples(index=False, name=None)
     enough = wish.strings or STRINGS
     done = {int(length) for which, length, n in known if which == wish.which and n >= enough}

@@ -49,7 +49,7 @@ def assemble(
         **({} if trial.epoch is None else {"epochs": trial.epoch}),
         "stopped": trial.stopped,
         "train_seconds": round(trial.seconds, 3),
-        **({"telemetry": told} if (told := trial.telemetry.summary()) else {}),
+        **({"telemetry": summary} if (summary := trial.telemetry.summary()) else {}),
         "parameters": trial.parameters,
         "state_size": getattr(trial.model, "state_size", None),
         "device": str(trial.device),

@@ -64,7 +64,7 @@ class Display:
 
     def looked(self, trial: Trial, look: Look) -> None:
         """Show a look."""
-        short, long = _told(trial, look)
+        short, long = _scores(trial, look)
         self.look[trial.seed] = f"  {short}"
         if self.bar is None:
             self._line(trial, f"look: {long}  {_speed(trial)}")
@@ -78,7 +78,7 @@ class Display:
         messages().print(f"seed {trial.seed}  update {trial.step:,}/{self.steps:,}  {text}")
 
 
-def _told(trial: Trial, look: Look) -> tuple[str, str]:
+def _scores(trial: Trial, look: Look) -> tuple[str, str]:
     """Return what a look says, in short and in full."""
     metric = trial.task.metric.name
     if "epoch" in look:

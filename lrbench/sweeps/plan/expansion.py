@@ -65,26 +65,26 @@ def chosen_cells(table: TableSpec, words: Sequence[str]) -> TableSpec:
     return replace(table, cells=tuple(cells))
 
 
-def told_apart(cells: Sequence[Overrides], names: Sequence[str]) -> list[str]:
+def distinct_names(cells: Sequence[Overrides], names: Sequence[str]) -> list[str]:
     """Return each cell's name with the words that set it apart from others of that name."""
     alike: dict[str, list[Overrides]] = {}
     for cell, name in zip(cells, names, strict=True):
         alike.setdefault(name, []).append(cell)
     keys = {name: varying(members) for name, members in alike.items()}
-    told = []
+    distinct = []
     for cell, name in zip(cells, names, strict=True):
         given = dict(word.partition("=")[::2] for word in cell)
-        told.append(" · ".join([name, *(f"{k}={given[k]}" for k in keys[name] if k in given)]))
-    return told
+        distinct.append(" · ".join([name, *(f"{k}={given[k]}" for k in keys[name] if k in given)]))
+    return distinct
 
 
 def varying(cells: Iterable[Overrides]) -> list[str]:
     """Return the keys, other than task, model, seed and trials, that tell these cells apart."""
     listed = [dict(word.partition("=")[::2] for word in cell) for cell in cells]
     keys = dict.fromkeys(key for cell in listed for key in cell)
-    left_out = (*SELECTING, "seed", "trials", "force")
+    ignored = (*SELECTING, "seed", "trials", "force")
     return [
-        key for key in keys if key not in left_out and len({cell.get(key) for cell in listed}) > 1
+        key for key in keys if key not in ignored and len({cell.get(key) for cell in listed}) > 1
     ]
 
 

@@ -11,7 +11,7 @@ from lrbench.records import Result
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.folder.run import Run
 from lrbench.runs.train.validate import validated
-from lrbench.sweeps.plan.expansion import Overrides, told_apart
+from lrbench.sweeps.plan.expansion import Overrides, distinct_names
 
 Stamp = tuple[int, int] | None  # which file lay there: time and inode
 
@@ -107,7 +107,7 @@ def _names(
         f"{config.task.name} · {given.get(cell) or config.model.name}"
         for cell, config in zip(cells, configs, strict=True)
     ]
-    return told_apart(cells, names)
+    return distinct_names(cells, names)
 
 
 def _planned(cell: Cell, seed: int, label: str) -> PlannedRun:

@@ -118,12 +118,12 @@ def _refuse_unequal(every: Sequence[Study]) -> None:
         budgets = {study.model: _spent(study) for study in rivals}
         if len({tuple(map(tuple, spent)) for spent in budgets.values()}) == 1:
             continue
-        told = [
+        unequal = [
             f"{model} {steps:,} updates of {size}" for model, ((steps, size), *_) in budgets.items()
         ]
         length = "epochs" if rivals[0].over_corpus else "max_steps"
         raise UserError(
-            f"on {place[1]} the models would get different budgets\n{', '.join(told)[:300]}\n"
+            f"on {place[1]} the models would get different budgets\n{', '.join(unequal)[:300]}\n"
             f"protocol.{length}=N protocol.batch_size=128 gives every model the same"
         )
 

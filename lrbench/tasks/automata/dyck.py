@@ -27,9 +27,9 @@ class DyckConfig:
         between("task.kinds", self.kinds, 1, 50)
         between("task.depth", self.depth, 1, 1000)
         if (states := sum(self.kinds**d for d in range(self.depth + 1))) > MOST_STATES:
-            told = f"{states:,}" if states < 10**12 else "more than 10^12"
+            made = f"{states:,}" if states < 10**12 else "more than 10^12"
             raise ValueError(
-                f"task.kinds={self.kinds} and task.depth={self.depth} make {told} stacks, more than"
+                f"task.kinds={self.kinds} and task.depth={self.depth} make {made} stacks, more than"
                 f" {MOST_STATES:,}\ntake fewer kinds, or a smaller depth"
             )
 

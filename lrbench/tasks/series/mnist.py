@@ -65,9 +65,9 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
         wanted = bytes((0, 0, UNSIGNED_BYTES, dimensions)).hex()
         raise _damaged(path, f"it begins with {data[:4].hex()}, not {wanted}")
     sizes = struct.unpack(f">{dimensions}I", data[4:head])
-    there, told = len(data) - head, math.prod(sizes)
-    if there != told:
-        raise _damaged(path, f"its sizes {sizes} ask for {told:,} bytes, it has {there:,}")
+    there, stated = len(data) - head, math.prod(sizes)
+    if there != stated:
+        raise _damaged(path, f"its sizes {sizes} ask for {stated:,} bytes, it has {there:,}")
     return np.frombuffer(data, np.uint8, offset=head).reshape(sizes)
 
 

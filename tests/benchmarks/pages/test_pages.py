@@ -194,14 +194,14 @@ def test_ratios_are_those_that_were_measured() -> None:
     for path in (folder / "records").glob("*.json"):
         for row in json.loads(path.read_text())["settings"]:
             numbers = (row["sequential"], row["pscan"], row["ratio"])
-            told = [row["setting"]["paper"], *(f"{number:.4f}" for number in numbers)]
-            assert told in [line[:4] for line in lines]
+            reported = [row["setting"]["paper"], *(f"{number:.4f}" for number in numbers)]
+            assert reported in [line[:4] for line in lines]
     lines = table_rows(build(RESULTS / "lmu_speed")["README.md"].decode().replace("\\", ""))
     record = json.loads((RESULTS / "lmu_speed/records/lmu_speed.json").read_text())
     for row in [row for network in record["networks"].values() for row in network["rows"]]:
         times = (f"{row['times_lmu_loop']:.2f}", f"{row['times_lmu']:.2f}")
-        told = [row["side"], f"{1000 * row['seconds']:.2f}", *times]
-        assert told in [[*line[:3], *line[4:5]] for line in lines]  # the paper's is between
+        reported = [row["side"], f"{1000 * row['seconds']:.2f}", *times]
+        assert reported in [[*line[:3], *line[4:5]] for line in lines]  # the paper's is between
 
 
 def test_speed_ups_against_length() -> None:
@@ -213,8 +213,8 @@ def test_speed_ups_against_length() -> None:
         )
         if row["network"] == "psmnist"
     }
-    told = f"{seconds['lti', '1568'] / seconds['final', '1568']:.2f}"
-    assert ["final", told] in [
+    reported = f"{seconds['lti', '1568'] / seconds['final', '1568']:.2f}"
+    assert ["final", reported] in [
         [line[0], line[-1]] for line in table_rows(build(folder)["README.md"].decode())
     ]
 

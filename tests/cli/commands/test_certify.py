@@ -73,17 +73,17 @@ def test_certificates_of_wrong_and_open_are_checked(
     ended = lrbench("certify", "--check", str(file))
     assert (ended.code, ended.err) == (3, "") and ended.out.startswith("confirmed: ")
     elsewhere = tmp_path / "moved.json"
-    told = json.loads(file.read_text())
-    elsewhere.write_text(json.dumps(told))
+    reported = json.loads(file.read_text())
+    elsewhere.write_text(json.dumps(reported))
     assert lrbench("certify", "--check", str(elsewhere)).code == 1
     assert lrbench("certify", "--check", str(elsewhere), str(run)).code == 3
-    elsewhere.write_text(json.dumps({**told, "verdict": "open", "witness": None}))
+    elsewhere.write_text(json.dumps({**reported, "verdict": "open", "witness": None}))
     ended = lrbench("certify", "--check", str(elsewhere), str(run))
     assert (ended.code, ended.err) == (1, "") and "nothing to check" in ended.out
-    elsewhere.write_text(json.dumps({**told, "verdict": "open", "weights_sha256": "0"}))
+    elsewhere.write_text(json.dumps({**reported, "verdict": "open", "weights_sha256": "0"}))
     ended = lrbench("certify", "--check", str(elsewhere), str(run))
     assert (ended.code, ended.out) == (1, "") and "is of another weights" in ended.err
-    elsewhere.write_text(json.dumps({**told, "verdict": "certified"}))
+    elsewhere.write_text(json.dumps({**reported, "verdict": "certified"}))
     ended = lrbench("certify", "--check", str(elsewhere), str(run))
     assert (ended.code, ended.out) == (1, "") and "is refused" in ended.err
 
@@ -200,9 +200,9 @@ def test_nothing_found_is_open(lrbench: Run, run: Path, monkeypatch: pytest.Monk
     assert "open: no string was found" in ended.out and "proves nothing" in ended.out
     assert "leads by 1.9" in ended.out
     assert "7 strings, from 5 symbols on, are wrong symbol by symbol" in ended.out
-    told = json.loads(Path("elsewhere/mine.json").read_text())
-    assert (told["verdict"], told["witness"]) == ("open", None)
-    assert told["searched"]["least_margin_at"] == "012"
+    reported = json.loads(Path("elsewhere/mine.json").read_text())
+    assert (reported["verdict"], reported["witness"]) == ("open", None)
+    assert reported["searched"]["least_margin_at"] == "012"
     assert not (run / "certificates").exists() and not (run / "counterexample.json").exists()
 
 

@@ -69,7 +69,7 @@ def test_encoders_have_checks_of_their_own(check) -> None:
         (("model=blockdiag", "model.width=9"), 1, "not a multiple of model.mixer.block_size 8"),
     ],
 )
-def test_mistakes_are_told(check, words: tuple[str, ...], code: int, text: str) -> None:
+def test_mistakes_are_reported(check, words: tuple[str, ...], code: int, text: str) -> None:
     found, out, err = check(*words)
     assert (found, out) == (code, [])
     assert text in "\n".join(err) and len(err) <= 6

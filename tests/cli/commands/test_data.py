@@ -48,7 +48,7 @@ def test_another_folder(lrbench: Run, mirror: Path, tmp_path: Path) -> None:
     assert len(list((tmp_path / "here").iterdir())) == 4
 
 
-def test_failures_are_told_in_a_few_lines(lrbench: Run, mirror: Path, tmp_path: Path) -> None:
+def test_failures_are_reported_in_a_few_lines(lrbench: Run, mirror: Path, tmp_path: Path) -> None:
     ended = lrbench("data", "fetch", "psmnist", "--mirror", "file:///nowhere")
     assert (ended.code, ended.out) == (1, "")
     assert "could not be downloaded" in ended.err and "Traceback" not in ended.err

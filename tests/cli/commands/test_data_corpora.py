@@ -48,7 +48,7 @@ def test_made_once_read_and_written_out(lrbench: Run) -> None:
     assert ended.code == 1 and "lrbench data make listops --splits args_10" in ended.err
 
 
-def test_mistakes_are_told(lrbench: Run, tmp_path: Path) -> None:
+def test_mistakes_are_reported(lrbench: Run, tmp_path: Path) -> None:
     for words, code, why in (
         (("make", "listop"), 2, "Did you mean 'listops'?"),
         (("make", "listops", "--splits", "trian"), 1, "Did you mean 'train'?"),

@@ -61,16 +61,16 @@ def test_a_page_and_numbers(lrbench: Run, trained: Callable[..., Path], tmp_path
     sentences = [one.text or "" for one in page.findall(".//ul[1]/li")]
     assert ended.out.splitlines()[1:4] == sentences[:3]
 
-    told = json.loads((tmp_path / "n.json").read_text())
-    assert [one["length"] for one in told["survey"]["lengths"]] == [9, 30]
-    assert told["survey"]["parts"] == ["layer 1, 1 of 2", "layer 1, 2 of 2"]
-    assert isinstance(told["linear"], str) and len(told["growth"]) == 6
-    asked = sum(one["asked"] for one in told["survey"]["bins"])
-    assert asked == told["survey"]["strings"] * 30
+    reported = json.loads((tmp_path / "n.json").read_text())
+    assert [one["length"] for one in reported["survey"]["lengths"]] == [9, 30]
+    assert reported["survey"]["parts"] == ["layer 1, 1 of 2", "layer 1, 2 of 2"]
+    assert isinstance(reported["linear"], str) and len(reported["growth"]) == 6
+    asked = sum(one["asked"] for one in reported["survey"]["bins"])
+    assert asked == reported["survey"]["strings"] * 30
     # the same strings whenever it is asked
     assert lrbench("diagnose", str(run), "--lengths", "9,30", "--json", "again.json").code == 0
     again = json.loads((tmp_path / "again.json").read_text())
-    assert {**again, "about": None} == {**told, "about": None}
+    assert {**again, "about": None} == {**reported, "about": None}
 
 
 def test_what_certify_found_stands_first(lrbench: Run, trained: Callable[..., Path]) -> None:
@@ -116,7 +116,7 @@ def test_what_is_not_said(lrbench: Run, trained: Callable[..., Path]) -> None:
     assert "layer 2: nearest mean is right" in ended.out
 
 
-def test_mistakes_are_told_in_a_line(
+def test_mistakes_are_reported_in_a_line(
     lrbench: Run, trained: Callable[..., Path], tmp_path: Path
 ) -> None:
     run = trained("task=mod_arith", "model=rnn")

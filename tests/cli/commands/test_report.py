@@ -272,7 +272,7 @@ def test_without_matplotlib(
         (["--rows", "blockdiag", "--fingerprint", "ffff"], "'ffff' unknown"),
     ],
 )
-def test_mistakes_are_told_in_our_words(lrbench: Run, words: list[str], said: str) -> None:
+def test_mistakes_are_reported_in_our_words(lrbench: Run, words: list[str], said: str) -> None:
     ended = lrbench("report", *words)
     assert ended.code in (1, 2) and ended.out == ""
     assert said in ended.err and "Traceback" not in ended.err

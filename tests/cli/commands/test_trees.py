@@ -33,16 +33,16 @@ def train(lrbench: Run, task: str, model: str) -> str:
 def test_the_balanced_tree_of_listops(lrbench: Run) -> None:
     folder = train(lrbench, "listops", "bbt_grc")
 
-    told = lrbench("show", "--tree", folder, STRING)
+    reported = lrbench("show", "--tree", folder, STRING)
 
-    assert told.code == 0, told.err
-    assert "string  [MAX 5 [SM 3 9 ] 2 ]" in told.out
-    assert "answer  5, the model says " in told.out
-    assert "parse   ((([MAX 5) ([SM 3)) ((9 ]) (2 ])))" in told.out
-    assert told.out.count("├── ") == told.out.count("└── ") == 7  # a pair of children each
+    assert reported.code == 0, reported.err
+    assert "string  [MAX 5 [SM 3 9 ] 2 ]" in reported.out
+    assert "answer  5, the model says " in reported.out
+    assert "parse   ((([MAX 5) ([SM 3)) ((9 ]) (2 ])))" in reported.out
+    assert reported.out.count("├── ") == reported.out.count("└── ") == 7  # a pair of children each
 
     Path(folder, "result.json").unlink()  # as while it trains
-    assert lrbench("show", "--tree", folder, STRING).out == told.out
+    assert lrbench("show", "--tree", folder, STRING).out == reported.out
     assert lrbench("show", "--tree", folder, "7").out.splitlines()[-1] == "7"
 
 
@@ -54,10 +54,10 @@ def test_the_balanced_tree_of_listops(lrbench: Run) -> None:
     ],
 )
 def test_trees_that_models_choose_have_every_symbol_once(lrbench: Run, model: str) -> None:
-    told = lrbench("show", "--tree", train(lrbench, "listops", model), STRING)
+    reported = lrbench("show", "--tree", train(lrbench, "listops", model), STRING)
 
-    assert told.code == 0, told.err
-    [parse] = [line for line in told.out.splitlines() if line.startswith("parse")]
+    assert reported.code == 0, reported.err
+    [parse] = [line for line in reported.out.splitlines() if line.startswith("parse")]
     symbols = parse.removeprefix("parse").replace("(", "").replace(")", "").split()
     assert symbols == ["[MAX", "5", "[SM", "3", "9", "]", "2", "]"]
     assert parse.count("(") == parse.count(")") == 7  # merges of eight symbols
@@ -66,11 +66,11 @@ def test_trees_that_models_choose_have_every_symbol_once(lrbench: Run, model: st
 def test_a_formula_has_no_answer_by_itself(lrbench: Run) -> None:
     folder = train(lrbench, "logic", "bbt_grc")
 
-    told = lrbench("show", "--tree", folder, "(a (or b))", "(not a)")
+    reported = lrbench("show", "--tree", folder, "(a (or b))", "(not a)")
 
-    assert told.code == 0, told.err
-    assert "answer" not in told.out
-    assert "string  ( a ( or b ) )" in told.out and "string  ( not a )" in told.out
+    assert reported.code == 0, reported.err
+    assert "answer" not in reported.out
+    assert "string  ( a ( or b ) )" in reported.out and "string  ( not a )" in reported.out
 
 
 @pytest.mark.parametrize(
@@ -82,15 +82,15 @@ def test_a_formula_has_no_answer_by_itself(lrbench: Run) -> None:
     ],
 )
 def test_what_is_no_string_is_refused(lrbench: Run, text: str, why: str) -> None:
-    told = lrbench("show", "--tree", train(lrbench, "listops", "bbt_grc"), text)
-    assert told.code == 1 and why in told.err
+    reported = lrbench("show", "--tree", train(lrbench, "listops", "bbt_grc"), text)
+    assert reported.code == 1 and why in reported.err
 
 
 def test_runs_without_a_tree_are_refused(lrbench: Run) -> None:
-    told = lrbench("show", "--tree", train(lrbench, "listops", "rnn_grc"), STRING)
-    assert told.code == 1 and "rnn_grc has no tree to show" in told.err
-    told = lrbench("show", "--tree", "nowhere", STRING)
-    assert told.code == 1 and "nowhere is not a run with a 'best' checkpoint" in told.err
+    reported = lrbench("show", "--tree", train(lrbench, "listops", "rnn_grc"), STRING)
+    assert reported.code == 1 and "rnn_grc has no tree to show" in reported.err
+    reported = lrbench("show", "--tree", "nowhere", STRING)
+    assert reported.code == 1 and "nowhere is not a run with a 'best' checkpoint" in reported.err
     assert "which string?" in lrbench("show", "--tree", "nowhere").err
 
 

@@ -81,7 +81,9 @@ def used(*words: str) -> Config:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_tuned_is_told(lrbench: Run, words: list[str], code: int, said: str) -> None:
+def test_what_cannot_be_tuned_is_reported(
+    lrbench: Run, words: list[str], code: int, said: str
+) -> None:
     ended = lrbench("tune", *words)
     assert ended.code == code, ended.err
     assert said in ended.err

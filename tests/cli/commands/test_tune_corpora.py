@@ -48,7 +48,7 @@ def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_tuned_is_told(lrbench: Run, words: list[str], said: str) -> None:
+def test_what_cannot_be_tuned_is_reported(lrbench: Run, words: list[str], said: str) -> None:
     ended = lrbench("tune", "task=listops", "model=bbt_grc", *words)
     assert ended.code == 1, ended.err
     assert said in ended.err

@@ -326,14 +326,14 @@ def test_a_backbones_presets_of_its_task_still_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["model.backbone.name=s5"], "backbone 's5' unknown"),
         (["model.backbone.name=s4", "model.backbone.noise=1"], "model.backbone.noise"),
     ],
 )
-def test_a_backbones_mistakes_are_told(words: list[str], told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_a_backbones_mistakes_are_reported(words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         composed(words)
 
 

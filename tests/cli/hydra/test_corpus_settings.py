@@ -37,7 +37,7 @@ def test_every_encoder_and_corpus_go_together(task: str, model: str) -> None:
     assert config.model.width == (80 if model == "mega" else usual)
 
 
-def test_what_does_not_go_together_is_told() -> None:
+def test_what_does_not_go_together_is_reported() -> None:
     with pytest.raises(UserError, match=r"model=pooled model\.encoder\.mixer=lstm"):
         validated(composed(["task=listops", "model=lstm"]))
     with pytest.raises(UserError, match="task sum asks at each position"):
@@ -48,7 +48,7 @@ def test_what_does_not_go_together_is_told() -> None:
         validated(composed(["task=listops", "model=bbt_grc", "protocol.test_splits=[near]"]))
 
 
-def test_a_corpus_that_is_not_there_is_told(
+def test_a_corpus_that_is_not_there_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LRBENCH_DATA", str(tmp_path / "elsewhere"))
@@ -77,6 +77,6 @@ def test_there_and_back() -> None:
         ("model.layers=2", "model.layers"),
     ],
 )
-def test_what_is_wrong_is_told(word: str, said: str) -> None:
+def test_what_is_wrong_is_reported(word: str, said: str) -> None:
     with pytest.raises(UserError, match=said):
         composed(["task=listops", "model=bbt_grc", word])

@@ -198,7 +198,7 @@ WORDS = st.builds(
 )
 
 
-def told(error: UserError, capsys: pytest.CaptureFixture[str]) -> None:
+def reported(error: UserError, capsys: pytest.CaptureFixture[str]) -> None:
     """Assert that an error is told in a few printable lines."""
     complain(str(error))
     said = capsys.readouterr().err
@@ -219,7 +219,7 @@ def test_a_configuration_or_a_few_lines(
         config = composed(words)
         validated(config)
     except UserError as error:
-        told(error, capsys)
+        reported(error, capsys)
     else:
         assert type(config) is Config
     assert not list(tmp_path.iterdir())
@@ -233,7 +233,7 @@ def test_flags_or_a_few_lines(words: list[str], capsys: pytest.CaptureFixture[st
     try:
         said = split(words)
     except UserError as error:
-        told(error, capsys)
+        reported(error, capsys)
     else:
         assert set(said.overrides) <= set(words)
     assert capsys.readouterr() == ("", "")

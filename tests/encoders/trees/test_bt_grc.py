@@ -130,7 +130,7 @@ def value_of(encoder: BtGrc, tree: Any, leaves: Tensor) -> Tensor:
     return encoder.cell.reference(torch.cat(sides)[None])[0]
 
 
-def test_the_tree_that_is_told_is_that_of_the_best_beam() -> None:
+def test_the_tree_that_is_reported_is_that_of_the_best_beam() -> None:
     encoder = encoder_of()
     x, mask = strings()
     with torch.no_grad():

@@ -142,6 +142,8 @@ def test_layers_of_one_model_draw_the_same() -> None:
         ("read whole", 3, 2, True),
     ],
 )
-def test_what_cannot_be_read_is_told(words: str, first: int, length: int, drawing: bool) -> None:
+def test_what_cannot_be_read_is_reported(
+    words: str, first: int, length: int, drawing: bool
+) -> None:
     with pytest.raises(UserError, match=words):
         random_positions()(first, length, drawing)

@@ -66,7 +66,7 @@ def test_transition_range_of_the_release() -> None:
     torch.testing.assert_close(blocks.sum(-2), torch.zeros_like(blocks[..., 0]))
 
 
-def test_start_is_learnt_unless_told_otherwise() -> None:
+def test_start_is_learnt_unless_set_otherwise() -> None:
     fixed = BlockDiagonalMixer(BlockDiagConfig(block_size=SIZE, learn_x0=False), WIDTH)
     assert not fixed.start.requires_grad and not fixed.start.any()
     assert BlockDiagonalMixer(BlockDiagConfig(block_size=SIZE), WIDTH).start.requires_grad

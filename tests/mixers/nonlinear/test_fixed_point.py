@@ -95,7 +95,7 @@ def test_a_string_does_not_depend_on_those_beside_it() -> None:
         assert together.iterations == max(counts)
 
 
-def test_an_unknown_surrogate_is_told() -> None:
+def test_an_unknown_surrogate_is_reported() -> None:
     assert surrogate_of("newton").at == "iterate"
     with pytest.raises(UserError, match="surrogate 'newtn' unknown"):
         surrogate_of("newtn")

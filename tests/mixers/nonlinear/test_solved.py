@@ -68,12 +68,12 @@ def test_default_tolerances_are_close_in_single() -> None:
         torch.testing.assert_close(y, expected, rtol=1e-2, atol=1e-3)
 
 
-def test_a_cap_ends_it_and_is_told_of() -> None:
+def test_a_cap_ends_it_and_is_reported_of() -> None:
     mixer = make("elman_plain_solve", max_iterations=2)
     u = draw(BATCH, LENGTH, WIDTH).requires_grad_()
     mixer(u, None, "solve")[0].sum().backward()
-    told = mixer.telemetry()
-    assert told == {"iterations": (2, 1), "converged": (0, 1)}
+    reported = mixer.telemetry()
+    assert reported == {"iterations": (2, 1), "converged": (0, 1)}
     assert bool(torch.isfinite(u.grad).all()) and bool(u.grad.any())
     assert mixer.telemetry()["iterations"] == (0, 0)
     with torch.no_grad():
@@ -91,6 +91,6 @@ def test_reading_on_a_cpu_is_a_loop() -> None:
 @pytest.mark.parametrize(
     ("setting", "value"), [("atol", -1.0), ("max_iterations", 0), ("algorithm", "fast")]
 )
-def test_bad_settings_are_told(setting: str, value: object) -> None:
+def test_bad_settings_are_reported(setting: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"model.mixer.{setting}"):
         make("elman_newton_solve", **{setting: value})

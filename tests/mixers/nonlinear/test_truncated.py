@@ -106,7 +106,7 @@ def test_pq_iterates_as_written_down() -> None:
     torch.testing.assert_close(mixer(u)[0], torch.view_as_real(y[:, 1:]).flatten(2))
 
 
-def test_bad_settings_are_told() -> None:
+def test_bad_settings_are_reported() -> None:
     with pytest.raises(ValueError, match=r"model\.mixer\.iterations"):
         make("elman_plain_iter", iterations=0)
     with pytest.raises(ValueError, match="must be even and at most the 6 units, not 8"):

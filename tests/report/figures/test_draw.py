@@ -73,7 +73,7 @@ def test_fingerprints_never_share_a_curve(runs: Path, write: Write) -> None:
     assert [line.label for line in found.curves] == ["blockdiag aaaaaa", "blockdiag bbbbbb"]
 
 
-def test_file_names_are_told_apart(runs: Path, write: Write) -> None:
+def test_file_names_are_distinguished(runs: Path, write: Write) -> None:
     write()
     write(task_title="sum (mod 7)", fingerprint=B)
     write(task="even_pair", fingerprint="c" * 12)

@@ -23,8 +23,8 @@ Write = Callable[..., Path]
 
 
 def look(step: int, accuracy: Any, **more: Any) -> dict[str, Any]:
-    told = {"step": step, "test_length": 500, "test_accuracy": accuracy, "test_n": 128}
-    return {"step": step, "look": {**told, **more}}
+    reported = {"step": step, "test_length": 500, "test_accuracy": accuracy, "test_n": 128}
+    return {"step": step, "look": {**reported, **more}}
 
 
 def log(folder: Path, *lines: Any) -> Path:
@@ -39,8 +39,8 @@ def test_a_row_a_look(runs: Path, write: Write) -> None:
     rows = found.every_row.query("which == 'every'")
     assert list(rows["checkpoint_step"]) == [1000, 2000]
     assert list(rows["value"]) == [0.25, 0.5]
-    told = ["length", "split", "metric", "n", "kind", "seed", "status"]
-    assert set(rows[told].itertuples(index=False, name=None)) == {
+    reported = ["length", "split", "metric", "n", "kind", "seed", "status"]
+    assert set(rows[reported].itertuples(index=False, name=None)) == {
         (500, "test", "accuracy", 128, "look", 3, "finished")
     }
     assert "every" not in set(found.frame["which"])
@@ -86,7 +86,7 @@ def test_finished_and_unfinished_runs_beside_each_other(runs: Path, write: Write
     assert curve.mean == ((400.0, 0.75), (800.0, 0.5))
 
 
-def test_configurations_are_told_apart(runs: Path, write: Write) -> None:
+def test_configurations_are_distinguished(runs: Path, write: Write) -> None:
     for fingerprint in ("a" * 12, "b" * 12):
         log(write(fingerprint=fingerprint), look(1000, 0.5), look(2000, 0.5))
     [panel] = learning_panels(collect(runs))

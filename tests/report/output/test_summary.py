@@ -115,7 +115,7 @@ def test_a_bare_result_is_enough(result: Make, references: Path) -> None:
     assert re.search("^ *500 +test ", text, re.M)
 
 
-def test_horizons_that_differ_are_both_told(result: Make, references: Path) -> None:
+def test_horizons_that_differ_are_both_reported(result: Make, references: Path) -> None:
     horizon = {
         "best": {"text": "> 997", "dtype": "float32", "mode": "sequential", "float64": None},
         "last": {

@@ -57,9 +57,9 @@ def write_odd_runs(write: Write, fail: Write, runs: Path) -> None:
     write(model="s4", fingerprint="b" * 12, lr=1e-3)
     write(model="s4", fingerprint="c" * 12, lr=1, config={"flag": True, "none": None, "list": []})
     write(model="s4", fingerprint="d" * 12, config={"flag": 1, "empty": {}, "text": ""})
-    told = {"date": "2026-11-21T20:00:00+00:00", "torch": "2.13.0", "commit": "0" * 40}
+    reported = {"date": "2026-11-21T20:00:00+00:00", "torch": "2.13.0", "commit": "0" * 40}
     place = runs / "sum" / "blockdiag" / "fan2024" / ("a" * 12)
-    (place / "environment.json").write_text(json.dumps(told))
+    (place / "environment.json").write_text(json.dumps(reported))
     (runs / "copy" / "s0").mkdir(parents=True)
     (runs / "copy" / "s0" / "result.json").write_text((place / "s0/result.json").read_text())
     (runs / "broken" / "s0").mkdir(parents=True)
@@ -150,8 +150,8 @@ def test_the_csv_file_is_the_reports(odd: Callable[[], Collection]) -> None:
 
 def test_no_path_of_the_machine(runs: Path, write: Write, tmp_path: Path) -> None:
     folder = write()
-    told = {"torch": "2", "home": "/home/me", "shell": "~/bin", "command": ["lrbench", "x"]}
-    (folder.parent / "environment.json").write_text(json.dumps(told))
+    reported = {"torch": "2", "home": "/home/me", "shell": "~/bin", "command": ["lrbench", "x"]}
+    (folder.parent / "environment.json").write_text(json.dumps(reported))
     (runs / "copy" / "s0").mkdir(parents=True)
     (runs / "copy" / "s0" / "result.json").write_text((folder / "result.json").read_text())
     (runs / "other" / "s1").mkdir(parents=True)
@@ -176,9 +176,9 @@ def test_one_file_alone(runs: Path, write: Write, tmp_path: Path) -> None:
     write()
     folder = published(collect(runs), tmp_path / "published")
     (folder / "settings.json").unlink()
-    with pytest.raises(UserError, match=r"no settings.json beside '.*runs.csv'") as told:
+    with pytest.raises(UserError, match=r"no settings.json beside '.*runs.csv'") as raised:
         collect(folder / "runs.csv")
-    assert len(str(told.value).splitlines()) <= 6
+    assert len(str(raised.value).splitlines()) <= 6
     assert collect(folder).runs.empty  # a csv file among runs is no published table
 
 
@@ -197,16 +197,16 @@ DAMAGE: dict[str, tuple[str, str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("name", "old", "new", "told"), DAMAGE.values(), ids=list(DAMAGE))
-def test_damage_is_told(
-    runs: Path, write: Write, tmp_path: Path, name: str, old: str, new: str, told: str
+@pytest.mark.parametrize(("name", "old", "new", "message"), DAMAGE.values(), ids=list(DAMAGE))
+def test_damage_is_reported(
+    runs: Path, write: Write, tmp_path: Path, name: str, old: str, new: str, message: str
 ) -> None:
     write()
     folder = published(collect(runs), tmp_path / "published")
     text = (folder / name).read_text()
     assert old in text
     (folder / name).write_text(text.replace(old, new))
-    with pytest.raises(UserError, match=told) as raised:
+    with pytest.raises(UserError, match=message) as raised:
         collect(folder)
     assert name in str(raised.value)
     assert "fix:" in str(raised.value)

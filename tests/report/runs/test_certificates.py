@@ -116,12 +116,12 @@ def test_without_certificates_nothing_is_added(write: Write, runs: Path) -> None
 
 def test_csv_gives_back_what_was_written(tmp_path: Path) -> None:
     wrong = Answer("best", 5, "wrong", 12, True, 'a "b", c', 9, "ab", "same scores")
-    told = {"x/s0": {"best": wrong, "last": Answer("last", 9, "open", None, False, "", 0, "", "")}}
+    claim = {"x/s0": {"best": wrong, "last": Answer("last", 9, "open", None, False, "", 0, "", "")}}
     path = tmp_path / "certificates.csv"
-    path.write_bytes(answers_csv(told))
-    assert parsed_answers(path) == told
+    path.write_bytes(answers_csv(claim))
+    assert parsed_answers(path) == claim
     for old, new in (("12,True", "12,yes"), ("wrong,12", "open,12"), (",9,ab,", ",ab,")):
-        path.write_text(answers_csv(told).decode().replace(old, new))
+        path.write_text(answers_csv(claim).decode().replace(old, new))
         with pytest.raises(ValueError, match=r"row of|invalid literal"):
             parsed_answers(path)
 

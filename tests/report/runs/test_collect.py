@@ -166,7 +166,7 @@ CORRUPT = {
 
 @pytest.mark.parametrize("name", ["result.json", "failure.json"])
 @pytest.mark.parametrize(("text", "reason"), CORRUPT.values(), ids=CORRUPT)
-def test_a_corrupt_file_is_told(
+def test_a_corrupt_file_is_reported(
     runs: Path, write: Write, name: str, text: str, reason: str
 ) -> None:
     write(seed=1)
@@ -175,12 +175,12 @@ def test_a_corrupt_file_is_told(
     (folder / name).write_text(text)
     found = collect(runs)
     assert list(found.runs["seed"]) == [1]
-    [(path, told)] = found.problems
+    [(path, reported)] = found.problems
     assert path == folder / name
-    assert told.startswith(reason)
+    assert reported.startswith(reason)
 
 
-def test_what_cannot_be_opened_is_told(runs: Path, write: Write) -> None:
+def test_what_cannot_be_opened_is_reported(runs: Path, write: Write) -> None:
     (write(seed=0) / "result.json").unlink()
     folder = write(seed=1)
     (folder / "result.json").unlink()
@@ -192,10 +192,10 @@ def test_what_cannot_be_opened_is_told(runs: Path, write: Write) -> None:
     binary.write_bytes(b"\x80\x04pickled\xff")
     found = collect(runs)
     assert found.runs.empty
-    told = dict(found.problems)
-    assert told[folder / "result.json"].startswith("cannot be read")
-    assert told[dangling].startswith("cannot be read")
-    assert told[binary].startswith("is not json")
+    reported = dict(found.problems)
+    assert reported[folder / "result.json"].startswith("cannot be read")
+    assert reported[dangling].startswith("cannot be read")
+    assert reported[binary].startswith("is not json")
 
 
 WRONG: dict[str, dict[str, Any]] = {
@@ -219,7 +219,7 @@ WRONG: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(("reason", "changes"), WRONG.items(), ids=list(WRONG))
-def test_a_wrong_type_is_told(
+def test_a_wrong_type_is_reported(
     runs: Path, write: Write, reason: str, changes: dict[str, Any]
 ) -> None:
     folder = write()
@@ -231,14 +231,14 @@ def test_a_wrong_type_is_told(
 
 
 @pytest.mark.parametrize("field", ["task", "fingerprint", "seed", "config", "evaluations"])
-def test_a_missing_field_is_told(result: Callable[..., dict[str, Any]], field: str) -> None:
+def test_a_missing_field_is_reported(result: Callable[..., dict[str, Any]], field: str) -> None:
     content = result()
     del content[field]
     assert result_complaint(content) == f"'{field}' is missing"
 
 
 @pytest.mark.parametrize("value", [1.5, -0.1, float("nan"), float("inf"), "1.0", True])
-def test_an_impossible_accuracy_is_told(
+def test_an_impossible_accuracy_is_reported(
     result: Callable[..., dict[str, Any]], value: object
 ) -> None:
     content = result()

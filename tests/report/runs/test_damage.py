@@ -337,11 +337,11 @@ def test_a_copy_with_other_numbers_says_so(runs: Path, write: Write) -> None:
         (copy / "result.json").write_text(json.dumps(content))
     found = collect(runs)
     accounted(found, runs, [first, *copies])
-    told = dict(found.problems)
-    used = next(folder for folder in [first, *copies] if folder not in told)
+    reported = dict(found.problems)
+    used = next(folder for folder in [first, *copies] if folder not in reported)
     assert used == copies[0]
-    assert told[first] == f"the same run as {used}, which is used"
-    assert told[copies[1]] == f"the same run as {used}, which is used, with other numbers"
+    assert reported[first] == f"the same run as {used}, which is used"
+    assert reported[copies[1]] == f"the same run as {used}, which is used, with other numbers"
 
 
 @pytest.mark.parametrize("name", ["a" * 5000, "nul\0"])

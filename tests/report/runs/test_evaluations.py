@@ -116,7 +116,7 @@ def test_tables_count_nothing_twice(runs: Path, write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "reported"),
     [
         ("{", "is not json"),
         ("[]", "holds a list"),
@@ -126,13 +126,13 @@ def test_tables_count_nothing_twice(runs: Path, write: Write) -> None:
         (json.dumps({"schema": 1, "evaluations": [further(5, 1.5)]}), "no accuracy"),
     ],
 )
-def test_a_damaged_file_is_told(runs: Path, write: Write, content: str, told: str) -> None:
+def test_a_damaged_file_is_reported(runs: Path, write: Write, content: str, reported: str) -> None:
     path = add(write(), "1.json")
     path.write_text(content)
     found = collect(runs)
     assert len(found.runs) == 1
     [(place, reason)] = found.problems
-    assert place == path and told in reason
+    assert place == path and reported in reason
 
 
 def test_odd_values_of_what_is_not_checked(runs: Path, write: Write) -> None:

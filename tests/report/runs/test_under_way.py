@@ -99,7 +99,7 @@ def test_what_it_is_and_how_far(runs: Path) -> None:
     assert (run.fingerprint, run.seed, run.folder) == (A, 3, f"sum/blockdiag/fan2024/{A}/s3")
     assert (run.steps, run.seconds, run.budget, run.look) == (400, 1.5, 2000, LOOK)
     assert (run.settings["optim.lr"], run.settings["protocol.test_lengths"]) == (1e-4, "[500, 997]")
-    assert run.told_look == "0.250 at 500"
+    assert run.last_look == "0.250 at 500"
     found = collect(runs)
     assert found.unfinished == [folder]
     assert found.runs.empty and found.frame.empty
@@ -108,7 +108,7 @@ def test_what_it_is_and_how_far(runs: Path) -> None:
 def test_updates_of_epochs_follow_from_a_look(runs: Path) -> None:
     over_corpus(runs)
     run = only(runs)
-    assert (run.steps, run.budget, run.told_look) == (320, 100 * 200, "0.691 on dev")
+    assert (run.steps, run.budget, run.last_look) == (320, 100 * 200, "0.691 on dev")
 
 
 def test_the_least_budget_counts(runs: Path) -> None:

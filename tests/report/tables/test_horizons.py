@@ -7,8 +7,8 @@ from lrbench.report.tables.horizons import certified_cells, certified_legend
 
 
 def answer(verdict: str, length: int | None = None, **changes: object) -> Answer:
-    told = Answer("last", 1, verdict, length, False, "", 9, "", "")
-    return told._replace(**changes)  # type: ignore[arg-type]
+    reported = Answer("last", 1, verdict, length, False, "", 9, "", "")
+    return reported._replace(**changes)  # type: ignore[arg-type]
 
 
 def test_a_run_each_and_what_the_marks_mean() -> None:

@@ -196,10 +196,14 @@ def test_a_certified_run_holds_everywhere(three: None, runs: Path) -> None:
     first = length_tables(collect(runs), SPEC, "best")[0]
     titles = [column.title for column in first.columns]
     (row,) = texts(first)
-    told = dict(zip(titles, row, strict=True))
-    assert told["horizons: best"] == ">= 4,999; ∞ certified"
-    assert told["certified: best"] == "1 / 0 / 0" and told["shortest failure: best"] == "-; -"
-    assert told["certified: last"] == "0 / 1 / 0" and told["shortest failure: last"] == "-; 12"
+    reported = dict(zip(titles, row, strict=True))
+    assert reported["horizons: best"] == ">= 4,999; ∞ certified"
+    assert (
+        reported["certified: best"] == "1 / 0 / 0" and reported["shortest failure: best"] == "-; -"
+    )
+    assert (
+        reported["certified: last"] == "0 / 1 / 0" and reported["shortest failure: last"] == "-; 12"
+    )
 
     others = certificate(which="best", verdict="certified", witness=None)
     keep(folder, others | {"trained_again": "other scores"}, "best.json")

@@ -17,7 +17,7 @@ def notes(runs: Path) -> list[str]:
     return [str(note) for note in paper_tables(collect(runs), spec("blockdiag"))[0].notes]
 
 
-def test_a_smaller_budget_than_the_papers_is_told(runs: Path, write: Write) -> None:
+def test_a_smaller_budget_than_the_papers_is_reported(runs: Path, write: Write) -> None:
     trained(write, [1.0, 0.9, 0.8], {"max_steps": 10_000})
     [note] = [note for note in notes(runs) if note.startswith(SHORT)]
     assert note.startswith("our runs of 10,000 updates stand against the paper's of 40,000:")

@@ -322,14 +322,14 @@ def test_ones_own_table_has_a_part_for_each_protocol(runs: Path, write: Write) -
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "told"),
+    ("rows", "columns", "message"),
     [(["mien"], [], "'mine'"), (["S4"], [], "'S4' unknown"), ([], ["smu"], "'sum'")],
 )
 def test_misspelt_rows_and_columns(
-    runs: Path, write: Write, rows: list[str], columns: list[str], told: str
+    runs: Path, write: Write, rows: list[str], columns: list[str], message: str
 ) -> None:
     trained(write, [1.0], model="mine")
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         chosen_tables(collect(runs), rows, columns)
 
 

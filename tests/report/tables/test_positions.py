@@ -11,11 +11,11 @@ CELL = {"protocol": "fan2024", "task": "group", "model": "lstm", "task_title": "
 
 
 def rows_of(folder: str, which: str, sequence: float) -> list[dict[str, object]]:
-    told = [("token", 20, 0.9), ("sequence", 20, sequence), ("token", 10, 1.0)]
-    told += [("prefix", 1, 1.0), ("prefix", 20, sequence)]
+    reported = [("token", 20, 0.9), ("sequence", 20, sequence), ("token", 10, 1.0)]
+    reported += [("prefix", 1, 1.0), ("prefix", 20, sequence)]
     kept = [
         {"split": POSITIONS, "metric": metric, "length": length, "value": value}
-        for metric, length, value in told
+        for metric, length, value in reported
     ]
     usual = {"split": "test", "metric": "accuracy", "length": 20, "value": 0.123}
     return [{**row, "folder": folder, "which": which} for row in [*kept, usual]]

@@ -190,7 +190,9 @@ def test_what_was_trained_on_says_which_row_and_column_a_run_fills(
     assert set(kept["fingerprint"]) == {A, B}
 
 
-def test_failed_and_diverged_runs_are_told(runs: Path, write_splits: Write, printed: Path) -> None:
+def test_failed_and_diverged_runs_are_reported(
+    runs: Path, write_splits: Write, printed: Path
+) -> None:
     for seed in range(3):
         write_splits({}, seed=seed, status="diverged", stopped="diverged", baselines=[])
     main = shown(runs, spec("bbt_grc"), printed)[0]

@@ -88,7 +88,7 @@ def test_rules_with_one_checkpoint_share_its_scores(
     assert sorted(frame.loc[frame["kind"] == "look", "which"]) == ["best"]
 
 
-def test_fingerprints_never_mix_and_competitors_are_told(
+def test_fingerprints_never_mix_and_competitors_are_reported(
     runs: Path, write: Write, references: Path
 ) -> None:
     write(seed=0, accuracy=1.0)
@@ -97,12 +97,12 @@ def test_fingerprints_never_mix_and_competitors_are_told(
     assert first["configuration"] == f"{A} optim.lr=0.0001"
     assert second["configuration"] == f"{B} optim.lr=0.0003"
     assert (first["test: best"], second["test: best"]) == ("1.0000", "0.5000")
-    [told] = [note for note in notes(runs, references) if "compete" in note]
-    assert told.startswith("2 configurations compete for sum x blockdiag")
-    assert "differ in optim.lr;" in told
+    [reported] = [note for note in notes(runs, references) if "compete" in note]
+    assert reported.startswith("2 configurations compete for sum x blockdiag")
+    assert "differ in optim.lr;" in reported
 
 
-def test_equal_configurations_of_two_versions_are_told(
+def test_equal_configurations_of_two_versions_are_reported(
     runs: Path, write: Write, references: Path
 ) -> None:
     write()
@@ -137,12 +137,12 @@ def test_missing_and_failed_are_words(
 def test_many_failures_are_counted(runs: Path, fail: Write, references: Path) -> None:
     for seed in range(12):
         fail(seed=seed)
-    told = notes(runs, references)
-    assert sum(note.startswith("failed: ") for note in told) == 10
-    assert told[-1] == "and 2 more that failed or diverged"
+    reported = notes(runs, references)
+    assert sum(note.startswith("failed: ") for note in reported) == 10
+    assert reported[-1] == "and 2 more that failed or diverged"
 
 
-def test_a_perfect_look_that_ended_a_run_is_told(
+def test_a_perfect_look_that_ended_a_run_is_reported(
     runs: Path, write: Write, references: Path
 ) -> None:
     write(seed=0)
@@ -186,7 +186,7 @@ def test_nothing_yet(runs: Path) -> None:
     assert render(collect(runs), "csv").startswith("task,task_title,model,")
 
 
-def test_unfinished_runs_are_told(runs: Path) -> None:
+def test_unfinished_runs_are_reported(runs: Path) -> None:
     (runs / "s0" / "checkpoints").mkdir(parents=True)
     assert "no result yet" in render(collect(runs))
 

@@ -40,11 +40,11 @@ def test_what_is_not_searched(
     for status in ("skipped", "diverged", "failed"):
         search_after_training(config, [outcome(status)])
     capsys.readouterr()
-    for certify, told in (("auto", ""), ("always", "task mackey_glass is no finite automaton")):
+    for certify, reported in (("auto", ""), ("always", "task mackey_glass is no finite automaton")):
         protocol = {"name": "fan2024", "certify": certify}
         config = config_from(SETTINGS | {"task": {"name": "mackey_glass"}, "protocol": protocol})
         search_after_training(config, [outcome()])
-        assert (told in (err := capsys.readouterr().err)) and bool(err) == bool(told)
+        assert (reported in (err := capsys.readouterr().err)) and bool(err) == bool(reported)
     with pytest.raises(UserError, match=r"protocol\.certify"):
         config_from(SETTINGS | {"protocol": {"name": "fan2024", "certify": "sometimes"}})
 
@@ -86,9 +86,9 @@ def test_a_search_that_fails_costs_no_result(
 
     monkeypatch.setattr(ending, "certify_run", broken)
     search_after_training(config_from(SETTINGS), [outcome()])
-    told = capsys.readouterr().err
-    assert "seed 3: not searched for wrong strings: ZeroDivisionError: by zero" in told
-    assert "lrbench certify runs/s3 shows where" in told
+    reported = capsys.readouterr().err
+    assert "seed 3: not searched for wrong strings: ZeroDivisionError: by zero" in reported
+    assert "lrbench certify runs/s3 shows where" in reported
 
 
 def test_a_search_ends_when_its_seconds_have_passed() -> None:

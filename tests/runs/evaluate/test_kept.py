@@ -13,7 +13,7 @@ def test_a_proof_that_still_holds_is_kept(tmp_path: Path) -> None:
     """A search that seeks none, or finds none, does not take it away."""
     certificate = Certificate(tmp_path, "parity", 2)
     certificate.checked()
-    subject: Any = certificate.told
+    subject: Any = certificate.claim
     kept = known_proof(certificate.file, subject)
     assert set(kept) == {"verdict", "arithmetic", "arrays"} and kept["verdict"] == "certified"
     for part, value in (("weights_sha256", "0" * 64), ("task", {}), ("model", {})):

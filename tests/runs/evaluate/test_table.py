@@ -28,9 +28,9 @@ def run(tiny: Callable[..., Config]) -> Path:
     return outcome.folder
 
 
-def evaluated(runs: Path, wish: Wish, told: Told | None = None) -> dict[str, list[int]]:
+def evaluated(runs: Path, wish: Wish, reported: Told | None = None) -> dict[str, list[int]]:
     """The lengths that were scored now, by the name of the run's folder."""
-    lines = [] if told is None else told
+    lines = [] if reported is None else reported
     found = evaluate_table(SPEC, runs, wish, "cpu", lines.append)
     return {folder.name: [row["length"] for row in rows] for folder, rows in found}
 
@@ -55,9 +55,9 @@ def test_what_is_missing_is_scored_once(run: Path, output_dir: Path) -> None:
     kept = json.loads((run / "result.json").read_text())["checkpoints"]["best"]
     assert {row["checkpoint_step"] for row in rows} == {kept}
 
-    told: Told = []
-    assert evaluated(output_dir, WISH, told) == {}
-    assert told[-1].endswith("nothing to do") and len(files(run)) == 1
+    reported: Told = []
+    assert evaluated(output_dir, WISH, reported) == {}
+    assert reported[-1].endswith("nothing to do") and len(files(run)) == 1
     assert evaluated(output_dir, replace(WISH, lengths="9,11")) == {"s0": [11]}
     assert evaluated(output_dir, replace(WISH, lengths="9,11", strings=16)) == {"s0": [9, 11]}
 
@@ -70,9 +70,9 @@ def test_what_the_run_was_tested_at_is_known(run: Path, output_dir: Path) -> Non
 
 
 def test_runs_that_solve_nothing_are_left_out(run: Path, output_dir: Path) -> None:
-    told: Told = []
-    assert evaluated(output_dir, replace(WISH, every=False), told) == {}
-    assert told == [
+    reported: Told = []
+    assert evaluated(output_dir, replace(WISH, every=False), reported) == {}
+    assert reported == [
         "1 finished runs: 1 do not solve their test length (--all scores them too), 0 have no"
         " 'best' checkpoint, 0 to score"
     ]
@@ -84,14 +84,14 @@ def test_runs_that_solve_nothing_are_left_out(run: Path, output_dir: Path) -> No
 
     change_result(run, solve)
     assert evaluated(output_dir, replace(WISH, every=False)) == {"s0": [5, 9]}
-    assert evaluated(output_dir, replace(WISH, every=False, which="last"), told) == {}
+    assert evaluated(output_dir, replace(WISH, every=False, which="last"), reported) == {}
 
 
 def test_a_run_without_the_checkpoint_is_counted(run: Path, output_dir: Path) -> None:
     (run / "checkpoints" / "best.pt").unlink()
-    told: Told = []
-    assert evaluated(output_dir, WISH, told) == {}
-    assert "1 have no 'best' checkpoint" in told[0]
+    reported: Told = []
+    assert evaluated(output_dir, WISH, reported) == {}
+    assert "1 have no 'best' checkpoint" in reported[0]
 
 
 def test_one_that_is_damaged_stops_no_other(
@@ -99,12 +99,12 @@ def test_one_that_is_damaged_stops_no_other(
 ) -> None:
     run_cell(tiny(trials=2))
     (run / "checkpoints" / "best.pt").write_bytes(b"torn")
-    told: Told = []
-    found = evaluate_table(SPEC, output_dir, WISH, "cpu", told.append)
+    reported: Told = []
+    found = evaluate_table(SPEC, output_dir, WISH, "cpu", reported.append)
     assert next(found)[0].name == "s1"
     with pytest.raises(UserError, match="1 runs could not be scored"):
         next(found)
-    assert any("s0: not scored" in line for line in told)
+    assert any("s0: not scored" in line for line in reported)
 
 
 def test_a_length_that_the_task_lacks_is_the_nearest_below(
@@ -127,7 +127,7 @@ def test_a_length_that_the_task_lacks_is_the_nearest_below(
         (replace(WISH, which="bst"), "rule 'bst' unknown"),
     ],
 )
-def test_mistakes_are_told_before_anything_is_scored(
+def test_mistakes_are_reported_before_anything_is_scored(
     wish: Wish, message: str, output_dir: Path
 ) -> None:
     with pytest.raises(UserError, match=message):

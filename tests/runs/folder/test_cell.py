@@ -78,7 +78,7 @@ def test_a_torn_configuration_is_written_again(tiny: Tiny) -> None:
     assert files.read_json(path) == cell.settings
 
 
-def test_a_folder_that_cannot_be_made_is_told(tiny: Tiny, output_dir: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported(tiny: Tiny, output_dir: Path) -> None:
     output_dir.write_text("a file")
     with pytest.raises(UserError, match="cannot be written"):
         Cell.of(tiny()).open()

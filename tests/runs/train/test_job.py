@@ -61,7 +61,7 @@ def test_any_other_error_of_the_system_goes_on(tiny: Tiny, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         (UserError("mend it"), "mend it"),
         (MemoryError(), "out of memory"),
@@ -72,9 +72,9 @@ def test_any_other_error_of_the_system_goes_on(tiny: Tiny, monkeypatch: pytest.M
         (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
     ],
 )
-def test_a_known_cause_is_told_without_a_traceback(
+def test_a_known_cause_is_reported_without_a_traceback(
     error: Exception,
-    told: str,
+    message: str,
     tiny: Tiny,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -84,7 +84,7 @@ def test_a_known_cause_is_told_without_a_traceback(
     assert report_outcomes(outcomes) == 1
     err = capsys.readouterr().err
     assert err.startswith("lrbench: ")
-    assert told in err
+    assert message in err
     assert "Traceback" not in err
     assert len(err.splitlines()) <= 6
     assert (outcomes[0].folder / "failure.json").exists()

@@ -51,11 +51,11 @@ def test_a_little_less_than_there_is_fits(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(validate, "memory_of", lambda device: needed)
     validate.check_fits(config, CPU)
     monkeypatch.setattr(validate, "memory_of", lambda device: needed - 1)
-    with pytest.raises(UserError, match=r"at least .* MiB of memory; cpu has .* MiB") as told:
+    with pytest.raises(UserError, match=r"at least .* MiB of memory; cpu has .* MiB") as raised:
         validate.check_fits(config, CPU)
-    assert len(str(told.value).splitlines()) <= 6
+    assert len(str(raised.value).splitlines()) <= 6
     for key in ("trials=1", "model.width=64", "protocol.batch_size=128", "train_length=40"):
-        assert key in str(told.value)
+        assert key in str(raised.value)
 
 
 def test_a_container_may_have_less_than_the_machine(
@@ -72,7 +72,7 @@ def test_a_container_may_have_less_than_the_machine(
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "reported"),
     [
         (
             RuntimeError(
@@ -89,8 +89,8 @@ def test_a_container_may_have_less_than_the_machine(
         (RuntimeError("shapes differ"), None),
     ],
 )
-def test_failed_allocations_are_told_in_gib(error: Exception, told: str | None) -> None:
-    assert validate.out_of_memory(error) == told
+def test_failed_allocations_are_reported_in_gib(error: Exception, reported: str | None) -> None:
+    assert validate.out_of_memory(error) == reported
 
 
 def test_torch_says_what_is_looked_for() -> None:

@@ -48,15 +48,15 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return calls
 
 
-@pytest.mark.parametrize("told", ["sequential", "tree", "chunked", "pscan"])
+@pytest.mark.parametrize("reported", ["sequential", "tree", "chunked", "pscan"])
 @pytest.mark.parametrize("form", ["diagonal", "constant", "indexed", "dense"])
 def test_it_does_what_the_table_says(
-    form: str, told: str, made: list[str], monkeypatch: pytest.MonkeyPatch
+    form: str, reported: str, made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Size] = []
-    monkeypatch.setattr(module, "fastest", lambda size: asked.append(size) or told)
+    monkeypatch.setattr(module, "fastest", lambda size: asked.append(size) or reported)
     scan(*recurrence(form, 3, 40), "auto")
-    assert made == [told]
+    assert made == [reported]
     assert (asked[0].length, asked[0].numbers) == (40, 3 * STATE)
 
 

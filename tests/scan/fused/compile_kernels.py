@@ -85,11 +85,11 @@ def kernels() -> dict[str, tuple[Any, dict[str, Any], int]]:
 def main() -> None:
     """Compile, and print."""
     capability = int(sys.argv[1]) if len(sys.argv) > 1 else 90
-    told = {
+    reported = {
         name: described(compiled(kernel, constants, capability, warps))
         for name, (kernel, constants, warps) in kernels().items()
     }
-    print(json.dumps(told, indent=1))
+    print(json.dumps(reported, indent=1))
 
 
 if __name__ == "__main__":

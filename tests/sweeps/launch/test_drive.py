@@ -32,12 +32,12 @@ class Driven:
 
     plan: Plan
     parent: Parent
-    told: list[End] = field(default_factory=list)
+    reported: list[End] = field(default_factory=list)
     launched: list[list[str]] = field(default_factory=list)
 
     def __call__(self, act: Callable[[str], Any]) -> dict[str, str]:
         """Drive with a launcher that calls `act` with the seed of each job; return the ends."""
-        ledger = Ledger(self.plan, lambda end, k, n: self.told.append(end))
+        ledger = Ledger(self.plan, lambda end, k, n: self.reported.append(end))
 
         def launch(jobs: Sequence[Sequence[str]], on_queued: object) -> list[Returned]:
             seeds = [next(w for w in job if w.startswith("seed=")) for job in jobs]
@@ -65,26 +65,26 @@ def run_here(train) -> Callable[[Driven, str], JobEnd]:
     return run
 
 
-def test_all_ends_are_told_once(driven, run_here) -> None:
+def test_all_ends_are_reported_once(driven, run_here) -> None:
     drive = driven("seed=0,1")
     assert drive(lambda seed: run_here(drive, seed)) == {"seed=0": "finished", "seed=1": "finished"}
-    assert [end.run.seed for end in drive.told] == [0, 1]
+    assert [end.run.seed for end in drive.reported] == [0, 1]
     assert drive.launched == [["seed=0", "seed=1"]]
 
 
-def test_a_failure_without_a_trace_is_told_and_stops_nothing(driven, run_here) -> None:
+def test_a_failure_without_a_trace_is_reported_and_stops_nothing(driven, run_here) -> None:
     drive = driven("seed=0,1")
     ends = drive(
         lambda seed: JobEnd("failed", "no plugin") if seed == "seed=0" else run_here(drive, seed)
     )
     assert ends == {"seed=0": "failed", "seed=1": "finished"}
-    assert "no plugin" in [end.message for end in drive.told]
+    assert "no plugin" in [end.message for end in drive.reported]
 
 
 def test_what_hydra_could_not_do_is_a_failure(driven) -> None:
     drive = driven("seed=0")
     assert drive(lambda seed: ValueError("composition")) == {"seed=0": "failed"}
-    assert "composition" in drive.told[0].message
+    assert "composition" in drive.reported[0].message
 
 
 def test_after_a_dead_worker_the_rest_goes_on_and_the_culprit_alone_is_blamed(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lrbench.errors import UserError
-from lrbench.sweeps.plan.expansion import expand, table_cells, told_apart, varying
+from lrbench.sweeps.plan.expansion import distinct_names, expand, table_cells, varying
 from lrbench.tables import TableCell, TableSpec
 
 TABLE = TableSpec(
@@ -83,9 +83,9 @@ def test_what_tells_cells_apart() -> None:
     assert varying(cells) == ["optim.lr"]
 
 
-def test_cells_of_one_name_are_told_apart() -> None:
+def test_cells_of_one_name_are_distinguished() -> None:
     cells = [("task=a", "layers=3"), ("task=a",), ("task=b", "layers=3", "seed=1"), ("task=b",)]
-    assert told_apart(cells, ["a · ours", "a · plain", "b · s4", "b · s4"]) == [
+    assert distinct_names(cells, ["a · ours", "a · plain", "b · s4", "b · s4"]) == [
         *("a · ours", "a · plain", "b · s4 · layers=3", "b · s4"),
     ]
 

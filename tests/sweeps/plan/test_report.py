@@ -9,13 +9,13 @@ from tests.made_up_results import make_split_result
 
 
 @pytest.mark.parametrize(
-    ("rule", "told"), [("best", "0.591 on near_iid"), ("last", "0.541 on near_iid"), ("id", "")]
+    ("rule", "reported"), [("best", "0.591 on near_iid"), ("last", "0.541 on near_iid"), ("id", "")]
 )
-def test_a_run_over_a_corpus_is_told_by_its_first_split(rule: str, told: str) -> None:
-    assert accuracy(make_split_result({"near_iid": 0.591, "args_10": 0.2}), rule) == told
+def test_a_run_over_a_corpus_is_named_by_its_first_split(rule: str, reported: str) -> None:
+    assert accuracy(make_split_result({"near_iid": 0.591, "args_10": 0.2}), rule) == reported
 
 
-def test_a_run_at_lengths_is_told_by_its_first_length() -> None:
+def test_a_run_at_lengths_is_named_by_its_first_length() -> None:
     row = {"split": "test", "metric": "accuracy", "which": "best", "kind": "test", "n": 10}
     rows = [{**row, "length": 997, "value": 0.5}, {**row, "length": 500, "value": 0.998}]
     result = {"config": {"protocol": {"test_lengths": [500, 997]}}, "evaluations": rows}

@@ -95,7 +95,7 @@ def test_where_every_run_is_lost_there_is_no_winner() -> None:
     assert winner([]) is None
 
 
-def test_a_finished_run_without_the_numbers_is_told_from_a_failed_one() -> None:
+def test_a_finished_run_without_the_numbers_is_distinguished_from_a_failed_one() -> None:
     assert attempt(0, result(loss=None)).status == "not measured"
     assert attempt(0, result(checkpoints={})).status == "not measured"
     assert attempt(0, None).status == "failed"

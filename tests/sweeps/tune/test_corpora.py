@@ -86,7 +86,7 @@ def protocols(plan: Plan) -> dict[str, str]:
     return {str(run.cell.folder): PLACE for run in plan.runs}
 
 
-def test_the_budget_is_told_in_epochs() -> None:
+def test_the_budget_is_reported_in_epochs() -> None:
     plan = plan_of("optim.lr=0.1,0.2", "protocol.epochs=20", "seed=0,1")
     [study] = studies(plan, ["optim.lr"], protocols(plan))
     assert study.name == "rir2023_listops_bbt_grc"

@@ -91,10 +91,10 @@ def test_machine_answers_and_oracle_agree_on_every_short_string(case: Any) -> No
         expected = [task.oracle(string) for string in valid]
         assert task.answers(torch.tensor(valid)).tolist() == expected
         for string, answers in zip(valid, expected, strict=True):
-            told = [IGNORE if one is None else one for one in machine.run(string)]
+            reported = [IGNORE if one is None else one for one in machine.run(string)]
             if task.asks == "last":
-                told[:-1] = [IGNORE] * (length - 1)
-            assert told == answers
+                reported[:-1] = [IGNORE] * (length - 1)
+            assert reported == answers
 
 
 def walks(machine: Any, string: tuple[int, ...]) -> bool:

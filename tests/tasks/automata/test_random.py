@@ -51,14 +51,14 @@ def has_cycle(word: tuple[int, ...]) -> bool:
 
 def accepted_after(table: Any, state: int, accepting: Any, longest: int) -> list[bool]:
     """Whether each word of up to `longest` letters is accepted from `state`."""
-    told = []
+    reported = []
     for length in range(longest + 1):
         for word in product(range(len(table[0])), repeat=length):
             at = state
             for letter in word:
                 at = table[at][letter]
-            told.append(bool(accepting[at]))
-    return told
+            reported.append(bool(accepting[at]))
+    return reported
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_automata_are_whole_minimal_and_balanced(states: int, letters: int, kind
         table = found.table.tolist()
         reached = {0} | {word[0] for word in monoid(table)}
         assert reached == set(range(states))
-        told = [accepted_after(table, q, found.accepting, states - 1) for q in range(states)]
-        assert all(told[p] != told[q] for p in range(states) for q in range(p))
+        reported = [accepted_after(table, q, found.accepting, states - 1) for q in range(states)]
+        assert all(reported[p] != reported[q] for p in range(states) for q in range(p))
         share = np.zeros(states)
         share[0] = 1
         for _ in range(40):

@@ -40,11 +40,11 @@ def test_a_word_and_another_string_of_each_language() -> None:
     assert set(WORDS) == set(NAMES)
     for name, (word, other) in WORDS.items():
         task = make_task(RegularConfig(language=name))
-        told = [
+        reported = [
             task.answers(torch.tensor([[task.vocabulary.index(a) for a in text]]))[0, -1].item()
             for text in (word, other)
         ]
-        assert told == [1, 0], name
+        assert reported == [1, 0], name
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -122,18 +122,18 @@ def test_a_wrong_file_is_never_kept(server: str, tmp_path: Path, how: str, why: 
     (tmp_path / "file.gz").write_bytes(b"old")
     with pytest.raises(UserError) as error:
         get(tmp_path, f"{server}/{how}")
-    told = str(error.value)
-    assert why in told and f"{server}/{how}" in told and "--mirror" in told
-    assert len(told.splitlines()) <= 6
+    reported = str(error.value)
+    assert why in reported and f"{server}/{how}" in reported and "--mirror" in reported
+    assert len(reported.splitlines()) <= 6
     assert (tmp_path / "file.gz").read_bytes() == b"old"
     kept = {"short": 255_999, "broken": 70_000}.get(how, 0)  # as far as it came, to go on from
     assert sum(path.stat().st_size for path in tmp_path.glob(".*")) == kept
     assert len(list(tmp_path.iterdir())) == (2 if kept else 1)
-    assert (f"{kept:,} bytes of it are kept" in told) == bool(kept)
+    assert (f"{kept:,} bytes of it are kept" in reported) == bool(kept)
 
 
 @pytest.mark.parametrize("mirror", ["http://127.0.0.1:9", "ftp://nobody", "nonsense", "file:///no"])
-def test_no_answer_is_told(tmp_path: Path, mirror: str) -> None:
+def test_no_answer_is_reported(tmp_path: Path, mirror: str) -> None:
     with pytest.raises(UserError, match="could not be downloaded") as error:
         get(tmp_path, mirror)
     assert mirror in str(error.value)
@@ -211,7 +211,7 @@ def test_progress_counts_what_is_still_to_come(server: str, tmp_path: Path) -> N
     assert 0 < left[0] < len(CONTENT) - 70_000
 
 
-def test_being_offline_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_being_offline_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_name(*_: object, **__: object) -> None:
         raise urllib.error.URLError(socket.gaierror(-2, "Name or service not known"))
 
@@ -228,17 +228,17 @@ def test_being_offline_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_two_at_once_download_it_once(server: str, tmp_path: Path) -> None:
     """The second waits for the first and finds its file."""
     part = part_of(tmp_path, CONTENT[:70_000])
-    told = threading.Event()
+    reported = threading.Event()
     found: list[bool] = []
 
     def second() -> None:
-        found.append(fetch(WANTED, tmp_path, [f"{server}/missing"], lambda text: told.set()))
+        found.append(fetch(WANTED, tmp_path, [f"{server}/missing"], lambda text: reported.set()))
 
     with open(part, "ab") as first:
         fcntl.flock(first, fcntl.LOCK_EX)
         thread = threading.Thread(target=second)
         thread.start()
-        assert told.wait(10)
+        assert reported.wait(10)
         first.write(CONTENT[70_000:])
         first.flush()
         part.rename(tmp_path / "file.gz")
@@ -247,7 +247,7 @@ def test_two_at_once_download_it_once(server: str, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file.gz"]
 
 
-def test_a_folder_that_cannot_be_made_is_told(server: str, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported(server: str, tmp_path: Path) -> None:
     (tmp_path / "taken").write_bytes(b"")
     with pytest.raises(UserError, match="cannot be written"):
         get(tmp_path / "taken" / "in", f"{server}/good")

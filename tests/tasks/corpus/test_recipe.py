@@ -40,8 +40,8 @@ def run(
     recipe: Recipe, names: Sequence[str] = (), seed: int = 0, force: bool = False
 ) -> tuple[list[str], list[str]]:
     """Return what was made and what was told."""
-    told: list[str] = []
-    return make(recipe, names, seed, force, lambda *shown: None, told.append), told
+    raised: list[str] = []
+    return make(recipe, names, seed, force, lambda *shown: None, raised.append), raised
 
 
 @pytest.fixture(autouse=True)
@@ -72,9 +72,9 @@ def test_loading_joins_views() -> None:
 
 
 def test_a_split_that_is_not_there_names_the_command(data: Path) -> None:
-    with pytest.raises(UserError, match="lrbench data make toy") as told:
+    with pytest.raises(UserError, match="lrbench data make toy") as raised:
         load(toy(), "both")
-    assert str(data) in str(told.value) and "'train'" in str(told.value)
+    assert str(data) in str(raised.value) and "'train'" in str(raised.value)
     with pytest.raises(UserError, match=r"'tran' unknown\. Did you mean 'train'"):
         load(toy(), "tran")
     with pytest.raises(UserError, match="known: both, dev, test, train"):
@@ -91,9 +91,9 @@ def test_what_was_made_otherwise_is_not_overwritten_unasked(
 ) -> None:
     run(toy(), ["train"])
     before = stamps(data)
-    with pytest.raises(UserError, match=why) as told:
+    with pytest.raises(UserError, match=why) as raised:
         run(recipe, seed=seed)
-    assert "--force" in str(told.value)
+    assert "--force" in str(raised.value)
     assert stamps(data) == before
     run(recipe, seed=seed, force=True)
     assert load(recipe, "train").made == recipe.made("train", seed)
@@ -119,11 +119,11 @@ def make_other_seed_by_hand(data: Path) -> None:
     load(toy(), "train")
 
 
-def test_an_older_version_is_told_when_it_is_loaded() -> None:
+def test_an_older_version_is_reported_when_it_is_loaded() -> None:
     run(toy())
-    with pytest.raises(UserError, match="made by version 1 of the corpus, this is 2") as told:
+    with pytest.raises(UserError, match="made by version 1 of the corpus, this is 2") as raised:
         load(toy(2), "dev")
-    assert "lrbench data make toy --force" in str(told.value)
+    assert "lrbench data make toy --force" in str(raised.value)
 
 
 @pytest.mark.parametrize("name", ["tokens.npy", "split.json"])
@@ -131,13 +131,13 @@ def test_a_damaged_split_is_made_again(name: str, data: Path) -> None:
     run(toy())
     whole = (data / "dev" / name).read_bytes()
     (data / "dev" / name).write_bytes(whole[:-2])
-    made, told = run(toy())
+    made, reported = run(toy())
     assert made == ["dev"]
-    assert "cannot be used" in told[0] and "made again" in told[0]
+    assert "cannot be used" in reported[0] and "made again" in reported[0]
     assert (data / "dev" / name).read_bytes() == whole
 
 
-def test_a_folder_that_cannot_be_written_is_told(data: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(data: Path) -> None:
     data.parent.mkdir(parents=True)
     data.write_text("")
     with pytest.raises(UserError, match="cannot be written"):
@@ -146,11 +146,11 @@ def test_a_folder_that_cannot_be_written_is_told(data: Path) -> None:
 
 def test_two_makers_take_turns(data: Path) -> None:
     data.mkdir(parents=True)
-    told: list[str] = []
+    reported: list[str] = []
     waits = threading.Event()
 
     def tell(text: str) -> None:
-        told.append(text)
+        reported.append(text)
         waits.set()
 
     with open(data / ".lock", "w") as lock:
@@ -158,7 +158,7 @@ def test_two_makers_take_turns(data: Path) -> None:
         work = threading.Thread(target=make, args=(toy(), (), 0, False, lambda *_: None, tell))
         work.start()
         assert waits.wait(10)
-        assert "waiting" in told[0] and not (data / "train").exists()
+        assert "waiting" in reported[0] and not (data / "train").exists()
     work.join(10)
     assert load(toy(), "train").made["seed"] == 0
 

@@ -56,19 +56,19 @@ def test_another_takes_its_place(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_cut_short_is_told(name: str, folder: Path) -> None:
+def test_a_file_cut_short_is_reported(name: str, folder: Path) -> None:
     whole = (folder / name).read_bytes()
     for length in [*range(0, len(whole) - 1, 7), len(whole) - 2]:
         (folder / name).write_bytes(whole[:length])
-        with pytest.raises(UserError) as told:
+        with pytest.raises(UserError) as raised:
             read(folder)
-        assert str(folder / name) in str(told.value)
-        assert "lrbench data make toy --splits train" in str(told.value)
-        assert len(str(told.value).splitlines()) <= 6
+        assert str(folder / name) in str(raised.value)
+        assert "lrbench data make toy --splits train" in str(raised.value)
+        assert len(str(raised.value).splitlines()) <= 6
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_flipped_bit_is_told(name: str, folder: Path) -> None:
+def test_a_flipped_bit_is_reported(name: str, folder: Path) -> None:
     whole = (folder / name).read_bytes()
     kept = read(folder)
     harmless = 0
@@ -86,20 +86,20 @@ def test_a_flipped_bit_is_told(name: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_missing_file_is_told(name: str, folder: Path) -> None:
+def test_a_missing_file_is_reported(name: str, folder: Path) -> None:
     (folder / name).unlink()
     with pytest.raises(UserError, match=f"{name} cannot be used: No such file"):
         read(folder)
 
 
 @pytest.mark.parametrize("text", ["[1]", "null", '{"check": ""}', "\xff", "[" * 100_000])
-def test_another_json_is_told(text: str, folder: Path) -> None:
+def test_another_json_is_reported(text: str, folder: Path) -> None:
     (folder / "split.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(UserError, match=r"split\.json cannot be used"):
         read(folder)
 
 
-def test_another_schema_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_schema_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "SCHEMA", 2)
     with pytest.raises(UserError, match="schema 1, not 2"):
         read(folder)
@@ -141,7 +141,7 @@ def test_lines_and_sums(single: Strings, pairs: Strings, tmp_path: Path) -> None
     assert len(list((tmp_path / "text").iterdir())) == 4
 
 
-def test_a_place_that_cannot_be_written_is_told(single: Strings, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_reported(single: Strings, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
         export([("one", single)], tmp_path / "file")

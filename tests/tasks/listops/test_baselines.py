@@ -49,6 +49,6 @@ def test_figures_of_the_released_test_file(nangia: dict[str, Strings], released:
         assert generated[name] == pytest.approx(value, abs=0.02)
 
 
-def test_data_that_were_not_made_are_told() -> None:
+def test_data_that_were_not_made_are_reported() -> None:
     with pytest.raises(UserError, match="lrbench data make listops"):
         split_baselines("near_iid")

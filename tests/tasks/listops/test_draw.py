@@ -110,11 +110,11 @@ def test_different_ones_in_the_order_of_their_first_draw(monkeypatch: pytest.Mon
         block = labelled(*trees(source, NANGIA))
         seen += [block.text(row) for row in range(len(block))]
     wanted = list(dict.fromkeys(seen))[:120]
-    told: list[int] = []
+    reported: list[int] = []
     again = bits(4, "unique")
-    strings = unique(lambda: trees(again, NANGIA), 120, told.append)
+    strings = unique(lambda: trees(again, NANGIA), 120, reported.append)
     assert [strings.text(row) for row in range(len(strings))] == wanted
-    assert told == sorted(told) and told[-1] == 120
+    assert reported == sorted(reported) and reported[-1] == 120
 
 
 def digest(strings: Strings) -> str:

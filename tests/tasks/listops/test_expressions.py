@@ -88,7 +88,7 @@ def test_every_released_line(released: Strings) -> None:
         ("( [MAX 1 ]", r"token 1 is '\('"),
     ],
 )
-def test_what_is_no_expression_is_told(text: str, why: str) -> None:
+def test_what_is_no_expression_is_reported(text: str, why: str) -> None:
     with pytest.raises(UserError, match=why):
         evaluate(text.split())
 

@@ -90,7 +90,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("kind", "read", "first"), [("d20s", read_d20s, 1), ("lra", read_lra, 2)])
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_told(
+def test_what_is_wrong_is_reported(
     kind: str, read: Read, first: int, name: str, tmp_path: Path
 ) -> None:
     label, expression, why = WRONG[name]
@@ -114,19 +114,19 @@ def test_what_is_wrong_is_told(
         (read_lra, "Source\tTarget\n\n", "line 2: it is not: expression TAB label"),
     ],
 )
-def test_other_files_are_told(read: Read, text: str, why: str, tmp_path: Path) -> None:
+def test_other_files_are_reported(read: Read, text: str, why: str, tmp_path: Path) -> None:
     path = tmp_path / "file.tsv"
     path.write_text(text)
     with pytest.raises(UserError, match=why):
         read(path)
 
 
-def test_no_file_is_told(tmp_path: Path) -> None:
+def test_no_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be read: No such file"):
         read_d20s(tmp_path / "nothing.tsv")
 
 
-def test_a_released_file_cut_anywhere_is_told(shared: Path, tmp_path: Path) -> None:
+def test_a_released_file_cut_anywhere_is_reported(shared: Path, tmp_path: Path) -> None:
     whole = (shared / "data" / "listops" / "test_d20s.tsv").read_bytes()[:600]
     ends = {place + more for place in range(600) if whole[place : place + 1] == b"\n"
             for more in (0, 1)}  # fmt: skip

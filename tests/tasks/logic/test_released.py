@@ -55,16 +55,16 @@ def test_a_file_is_read_word_for_word(file: Path) -> None:
         ("\td\n", "", 3, "is cut off"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(
+def test_what_is_wrong_is_reported_with_its_line(
     file: Path, old: str, new: str, line: int, why: str
 ) -> None:
     assert GOOD.count(old) >= 1
     file.write_bytes(GOOD.replace(old, new, 1).encode())
     with pytest.raises(UserError) as error:
         read(file)
-    told = str(error.value)
-    assert told.startswith(f"{file}:{line}: ") and why in told
-    assert len(told.splitlines()) == 1
+    reported = str(error.value)
+    assert reported.startswith(f"{file}:{line}: ") and why in reported
+    assert len(reported.splitlines()) == 1
 
 
 def test_an_empty_and_a_missing_file(file: Path) -> None:

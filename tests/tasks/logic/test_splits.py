@@ -46,7 +46,7 @@ def test_released_splits(stored: Path, released_folder: Path) -> None:
     assert store_released(released_folder, quiet, quiet) == []
 
 
-def test_what_is_damaged_is_told_and_made_again(stored: Path, released_folder: Path) -> None:
+def test_what_is_damaged_is_reported_and_made_again(stored: Path, released_folder: Path) -> None:
     (stored / "dev" / "labels.npy").write_bytes(b"")
     with pytest.raises(UserError, match=r"labels\.npy cannot be used"):
         load("dev")
@@ -70,10 +70,10 @@ def test_ours_are_kept_apart(stored: Path, tmp_path: Path, monkeypatch: pytest.M
 def test_missing_data_name_the_command(source: str) -> None:
     with pytest.raises(UserError) as error:
         load("test_8", source=source)
-    told = str(error.value)
+    reported = str(error.value)
     command = {"released": "lrbench data fetch logic", "made": "lrbench data make logic"}[source]
-    assert f"get them with: {command}\n" in told and "LRBENCH_DATA" in told
-    assert len(told.splitlines()) <= 6
+    assert f"get them with: {command}\n" in reported and "LRBENCH_DATA" in reported
+    assert len(reported.splitlines()) <= 6
 
 
 def test_unknown_names() -> None:

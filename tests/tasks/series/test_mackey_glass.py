@@ -158,6 +158,6 @@ def test_settings_out_of_range_are_refused(settings: dict[str, int]) -> None:
         task(**settings)
 
 
-def test_an_answer_is_part_of_the_data_and_told_by_no_oracle() -> None:
+def test_an_answer_is_part_of_the_data_and_given_by_no_oracle() -> None:
     assert not isinstance(task(), Task)
     assert not hasattr(task(), "oracle") and not hasattr(task(), "answers")

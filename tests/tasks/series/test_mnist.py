@@ -54,7 +54,7 @@ def test_a_compressed_file_cut_short_is_refused(tmp_path: Path, cut: int) -> Non
         read_idx(path, 3)
 
 
-def test_a_file_that_is_not_compressed_or_not_there_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_compressed_or_not_there_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "file.gz"
     path.write_bytes(WHOLE)
     with pytest.raises(UserError, match="cannot be unpacked"):

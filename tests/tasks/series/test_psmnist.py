@@ -91,16 +91,20 @@ def test_compressed_files_are_read_as_well(
     assert torch.equal(plain.tokens, packed.tokens)
 
 
-def test_without_files_both_ways_to_get_them_are_told(
+def test_without_files_both_ways_to_get_them_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LRBENCH_DATA", raising=False)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError) as error:
         task()
-    told = str(error.value)
-    assert "data/mnist" in told and "lrbench data fetch psmnist" in told and "LRBENCH_DATA" in told
-    assert len(told.splitlines()) <= 6
+    reported = str(error.value)
+    assert (
+        "data/mnist" in reported
+        and "lrbench data fetch psmnist" in reported
+        and "LRBENCH_DATA" in reported
+    )
+    assert len(reported.splitlines()) <= 6
 
 
 @pytest.mark.parametrize(

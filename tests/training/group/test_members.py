@@ -26,15 +26,15 @@ def group(tiny: Make, size: int = 3) -> list[LengthTrial]:
 
 
 def test_cpu_and_gpu(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    trials, told = group(tiny), list[str]()
-    assert type(members_for(trials, told.append)) is SideBySide
+    trials, reported = group(tiny), list[str]()
+    assert type(members_for(trials, reported.append)) is SideBySide
     trials[0].device = torch.device("cuda")
-    assert type(members_for(trials, told.append)) is OneProgram
+    assert type(members_for(trials, reported.append)) is OneProgram
     monkeypatch.setattr(module, "stackable", lambda trial: "it is odd")
-    assert type(members_for(trials[:1], told.append)) is SideBySide
-    assert told == []
-    assert type(members_for(trials, told.append)) is SideBySide
-    assert told == ["trained one after the other: it is odd"]
+    assert type(members_for(trials[:1], reported.append)) is SideBySide
+    assert reported == []
+    assert type(members_for(trials, reported.append)) is SideBySide
+    assert reported == ["trained one after the other: it is odd"]
 
 
 def test_one_program_gives_the_looks_of_single_runs(tiny: Make) -> None:

@@ -124,8 +124,8 @@ def test_a_process_that_dies_takes_its_member_with_it_only(
 
     failed = [trial.seed for trial in trials if trial.stopped == "failed"]
     assert len(failed) <= 1  # none, if it died between two turns
-    for seed, told in diary.failures:
-        assert [seed] == failed and "signal 9" in told
+    for seed, reported in diary.failures:
+        assert [seed] == failed and "signal 9" in reported
     ended = [trial for trial in trials if trial.stopped == "budget"]
     assert len(ended) == (3 - len(failed) if processes == 2 else 0)
 
@@ -143,7 +143,7 @@ def test_where_no_process_comes_up_it_goes_on_here(
     assert members.workers == 1
 
 
-def test_a_failure_is_told_with_its_traceback(tiny: Make) -> None:
+def test_a_failure_is_reported_with_its_traceback(tiny: Make) -> None:
     trials, diary = group(tiny("protocol.max_steps=50"), 2), Diary()
     trials[1].model.register_parameter("unknown", torch.nn.Parameter(torch.zeros(1)))
 
@@ -159,8 +159,8 @@ class Odd(Exception):
 
 
 def test_exceptions_travel() -> None:
-    same = portable(UserError("told"))
-    assert isinstance(same, UserError) and str(same) == "told"
+    same = portable(UserError("reported"))
+    assert isinstance(same, UserError) and str(same) == "reported"
     odd = portable(Odd(1, 2))
     assert str(odd) == "Odd: 1 and 2"
     assert any("in the process of this member" in note for note in odd.__notes__)
