@@ -208,6 +208,10 @@ MIXERS = Registry(
         "lmu_parallel": "lrbench.mixers.legendre.lmu_parallel",
         "lmu_gated": "lrbench.mixers.legendre.lmu_gated",
         "rwkv4": "lrbench.mixers.rwkv.rwkv4",
+        "deltanet": "lrbench.mixers.delta.deltanet",
+        "gated_deltanet": "lrbench.mixers.delta.deltanet",
+        "deltaproduct": "lrbench.mixers.delta.deltanet",
+        "gated_deltaproduct": "lrbench.mixers.delta.deltanet",
         "transformer": "lrbench.mixers.attention.transformer",
     },
 )
@@ -235,6 +239,7 @@ BACKBONES = Registry(
     {
         "bare": "lrbench.models.bare",
         "gpt": "lrbench.models.gpt",
+        "gpt_rms": "lrbench.models.gpt",
         "lrnn_release": "lrbench.models.lrnn_release",
         "s4": "lrbench.models.s4",
     },

@@ -19,6 +19,7 @@ STACKS: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt": ("gpt", {}),
     "gpt, embedding normalised": ("gpt", {"embedding_norm": True}),
     "gpt without perceptrons": ("gpt", {"expansion": 0}),
+    "gpt_rms": ("gpt_rms", {}),
     "bare": ("bare", {}),
     "bare, hidden layer": ("bare", {"hidden": 8, "norm": False}),
 }
@@ -140,6 +141,21 @@ def test_the_gpt_block_is_the_written_one(build: Build, tokens: torch.Tensor) ->
     a = a + model.mixers[0](model.mixer_norms[0](a))[0]
     a = a + model.channels[0](model.channel_norms[0](a))
     torch.testing.assert_close(model(tokens)[0], model.head(model.norm(a)))
+
+
+def test_the_block_with_rms_norms_is_the_written_one(build: Build, tokens: torch.Tensor) -> None:
+    model = build("blockdiag", "gpt_rms", layers=1)
+
+    def normal(norm: nn.RMSNorm, x: torch.Tensor) -> torch.Tensor:
+        return x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt() * norm.weight
+
+    a = model.embedding(tokens)
+    a = a + model.mixers[0](normal(model.mixer_norms[0], a))[0]
+    channel, z = model.channels[0], normal(model.channel_norms[0], a)
+    first, second = channel.first.weight.chunk(2)
+    assert len(first) == 48  # two thirds of 4 x 16, up to a multiple of 8
+    a = a + nn.functional.silu(z @ first.T) * (z @ second.T) @ channel.last.weight.T
+    torch.testing.assert_close(model(tokens)[0], model.head(normal(model.norm, a)))
 
 
 def test_mixers_know_their_depth(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
