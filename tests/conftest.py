@@ -24,6 +24,7 @@ SLOW = (
     "encoders/test_contract.py",
     "encoders/trees/test_ebt_grc.py",
     "mixers/attention/test_transformer.py",
+    "mixers/delta/test_exact_solutions.py",
     "mixers/test_contract.py",
     "models/test_document.py",
     "models/test_exact.py",

@@ -11,8 +11,16 @@ is left over stays off:
     logit of a class = 10 times the sum of its units, which the norm before it leaves apart
 
 `blockdiag`: the state is one-hot in the first block, A_s are its permutations or other matrices of
-0 and 1, v = 0. Symbols are one-hot in both. H is a gain; from 2 on (2.5 for Sum(11), whose network
-has 122 units) the tanh network is certified by boxes, at 1.5 it is wrong.
+0 and 1, v = 0. H is a gain; from 2 on (2.5 for Sum(11), whose network has 122 units) the tanh
+network is certified by boxes, at 1.5 it is wrong.
+
+`deltanet` and its relatives (Siems et al. 2025, arXiv:2502.10297): where each symbol permutes the
+states, and words that lead from the start to one state lead alike from every state (a word problem
+of a group, as sum and parity are), a permutation is a product of swaps, and the swap of i and j the
+reflection along e_i - e_j. From S = I the first head follows all states at once, and S q is q in
+another order for each.
+
+Symbols are one-hot in all of them.
 """
 
 from __future__ import annotations
@@ -27,6 +35,10 @@ from torch import Tensor, nn
 
 GAIN = 2.5
 LOGIT = 10.0  # of a class for one of its units
+EXACT = "model.mixer.init=exact"
+SATURATED = 20.0  # a logit whose sigmoid is one, or nothing, in float32
+LARGE = 1e3  # length of a key before it is made one: what is added under the root is then nothing
+DELTA = ("project.weight", "strength.weight", "start", "norm.weight", "out.weight")
 
 
 class StateMachine(Protocol):
@@ -106,8 +118,10 @@ def write_exact(model: nn.Module, config: Any, machine: StateMachine | None) -> 
     state = model.state_dict()
     if config.name == "rnn":
         new = _rnn(state, config, machine)
-    else:
+    elif config.name == "blockdiag":
         new = _block_diagonal(state, config, machine)
+    else:
+        new = _delta(state, config, machine)
     if embedded:
         new["embedding.weight"] = _wide_eye(state["embedding.weight"])
     new["norm.weight"] = torch.ones_like(state["norm.weight"])
@@ -167,6 +181,137 @@ def _block_diagonal(
         if answer is not None:
             head[answer, q] = LOGIT
     return {**new, "head.0.weight": head, "head.0.bias": torch.zeros_like(state["head.0.bias"])}
+
+
+@dataclass(frozen=True)
+class Reflections:
+    """S_t = S_{t-1} prod_j (I - 2 k_j k_j^T) of each symbol, and a class for each direction of S q.
+
+    keys (symbols, n, K) of length one, or zero where a symbol needs fewer than n; start S_0 (V, K);
+    query q (K); read (C, V), the S q of each class.
+    """
+
+    keys: Tensor
+    start: Tensor
+    query: Tensor
+    read: Tensor
+
+
+def permuting_reflections(machine: StateMachine, classes: int) -> Reflections:
+    """Return the reflections of a machine whose symbols permute its states as a group does.
+
+    Raises ValueError where they do not.
+    """
+    size, symbols = len(machine.delta), range(len(machine.delta[0]))
+    columns = [[row[s] for row in machine.delta] for s in symbols]
+    if any(
+        sorted(-1 if q is None else q for q in column) != list(range(size)) for column in columns
+    ):
+        raise ValueError(
+            f"{EXACT} of a product of reflections needs a task each of whose symbols permutes the"
+            " states, such as sum, parity or group"
+        )
+    moves = [tuple(q for q in column if q is not None) for column in columns]
+    swaps = [_swaps(move) for move in moves]
+    keys = torch.zeros(len(moves), max(1, *map(len, swaps)), size)
+    for s, pairs in enumerate(swaps):
+        for j, (one, other) in enumerate(pairs):
+            keys[s, j, one], keys[s, j, other] = 0.5**0.5, -(0.5**0.5)
+    query = torch.linspace(-1, 1, size)
+    read = torch.zeros(classes, size)
+    for state, places in _placed(machine, moves).items():
+        answer = machine.answers[state]
+        if answer is None or bool(read[answer].any()):
+            raise ValueError(f"{EXACT} of a product of reflections needs an answer for each state")
+        read[answer] = query[list(places)]
+    return Reflections(keys, torch.eye(size), query, read)
+
+
+def reflecting_weights(
+    state: dict[str, Tensor], config: Any, made: Reflections, logit: float = SATURATED
+) -> dict[str, Tensor]:
+    """Return the weights by which the first head of a mixer of the delta rule does what is `made`.
+
+    `state` is that of a `bare` model with one such mixer, `config` the mixer's settings. A strength
+    of 2 is 2 sigmoid(logit).
+    """
+    _check_delta(config)
+    symbols, count, size = made.keys.shape
+    values, (heads, v_size, k_size) = len(made.start), state["mixers.0.start"].shape
+    _need("model.mixer.key_size", k_size, size, "what the keys tell apart")
+    _need("model.mixer.value_size", v_size, values, "the rows of the state")
+    _need("model.mixer.householders", config.householders, count, "the reflections of a symbol")
+    _need("model.width", len(state["mixers.0.out.weight"]), len(made.read), "the classes")
+    new = {f"mixers.0.{name}": torch.zeros_like(state[f"mixers.0.{name}"]) for name in DELTA}
+    n = config.householders
+    project = new["mixers.0.project.weight"]
+    project[:size, :symbols] = made.query[:, None]
+    for j in range(count):
+        first = heads * k_size + j * k_size
+        project[first : first + size, :symbols] = LARGE * made.keys[:, j].T
+    new["mixers.0.strength.weight"][:n, :symbols] = -logit
+    used = made.keys.norm(dim=-1) > 0
+    new["mixers.0.strength.weight"][:count, :symbols] += 2 * logit * used.T
+    new["mixers.0.start"][0, :values, :size] = made.start
+    new["mixers.0.norm.weight"].fill_(1)
+    new["mixers.0.out.weight"][: len(made.read), :values] = made.read
+    return new
+
+
+def _delta(state: dict[str, Tensor], config: Any, machine: StateMachine) -> dict[str, Tensor]:
+    head = torch.zeros_like(state["head.0.weight"])
+    made = permuting_reflections(machine, len(head))
+    head[:, : len(head)] = LOGIT * torch.eye(len(head))
+    none = torch.zeros_like(state["head.0.bias"])
+    new = reflecting_weights(state, config.mixer, made)
+    return {**new, "head.0.weight": head, "head.0.bias": none}
+
+
+def _check_delta(config: Any) -> None:
+    wanted = {
+        "range": "signed",
+        "qk_activation": "identity",
+        "conv_size": 0,
+        "decay": "none",
+        "erase": "scalar",
+        "output_gate": False,
+        "learn_x0": True,
+    }
+    wrong = [name for name, value in wanted.items() if getattr(config, name) != value]
+    if wrong:
+        words = (f"model.mixer.{name}={str(wanted[name]).lower()}" for name in wrong)
+        raise ValueError(f"{EXACT} of a product of reflections needs {' '.join(words)}")
+
+
+def _swaps(move: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the swaps whose product sends e_q to e_{move[q]}, q by q, the first one first."""
+    pairs, places = [], list(range(len(move)))
+    for q, to in enumerate(move):
+        if places[q] != to:
+            one, other = places[q], to
+            pairs.append((one, other))
+            places = [{one: other, other: one}.get(p, p) for p in places]
+    return pairs
+
+
+def _placed(machine: StateMachine, moves: Sequence[Sequence[int]]) -> dict[int, tuple[int, ...]]:
+    """Return where the words to a state lead from each state; ValueError where they differ."""
+    identity = tuple(range(len(machine.delta)))
+    found, waiting = {machine.start: identity}, [identity]
+    for places in waiting:  # grows as states are found
+        for move in moves:
+            further = tuple(move[p] for p in places)
+            state = further[machine.start]
+            if state not in found:
+                found[state] = further
+                waiting.append(further)
+            elif found[state] != further:
+                raise ValueError(
+                    f"{EXACT} of a product of reflections needs a word problem of a group, such as"
+                    " sum, parity or group: here two words to one state lead to different states"
+                    " from another"
+                )
+    return found
 
 
 def _by_symbol(state: dict[str, Tensor], name: str, rows: Tensor) -> dict[str, Tensor]:

@@ -2,7 +2,10 @@
 
 Real transitions between 0 and 1 cannot count modulo two over any length (Sarrof, Veitsman & Hahn
 2024, arXiv:2405.17394; Grazzi et al. 2025, arXiv:2411.12537, Theorem 1). With signs they can: the
-exact solutions in tests/mixers are that half of the statement.
+exact solutions in tests/mixers are that half of the statement. One reflection a symbol turns no
+plane (Siems et al. 2025, arXiv:2502.10297): S3 needs two.
+
+Models that cannot have a rule learn strings of 12 or 16 by heart, so these train at 40.
 """
 
 from __future__ import annotations
@@ -14,6 +17,13 @@ from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.training.scoring import score
 
 UPDATES, STRINGS = 5000, 1000
+DELTA = [
+    *("model=deltaproduct", "model.width=32", "model.mixer.conv_size=0"),
+    *("model.mixer.qk_activation=identity", "model.mixer.learn_x0=true"),
+    *("model.backbone.name=bare", "model.backbone.hidden=32"),
+    *("protocol.train_length=40", "protocol.batch_size=64", "optim.name=adam", "optim.lr=3e-3"),
+    *("optim.clip=1", "optim.weight_decay=0", "optim.schedule=constant", "optim.warmup=0"),
+]
 
 
 @pytest.mark.slow
@@ -27,3 +37,34 @@ def test_parity_stays_at_chance_for_transitions_between_0_and_1() -> None:
     assert last < first, "it should have learnt something about the first symbols"
     result = score(trial.model, trial.task, trial.stream("test", 500), 500, STRINGS, "cpu")
     assert abs(result.accuracy - 0.5) < 4 * (0.25 / STRINGS) ** 0.5
+
+
+def trained(updates: int, *words: str) -> LengthTrial:
+    trial = LengthTrial(composed([*DELTA, *words]), 0)
+    for _ in range(updates):
+        trial.update()
+    return trial
+
+
+def accuracy(trial: LengthTrial, length: int) -> float:
+    """Return how often the last of `length` symbols is answered right."""
+    stream = trial.stream("test", length)
+    return score(trial.model, trial.task, stream, length, STRINGS, "cpu").accuracy
+
+
+@pytest.mark.slow
+def test_two_reflections_a_symbol_have_s3_and_one_does_not() -> None:
+    """Measured, seeds 0 and 1: 1.00 at 40 and 1.00, 0.99 at 200; 0.31 to 0.36 at 40 throughout."""
+    able = trained(500, "task=group", "task.group=S3", "model.mixer.householders=2")
+    assert accuracy(able, 40) >= 0.99
+    assert accuracy(able, 200) >= 0.95
+    unable = trained(750, "task=group", "task.group=S3", "model.mixer.householders=1")
+    assert accuracy(unable, 40) <= 0.6
+
+
+@pytest.mark.slow
+def test_parity_needs_a_strength_above_one() -> None:
+    """Measured, seeds 0 and 1: 1.00 after 250 updates; 0.48 to 0.52 throughout 1,500."""
+    words = "task=parity", "model.mixer.householders=1"
+    assert accuracy(trained(250, *words, "model.mixer.range=signed"), 40) >= 0.99
+    assert accuracy(trained(750, *words, "model.mixer.range=positive"), 40) <= 0.6

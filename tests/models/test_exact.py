@@ -36,6 +36,11 @@ SIZES = {  # for a task: of as few units as can be, and of more
         "model.mixer.constraint=column_unit",
     ],
 }
+GROUPS = {  # of the delta rule: how many reflections a symbol, and a head that holds the states
+    "sum": (4, 5),
+    "parity": (1, 2),
+    "group task.group=S3": (4, 6),
+}
 
 
 def words(kind: str, task: str) -> list[str]:
@@ -53,6 +58,47 @@ def test_every_string_is_answered_without_training(kind: str, task: str) -> None
         logits, _ = trial.model(batch.tokens)
     asked = batch.targets != IGNORE
     assert torch.equal(logits.argmax(-1)[asked], batch.targets[asked])
+
+
+@pytest.mark.parametrize("task", GROUPS)
+@pytest.mark.parametrize("to_spare", [0, 1])
+def test_a_group_is_answered_by_reflections(task: str, to_spare: int) -> None:
+    trial = LengthTrial(composed(reflecting(task, to_spare)), 0)
+    batch = trial.task.sample(trial.stream("exact"), 0, 16, 200, "cpu")
+    assert batch.targets.tolist() == [trial.task.oracle(row) for row in batch.tokens.tolist()]
+    with torch.no_grad():
+        logits, _ = trial.model(batch.tokens)
+    assert torch.equal(logits.argmax(-1), batch.targets)
+
+
+def reflecting(task: str, to_spare: int = 0) -> list[str]:
+    count, size = (number + to_spare for number in GROUPS[task])
+    return [
+        *f"task={task}".split(), "model=deltaproduct", *EXACT, "model.width=16",
+        f"model.mixer.heads={1 + to_spare}", f"model.mixer.householders={count}",
+        f"model.mixer.key_size={size}", f"model.mixer.value_size={size}",
+        "model.mixer.conv_size=0", "model.mixer.qk_activation=identity",
+        "model.mixer.learn_x0=true",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ("model.mixer.householders=3", "householders of at least 4 here .*, not 3"),
+        ("model.mixer.key_size=4", "key_size of at least 5 here"),
+        ("model.mixer.conv_size=4", r"needs model\.mixer\.conv_size=0"),
+        ("model.mixer.range=positive", r"needs model\.mixer\.range=signed"),
+        ("model.mixer.learn_x0=false", r"learn_x0=true"),
+        ("task=even_pair", "each of whose symbols permutes"),
+        ("task=mod_arith", "each of whose symbols permutes"),
+    ],
+)
+def test_what_reflections_cannot_be_is_refused(changed: str, message: str) -> None:
+    key = changed.partition("=")[0]
+    kept = [word for word in reflecting("sum") if word.partition("=")[0] != key]
+    with pytest.raises(UserError, match=message):
+        validated(composed([*kept, changed]))
 
 
 @pytest.mark.parametrize("task", ["sum", "parity", "even_pair"])

@@ -42,7 +42,7 @@ from torch import Tensor, nn
 from torch.nn.functional import silu, softplus
 
 from lrbench.checks import at_least, one_of
-from lrbench.mixers.base import Mixer, ParameterRule
+from lrbench.mixers.base import STARTS, Mixer, ParameterRule
 from lrbench.mixers.convolution import ACTIVATIONS, CausalConvolution
 from lrbench.mixers.normalisation import unit_length
 from lrbench.registry import register_mixer
@@ -59,7 +59,10 @@ State = tuple[Tensor, Tensor]
 
 @dataclass
 class DeltaNetConfig:
-    """Settings of `deltanet`; a head has `key_size` x `value_size` numbers, width / heads each."""
+    """Settings of `deltanet`; a head has `key_size` x `value_size` numbers, width / heads each.
+
+    init: random, or exact, weights that are right by construction (lrbench/models/exact.py).
+    """
 
     heads: int = 4
     key_size: int | None = None
@@ -72,6 +75,7 @@ class DeltaNetConfig:
     qk_activation: str = "silu"
     output_gate: bool = False
     learn_x0: bool = False
+    init: str = "random"
 
     def __post_init__(self) -> None:
         at_least("model.mixer.heads", self.heads, 1)
@@ -83,6 +87,7 @@ class DeltaNetConfig:
         one_of("model.mixer.decay", self.decay, DECAYS)
         one_of("model.mixer.erase", self.erase, ERASES)
         one_of("model.mixer.qk_activation", self.qk_activation, tuple(ACTIVATIONS))
+        one_of("model.mixer.init", self.init, STARTS)
 
 
 @dataclass
