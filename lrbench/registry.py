@@ -208,6 +208,7 @@ MIXERS = Registry(
         "lmu_parallel": "lrbench.mixers.legendre.lmu_parallel",
         "lmu_gated": "lrbench.mixers.legendre.lmu_gated",
         "rwkv4": "lrbench.mixers.rwkv.rwkv4",
+        "rwkv7": "lrbench.mixers.rwkv.rwkv7",
         "deltanet": "lrbench.mixers.delta.deltanet",
         "gated_deltanet": "lrbench.mixers.delta.deltanet",
         "deltaproduct": "lrbench.mixers.delta.deltanet",
