@@ -33,9 +33,9 @@ def one_of(key: str, value: object, allowed: Sequence[str]) -> None:
         raise ValueError(f"{key} must be one of {', '.join(allowed)}, not '{shown(value)}'.{hint}")
 
 
-def nearest(word: str, known: Sequence[str]) -> str:
+def nearest(name: str, known: Sequence[str]) -> str:
     """Return " Did you mean 'x'?" for the known word closest to a misspelt one, or nothing."""
-    near = difflib.get_close_matches(word[:100].lower(), list(known), n=1)
+    near = difflib.get_close_matches(name[:100].lower(), list(known), n=1)
     return f" Did you mean '{near[0]}'?" if near else ""
 
 

@@ -46,7 +46,11 @@ class TableCell:
         return tuple(re.findall(r"\w+", self._value("protocol.test_splits")))
 
     def _value(self, key: str) -> str:
-        values = [word.partition("=")[2] for word in self.overrides if word.startswith(f"{key}=")]
+        values = [
+            override.partition("=")[2]
+            for override in self.overrides
+            if override.startswith(f"{key}=")
+        ]
         return values[-1] if values else ""
 
 
@@ -122,7 +126,7 @@ def _read(path: Path) -> TableSpec:
     for key, value, known in (("rule", rule, rule_names()), ("kind", kind, KINDS)):
         if value not in known:
             raise unknown(f"{key} of table '{path}'", str(value), list(known))
-    common = _words(path, content.get("common", []))
+    common = _strings(path, content.get("common", []))
     cells = tuple(_cell(path, cell, common) for cell in content["cells"])
     return TableSpec(
         name=path.stem,
@@ -131,7 +135,7 @@ def _read(path: Path) -> TableSpec:
         source=str(content.get("source", "")),
         protocol=str(content.get("protocol", "fan2024")),
         rule=rule,
-        columns=_words(path, content.get("columns", [])),
+        columns=_strings(path, content.get("columns", [])),
         kind=kind,
     )
 
@@ -140,17 +144,19 @@ def _cell(path: Path, cell: Any, common: Sequence[str]) -> TableCell:
     if not isinstance(cell, dict) or not set(cell) <= {"overrides", "reference", "label"}:
         keys = "'overrides' and perhaps 'reference' and 'label'"
         raise UserError(f"table '{path}': a cell is {keys}: {cell}")
-    own = _words(path, cell.get("overrides"))
-    said = {word.partition("=")[0] for word in own}
-    words = (*(word for word in common if word.partition("=")[0] not in said), *own)
-    made = TableCell(words, cell.get("reference"), cell.get("label"))
+    own = _strings(path, cell.get("overrides"))
+    said = {override.partition("=")[0] for override in own}
+    overrides = (*(override for override in common if override.partition("=")[0] not in said), *own)
+    made = TableCell(overrides, cell.get("reference"), cell.get("label"))
     for key in ("task", "model"):
         if not getattr(made, key):
             raise UserError(f"table '{path}': a cell without {key}=: {' '.join(made.overrides)}")
     return made
 
 
-def _words(path: Path, words: Any) -> tuple[str, ...]:
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise UserError(f"table '{path}': expected a list of words, not {words}")
-    return tuple(words)
+def _strings(path: Path, overrides: Any) -> tuple[str, ...]:
+    if not isinstance(overrides, list) or not all(
+        isinstance(override, str) for override in overrides
+    ):
+        raise UserError(f"table '{path}': expected a list of words, not {overrides}")
+    return tuple(overrides)

@@ -13,7 +13,7 @@ from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.listops import splits as listops
 from lrbench.tasks.listops.draw import Grammar, bits, trees, unique
 from lrbench.tasks.logic import relation
-from lrbench.tasks.logic.formulas import RELATIONS, WORDS
+from lrbench.tasks.logic.formulas import RELATIONS, VOCABULARY
 from lrbench.tasks.logic.splits import RELEASED
 
 FORMULAS = ("a", "b", "( not a )", "( a ( and b ) )", "( a ( or b ) )", "( ( not a ) ( or b ) )")
@@ -37,18 +37,18 @@ def write(folder: Path, strings: int = 24) -> Path:
 
 
 def _pairs() -> Strings:
-    sides = [[WORDS.index(word) for word in text.split()] for text in FORMULAS]
+    sides = [[VOCABULARY.index(word) for word in text.split()] for text in FORMULAS]
     both = list(product(sides, repeat=2))
     flat = [side for pair in both for side in pair]
     labels = [
-        RELATIONS.index(relation(*([WORDS[token] for token in side] for side in pair)))
+        RELATIONS.index(relation(*([VOCABULARY[token] for token in side] for side in pair)))
         for pair in both
     ]
     return Strings(
         tokens=np.concatenate(flat).astype(np.uint8),
         offsets=np.cumsum([0, *map(len, flat)]),
         labels=np.array(labels, dtype=np.uint8),
-        vocabulary=WORDS,
+        vocabulary=VOCABULARY,
         class_names=RELATIONS,
         sides=2,
     )

@@ -57,8 +57,8 @@ def test_the_commands_of_the_page_run(
     assert [command.split()[0] for command in commands] == ["check", "train"]
     short = ["protocol.max_steps=3", "protocol.test_size=16", "protocol.further_lengths=[]"]
     for command in commands:
-        words = [*command.split(), *(short if command.startswith("train") else [])]
-        assert "mine" in lrbench(tmp_path, *words)
+        arguments = [*command.split(), *(short if command.startswith("train") else [])]
+        assert "mine" in lrbench(tmp_path, *arguments)
 
 
 def test_the_table_of_the_page_has_the_published_rows_and_mine(
@@ -75,8 +75,10 @@ def test_the_table_of_the_page_has_the_published_rows_and_mine(
     tune, deep, sweep, report = (command.split() for command in typed)
     for search in (tune, deep):
         tiny = ["protocol.max_steps=2", "protocol.test_size=8", "protocol.further_lengths=[]"]
-        words = [word for word in search if "max_steps" not in word]
-        lrbench(tmp_path, *words, *tiny, "task=even_pair" if search is tune else "task=mod_arith")
+        arguments = [argument for argument in search if "max_steps" not in argument]
+        lrbench(
+            tmp_path, *arguments, *tiny, "task=even_pair" if search is tune else "task=mod_arith"
+        )
     planned = lrbench(tmp_path, *sweep, "--dry-run")
     assert "9 runs: 0 finished, 9 to do" in planned
     (tmp_path / "outputs").mkdir()
@@ -84,9 +86,9 @@ def test_the_table_of_the_page_has_the_published_rows_and_mine(
     assert "| mine " in table and "| blockdiag, plain " in table and "paper: Ours" in table
 
 
-def lrbench(folder: Path, *words: str) -> str:
+def lrbench(folder: Path, *arguments: str) -> str:
     """Run a command as a user's, in a process of its own; return what it printed."""
-    command = [sys.executable, "-m", "lrbench", *words]
+    command = [sys.executable, "-m", "lrbench", *arguments]
     ended = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout

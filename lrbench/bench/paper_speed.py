@@ -67,8 +67,8 @@ def paper_speeds(
     printed = speeds()
     found = []
     for setting in SETTINGS:
-        words = [f"task={TASK}", f"model={MODEL}", f"model.mixer.block_size={setting.block}"]
-        trial = make_trial(compose(words), 0, device)
+        overrides = [f"task={TASK}", f"model={MODEL}", f"model.mixer.block_size={setting.block}"]
+        trial = make_trial(compose(overrides), 0, device)
         assert isinstance(trial, BatchTrial)
         calls = {name: partial(_run, trial, setting, name) for name in ALGORITHMS}
         measured = alternate(calls, rounds, seconds)

@@ -53,7 +53,7 @@ class Row:
 
     model: str
     paper: str
-    words: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
     remark: str = ""
     plain: bool = False
 
@@ -130,7 +130,7 @@ def measured(
     compose: Compose, row: Row, lengths: str, limits: CellLimits, device: torch.device
 ) -> CellCost:
     """Measure a cell in a process of its own; what needs more memory than `limits` is told so."""
-    config = compose(["task=listops", f"model={row.model}", *row.words])
+    config = compose(["task=listops", f"model={row.model}", *row.overrides])
     unit = compose(["task=listops", f"model={UNIT}"])
     job = asdict(config), asdict(unit), row.plain, lengths, limits, str(device)
     try:

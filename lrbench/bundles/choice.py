@@ -43,17 +43,17 @@ class TableChoice:
             if table is not None:
                 cells = [
                     TableCell(
-                        _words(cell["overrides"]),
+                        _strings(cell["overrides"]),
                         _text_or_none(cell["reference"]),
                         _text_or_none(cell.get("label")),
                     )
                     for cell in table["cells"]
                 ]
                 texts = {key: _text(table[key]) for key in ("name", "title", "source", "protocol")}
-                columns = _words(table["columns"])
+                columns = _strings(table["columns"])
                 texts |= {"rule": _text(table["rule"]), "kind": _kind(table)}
                 table = TableSpec(cells=tuple(cells), columns=columns, **texts)
-            rows, columns = _words(content["rows"]), _words(content["columns"])
+            rows, columns = _strings(content["rows"]), _strings(content["columns"])
             choice = cls(table, rows, columns, _text(content["rule"]))
         except (KeyError, TypeError, AttributeError) as error:
             raise UserError(f"the manifest's 'choice' of a table is damaged: {error}") from error
@@ -94,7 +94,7 @@ class TableChoice:
     def _all(self, collection: Collection, choose: tuple[str, ...]) -> set[str]:
         runs = collection.runs
         for name, kind, given in (("rows", "model", self.rows), ("columns", "task", self.columns)):
-            missing = [word for word in given if word not in set(runs[kind])]
+            missing = [wanted for wanted in given if wanted not in set(runs[kind])]
             if missing:
                 raise UserError(
                     f"--{name} {missing[0]}: no run of that {kind}\n"
@@ -141,7 +141,7 @@ def _text_or_none(value: Any) -> str | None:
     return None if value is None else _text(value)
 
 
-def _words(values: Any) -> tuple[str, ...]:
+def _strings(values: Any) -> tuple[str, ...]:
     if not isinstance(values, list | tuple):
         raise TypeError(f"a {type(values).__name__} where a list belongs")
     return tuple(_text(value) for value in values)

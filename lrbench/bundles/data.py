@@ -123,8 +123,8 @@ def _compared(here: dict[str, Any], recorded: dict[str, Any]) -> SplitState:
 def _way(made: Any) -> str:
     """Say shortly how a split was made."""
     known = made if isinstance(made, dict) else {}
-    words = [f"{key} {known[key]}" for key in ("version", "seed") if key in known]
-    return " ".join(words)[:60] or "nobody says how"
+    parts = [f"{key} {known[key]}" for key in ("version", "seed") if key in known]
+    return " ".join(parts)[:60] or "nobody says how"
 
 
 def _refuse_other(result: Result, split: str, strings: Strings) -> None:

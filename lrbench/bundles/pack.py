@@ -135,14 +135,14 @@ def _manifest(
 
 def _commands(choice: TableChoice, choose: tuple[str, ...], anonymous: bool) -> dict[str, str]:
     """The commands that make the runs, and from them this bundle."""
-    words = ["--table", choice.name] if choice.table else []
+    options = ["--table", choice.name] if choice.table else []
     for flag, values in (("--rows", choice.rows), ("--columns", choice.columns)):
-        words += [flag, ",".join(values)] if values else []
+        options += [flag, ",".join(values)] if values else []
     chosen = ["--fingerprint", ",".join(choose)] if choose else []
     last = ["--rule", choice.rule, *chosen, *(["--anonymous"] if anonymous else [])]
-    commands = {"bundle": shlex.join(["lrbench", "bundle", *words, *last])}
+    commands = {"bundle": shlex.join(["lrbench", "bundle", *options, *last])}
     if choice.table:
-        commands["runs"] = shlex.join(["lrbench", "sweep", *words])
+        commands["runs"] = shlex.join(["lrbench", "sweep", *options])
     return commands
 
 

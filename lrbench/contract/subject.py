@@ -31,7 +31,7 @@ MixerFactory = Callable[..., Mixer]
 EncoderFactory = Callable[..., Encoder]
 
 
-def model_settings(name: str, words: Iterable[str]) -> Any:
+def model_settings(name: str, overrides: Iterable[str]) -> Any:
     """Return the `model` node of `name` with `model.width=..` and `model.mixer.KEY=..` set.
 
     Of an encoder `model.encoder.KEY=..`.
@@ -47,8 +47,8 @@ def model_settings(name: str, words: Iterable[str]) -> Any:
             f"the configuration of model '{name}' cannot be used: {first}\n"
             "each field needs a default, and a type such as int, float, bool, str or list[int]"
         ) from error
-    for word in words:
-        _override(node, schema, word)
+    for override in overrides:
+        _override(node, schema, override)
     try:
         return OmegaConf.to_object(node)["model"]  # type: ignore[call-overload, index]
     except OmegaConfBaseException as error:
@@ -57,12 +57,12 @@ def model_settings(name: str, words: Iterable[str]) -> Any:
         raise UserError(str(error)) from error
 
 
-def _override(node: Any, schema: type, word: str) -> None:
+def _override(node: Any, schema: type, override: str) -> None:
     """Set one KEY=VALUE in a composed node, with our words for what OmegaConf refuses."""
-    key, _, value = word.partition("=")
+    key, _, value = override.partition("=")
     wanted = _type_of(schema, key)
     try:
-        node.merge_with(OmegaConf.from_dotlist([word]))
+        node.merge_with(OmegaConf.from_dotlist([override]))
     except (OmegaConfBaseException, YAMLError) as error:
         name = TYPES.get(wanted, f"of type {getattr(wanted, '__name__', wanted)}")
         raise UserError(f"{key} must be {name}, not '{value}'") from error

@@ -25,7 +25,7 @@ from lrbench.diagnosis.extraction import random_words
 from lrbench.tasks.machine import NOWHERE, Machine
 
 SLOW = 0.97  # modulus from which on an eigenvalue is kept: 0.97^150 = 0.01
-WORDS = (1, 2, 4, 8)  # symbols
+WORD_LENGTHS = (1, 2, 4, 8)  # symbols
 STATES = 12  # from which each word is followed
 AFTER = 40  # symbols after which they are taken
 MOST_NUMBERS = 384  # of a carried state: products cost their cube
@@ -111,7 +111,7 @@ def from_roots(values: NDArray[np.complex128], order: int) -> NDArray[np.float64
 
 
 def growth(
-    model: nn.Module, machine: Machine, words: Sequence[int] = WORDS
+    model: nn.Module, machine: Machine, lengths: Sequence[int] = WORD_LENGTHS
 ) -> tuple[Growth, ...] | str:
     """Return how products of Jacobians grow with words, a row a symbol and one of random words.
 
@@ -135,8 +135,8 @@ def growth(
     rows = []
     rng = np.random.default_rng(1)
     for symbol in [*range(min(machine.symbols, MOST_SYMBOLS)), None]:
-        tokens, alive = _words(machine, at, symbol, max(words), rng)
-        rows.append(_along(reader, x[alive], tokens, like, symbol, words))
+        tokens, alive = _words(machine, at, symbol, max(lengths), rng)
+        rows.append(_along(reader, x[alive], tokens, like, symbol, lengths))
     return tuple(row for row in rows if row.norm)
 
 
@@ -215,7 +215,7 @@ def _along(
     tokens: NDArray[np.int64],
     like: Any,
     symbol: int | None,
-    words: Sequence[int],
+    lengths: Sequence[int],
 ) -> Growth:
     """Multiply the Jacobians along words (B, n) from states x (B, D)."""
     radius, norm, largest = [], [], []
@@ -223,7 +223,7 @@ def _along(
     for length, column in enumerate(torch.from_numpy(tokens).T, 1):
         step, x = jacobians(reader, x, column, like)
         product = step if product is None else step @ product
-        if length not in words:
+        if length not in lengths:
             continue
         if not bool(product.isfinite().all()):
             break

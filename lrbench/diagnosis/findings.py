@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lrbench.certificates.record import ForetoldRecord
-from lrbench.diagnosis.dynamics import SLOW, WORDS, Growth, Spectrum
+from lrbench.diagnosis.dynamics import SLOW, WORD_LENGTHS, Growth, Spectrum
 from lrbench.diagnosis.extraction import NOT_FINITE, Extracted
 from lrbench.diagnosis.states import SEPARATES, AtLength, LayerStates, Survey
 from lrbench.report.output.cells import Column, PrintedCell, Table
@@ -151,7 +151,7 @@ def _drift(found: Diagnosis) -> list[str]:
         random = next((one for one in found.growth if one.symbol is None), None)
         if random is not None:
             lines.append(
-                f"steps: over {WORDS[len(random.norm) - 1]} random symbols a small error is"
+                f"steps: over {WORD_LENGTHS[len(random.norm) - 1]} random symbols a small error is"
                 f" multiplied by {random.norm[-1]:.3g} on average, {random.largest_norm[-1]:.3g} at"
                 " most"
             )
@@ -163,7 +163,7 @@ def _drift(found: Diagnosis) -> list[str]:
             lines.append(
                 f"steps: repeating symbol {found.symbols[worst_of.symbol]} may let errors grow:"
                 f" spectral radius {worst_of.radius[-1]:.3g} over"
-                f" {WORDS[len(worst_of.radius) - 1]} symbols"
+                f" {WORD_LENGTHS[len(worst_of.radius) - 1]} symbols"
             )
     return lines
 
@@ -289,12 +289,16 @@ def _spectra(found: Diagnosis, linear: Sequence[Spectrum]) -> Table:
 
 
 def _growth(found: Diagnosis, growth: Sequence[Growth]) -> Table:
-    longest = WORDS[-1]
-    columns = [*(f"radius {n}" for n in WORDS), *(f"norm {n}" for n in WORDS), f"most {longest}"]
+    longest = WORD_LENGTHS[-1]
+    columns = [
+        *(f"radius {n}" for n in WORD_LENGTHS),
+        *(f"norm {n}" for n in WORD_LENGTHS),
+        f"most {longest}",
+    ]
     rows = []
     for one in growth:
         name = "random" if one.symbol is None else f"{found.symbols[one.symbol]} ..."
-        most = [f"{one.largest_norm[-1]:.3g}" if len(one.norm) == len(WORDS) else "-"]
+        most = [f"{one.largest_norm[-1]:.3g}" if len(one.norm) == len(WORD_LENGTHS) else "-"]
         texts = [*_padded(one.radius), *_padded(one.norm), *most]
         rows.append(_row(name, texts))
     return Table(
@@ -326,7 +330,7 @@ def _row(name: str, texts: Any) -> tuple[PrintedCell, ...]:
 
 
 def _padded(values: Sequence[float]) -> list[str]:
-    return [f"{value:.3g}" for value in values] + ["-"] * (len(WORDS) - len(values))
+    return [f"{value:.3g}" for value in values] + ["-"] * (len(WORD_LENGTHS) - len(values))
 
 
 def _ratio(part: tuple[int, int]) -> float | None:

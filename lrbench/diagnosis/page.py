@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lrbench.diagnosis.dynamics import WORDS, Growth, Spectrum
+from lrbench.diagnosis.dynamics import WORD_LENGTHS, Growth, Spectrum
 from lrbench.diagnosis.findings import Diagnosis, in_short, tables
 from lrbench.diagnosis.states import Survey
 from lrbench.report.figures.axes import GREY, HEIGHT, INK, WIDTH, drawable, log_ticks
@@ -198,17 +198,21 @@ def _fading(axes: Axes, found: Diagnosis, grown: Sequence[Growth]) -> None:
     for place, one in enumerate(shown[: MOST_CURVES - 1]):
         assert one.symbol is not None
         name = f"{drawable(found.symbols[one.symbol])} repeated"
-        axes.plot(WORDS[: len(one.norm)], one.norm, color=COLOURS[place], linewidth=1, label=name)
+        axes.plot(
+            WORD_LENGTHS[: len(one.norm)], one.norm, color=COLOURS[place], linewidth=1, label=name
+        )
     for one in grown:
         if one.symbol is None:
-            axes.plot(WORDS[: len(one.norm)], one.norm, color=INK, linewidth=1.8, label="random")
+            axes.plot(
+                WORD_LENGTHS[: len(one.norm)], one.norm, color=INK, linewidth=1.8, label="random"
+            )
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     low, high = axes.get_ylim()
     ticks = [10.0**e for e in range(-12, 13) if low <= 10.0**e <= high] + [0.5, 2]
     axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.set_ylim(low, high)
-    axes.set_xticks(WORDS, [str(n) for n in WORDS])
+    axes.set_xticks(WORD_LENGTHS, [str(n) for n in WORD_LENGTHS])
     axes.minorticks_off()
     axes.axhline(1, color=GREY, linewidth=0.6)
     axes.set_xlabel("symbols of the word")

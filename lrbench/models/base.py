@@ -40,8 +40,8 @@ class Carry:
         wanted = (*positions, mixer.out_width)
         if self.whole and index is None:
             return checked(mixer, mixer.outputs(u, self.mode), wanted, u)  # type: ignore[operator]
-        words = {} if index is None else {"index": index}
-        y, new = _pair(mixer, mixer(u, self._state(), self.mode, **words))
+        kwargs = {} if index is None else {"index": index}
+        y, new = _pair(mixer, mixer(u, self._state(), self.mode, **kwargs))
         self.after.append(new)
         return checked(mixer, y, wanted, u)
 

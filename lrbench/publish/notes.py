@@ -75,9 +75,9 @@ def read_notes(path: Path, keys: Sequence[str] = KEYS) -> Notes:
     _check_keys(path, content, keys)
     _refuse_numbers(path, text, tree)
     return Notes(
-        about=_words(path, content, "about"),
+        about=_text(path, content, "about"),
         commands=_list(path, content, "commands"),
-        tuning=_words(path, content, "tuning"),
+        tuning=_text(path, content, "tuning"),
         disagreements=tuple(_items(path, content.get("disagreements") or [])),
     )
 
@@ -96,7 +96,7 @@ def _items(path: Path, items: Any) -> Iterator[Disagreement]:
     for item in items:
         _check_keys(path, item, ITEM_KEYS)
         cells = _list(path, item, "cells")
-        texts = [_words(path, item, key) for key in ("checked", "believed")]
+        texts = [_text(path, item, key) for key in ("checked", "believed")]
         if not cells or not all(texts):
             raise UserError(
                 f"'{path}': a disagreement is 'cells', 'checked' and 'believed'; not all are there:"
@@ -111,7 +111,7 @@ def _check_keys(path: Path, content: dict[Any, Any], keys: Sequence[str]) -> Non
             raise unknown(f"key of '{path}'", str(key), list(keys))
 
 
-def _words(path: Path, content: dict[str, Any], key: str) -> str:
+def _text(path: Path, content: dict[str, Any], key: str) -> str:
     value = content.get(key) or ""
     if not isinstance(value, str):
         raise UserError(f"'{path}': '{key}' must be text, not {value}")
@@ -120,7 +120,7 @@ def _words(path: Path, content: dict[str, Any], key: str) -> str:
 
 def _list(path: Path, content: dict[str, Any], key: str) -> tuple[str, ...]:
     value = content.get(key) or []
-    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+    if not isinstance(value, list) or not all(isinstance(line, str) for line in value):
         raise UserError(f"'{path}': '{key}' must be a list of texts, not {value}")
     return tuple(value)
 

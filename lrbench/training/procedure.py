@@ -128,10 +128,10 @@ def parse_lengths(text: str, default: Iterable[int]) -> list[int]:
     if not text:
         return list(dict.fromkeys(default))
     lengths = []
-    for word in text.replace("_", "").split(","):
-        if not re.fullmatch(r"[1-9][0-9]{0,9}", word.strip()):
+    for part in text.replace("_", "").split(","):
+        if not re.fullmatch(r"[1-9][0-9]{0,9}", part.strip()):
             raise UserError(
-                f"--lengths '{text}': '{word}' is not a length; write 500,5003,100003", exit_code=2
+                f"--lengths '{text}': '{part}' is not a length; write 500,5003,100003", exit_code=2
             )
-        lengths.append(int(word))
+        lengths.append(int(part))
     return lengths

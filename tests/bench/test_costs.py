@@ -13,8 +13,10 @@ from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.registry import MIXERS
 
 
-def tiny(*words: str) -> Config:
-    return composed(["model.width=8", "protocol.batch_size=4", "protocol.train_length=6", *words])
+def tiny(*arguments: str) -> Config:
+    return composed(
+        ["model.width=8", "protocol.batch_size=4", "protocol.train_length=6", *arguments]
+    )
 
 
 def test_updates_are_compared_with_the_first_model() -> None:

@@ -14,8 +14,8 @@ from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.report.paper.times import speeds
 
 
-def tiny(words: Sequence[str]) -> Config:
-    return composed([*words, "model.width=16", "protocol.batch_size=2"])
+def tiny(arguments: Sequence[str]) -> Config:
+    return composed([*arguments, "model.width=16", "protocol.batch_size=2"])
 
 
 def test_the_papers_numbers_stand_beside_ours() -> None:

@@ -30,8 +30,8 @@ CPU = torch.device("cpu")
 SMALL = ("model.width=16",)
 
 
-def settings_of(*words: str) -> dict:
-    return asdict(composed(["task=listops", *words, *SMALL]))
+def settings_of(*arguments: str) -> dict:
+    return asdict(composed(["task=listops", *arguments, *SMALL]))
 
 
 def test_every_row_is_a_model_and_a_row_of_the_paper() -> None:

@@ -24,8 +24,16 @@ def test_before_training_the_weights_are_those_written(
     monkeypatch.setattr(exact_init, "SETTINGS", {})
     monkeypatch.setattr(exact_init, "BUDGET", SearchBudget(1000, 100, 10, 50))
     monkeypatch.setattr(exact_init, "RESULTS", tmp_path)
-    words = ["--tasks", "parity", "--models", "rnn", "--folder", str(tmp_path / "runs"), "--write"]
-    exact_init.main(words)
+    arguments = [
+        "--tasks",
+        "parity",
+        "--models",
+        "rnn",
+        "--folder",
+        str(tmp_path / "runs"),
+        "--write",
+    ]
+    exact_init.main(arguments)
     assert "as written, 1: certified, least margin" in capsys.readouterr().out
     (row,) = json.loads((tmp_path / "exact_init.json").read_text())["verdicts"]
     assert (row["verdict"], row["string"], row["at_4999"]) == ("certified", None, 1.0)

@@ -68,8 +68,8 @@ def test_raw_numbers_are_written_on_request(
 ) -> None:
     monkeypatch.setattr(lmu_speed, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(lmu_speed, "NETWORKS", {"psmnist": LABEL, "mackey_glass": SEQUENCE})
-    words = ["--seconds", "0", "--lengths", "3", "40"]
-    lmu_speed.main([*words, "--write"] if write else words)
+    arguments = ["--seconds", "0", "--lengths", "3", "40"]
+    lmu_speed.main([*arguments, "--write"] if write else arguments)
     reported = capsys.readouterr().out
     assert "psmnist: n=9, batch 2" in reported and "   220\n" in reported and "    64\n" in reported
     assert (tmp_path / "results").exists() is write

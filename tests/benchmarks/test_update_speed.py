@@ -44,8 +44,8 @@ def test_raw_numbers_are_written_on_request(
     monkeypatch.setattr(update_speed, "RESULTS", path.parent)
     monkeypatch.setattr(update_speed, "our_update", lambda *_: lambda: None)
     monkeypatch.setattr(update_speed, "ReleasedStep", FakeStep)
-    words = ["--tasks", "sum", "--warm-up", "1", "--rounds", "3", "--seconds", "0"]
-    update_speed.main([*words, "--write"] if write else words)
+    arguments = ["--tasks", "sum", "--warm-up", "1", "--rounds", "3", "--seconds", "0"]
+    update_speed.main([*arguments, "--write"] if write else arguments)
     assert "ratio    median " in capsys.readouterr().out
     assert path.exists() is write
     if write:

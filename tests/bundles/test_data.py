@@ -46,8 +46,8 @@ def trained(corpora: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("over_corpora")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LRBENCH_DATA", str(corpora))
-        for words in (LISTOPS, LOGIC):
-            run_cell(composed([*words, *TINY, f"output_dir={folder}"]))
+        for arguments in (LISTOPS, LOGIC):
+            run_cell(composed([*arguments, *TINY, f"output_dir={folder}"]))
     return folder
 
 

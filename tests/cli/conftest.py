@@ -46,8 +46,8 @@ def lrbench(
     """Run `lrbench WORDS` in this process, 80 columns wide."""
     monkeypatch.setenv("COLUMNS", "80")
 
-    def run(*words: str) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["lrbench", *words])
+    def run(*arguments: str) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["lrbench", *arguments])
         code: object = 0
         try:
             main()

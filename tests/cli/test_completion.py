@@ -175,8 +175,8 @@ def query(**variables: str) -> list[str]:
 
 
 def test_bash_protocol() -> None:
-    def ask(*words: str) -> list[str]:
-        line, position = "\n".join(("lrbench", *words)), str(len(words))
+    def ask(*arguments: str) -> list[str]:
+        line, position = "\n".join(("lrbench", *arguments)), str(len(arguments))
         return query(_LRBENCH_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=position)
 
     assert ask("train", "task", "=") == TASKS.names()

@@ -82,11 +82,11 @@ def test_show_prints_the_signal_and_what_comes(lrbench: Run) -> None:
 
 
 def test_settings_and_lengths_out_of_range_are_reported(lrbench: Run, tmp_path: Path) -> None:
-    for words, why in (
+    for arguments, why in (
         (["task.horizon=0"], "task.horizon must be at least 1"),
         (["protocol.test_lengths=[5001]"], "only lengths 1 to 5,000"),
         (["model.backbone.embed=one_hot"], "this one is a signal"),
     ):
-        ended = lrbench("train", *TINY, *words, f"output_dir={tmp_path / 'none'}")
+        ended = lrbench("train", *TINY, *arguments, f"output_dir={tmp_path / 'none'}")
         assert ended.code == 1 and why in ended.err and "Traceback" not in ended.err
     assert not (tmp_path / "none").exists()

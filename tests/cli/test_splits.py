@@ -64,13 +64,13 @@ def test_from_training_to_tables(lrbench: Run, tmp_path: Path) -> None:
     without = lrbench("report", "--runs", "runs", "--figures", "figures")
     assert without.code == 1 and "no figure to draw" in without.err
 
-    for words, reason in (
+    for arguments, reason in (
         (["--lengths", "500"], "listops is scored on whole splits"),
         (["--strings", "5"], "--strings does not go with a run over a corpus"),
         (["--splits", "nope"], "split 'nope' unknown"),
         (["--which", "band"], "known: best, last"),
     ):
-        refused = lrbench("evaluate", str(folder), *words)
+        refused = lrbench("evaluate", str(folder), *arguments)
         assert refused.code != 0 and reason in refused.err
     assert len(list((folder / "evaluations").iterdir())) == 1
 

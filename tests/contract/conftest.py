@@ -19,9 +19,9 @@ Examine = Callable[..., dict[str, Finding]]
 def examine(monkeypatch: pytest.MonkeyPatch) -> Examine:
     """Return examine(class, words): the findings of its contract, by name."""
 
-    def run(cls: type, words: tuple[str, ...] = (), **options: Any) -> dict[str, Finding]:
+    def run(cls: type, arguments: tuple[str, ...] = (), **options: Any) -> dict[str, Finding]:
         entry = Entry("subject", cls, LeakyConfig, "a test")
         monkeypatch.setitem(MIXERS._entries, "subject", entry)
-        return {finding.name: finding for finding in run_contract("subject", words, **options)}
+        return {finding.name: finding for finding in run_contract("subject", arguments, **options)}
 
     return run

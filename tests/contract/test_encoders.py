@@ -20,10 +20,10 @@ Examine = Callable[..., dict[str, Finding]]
 def examine(monkeypatch: pytest.MonkeyPatch) -> Examine:
     """Return examine(class, words): the findings of its contract, by name."""
 
-    def run(cls: type, words: tuple[str, ...] = ()) -> dict[str, Finding]:
+    def run(cls: type, arguments: tuple[str, ...] = ()) -> dict[str, Finding]:
         entry = Entry("subject", cls, broken.SmoothConfig, "a test")
         monkeypatch.setitem(ENCODERS._entries, "subject", entry)
-        return {one.name: one for one in run_contract("subject", words)}
+        return {one.name: one for one in run_contract("subject", arguments)}
 
     return run
 
@@ -84,7 +84,7 @@ def test_what_an_encoder_declares_is_respected(examine: Examine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "text"),
+    ("arguments", "text"),
     [
         (("model.encoder.dropuot=0.1",), "Did you mean 'model.encoder.dropout'"),
         (("model.encoder.dropout=x",), "model.encoder.dropout must be a number, not 'x'"),
@@ -92,14 +92,14 @@ def test_what_an_encoder_declares_is_respected(examine: Examine) -> None:
         (("model.encoder.dropout=1.5",), r"must be in \[0, 1\), not 1.5"),
     ],
 )
-def test_mistakes_are_reported(words: tuple[str, ...], text: str) -> None:
+def test_mistakes_are_reported(arguments: tuple[str, ...], text: str) -> None:
     with pytest.raises(UserError, match=text):
-        run_contract("bbt_grc", words)
+        run_contract("bbt_grc", arguments)
 
 
 def test_settings_reach_the_encoder() -> None:
     reported: list[Any] = []
-    words = ("model.width=8", "model.encoder.layers=2", "model.encoder.state_size=4")
-    run_contract("s4d_stack", words, reported.append)
+    arguments = ("model.width=8", "model.encoder.layers=2", "model.encoder.state_size=4")
+    run_contract("s4d_stack", arguments, reported.append)
     assert reported[0].detail == "width 8, 608 parameters"
     assert len(reported) == 1 + len(ENCODER_CHECKS)

@@ -15,15 +15,20 @@ from lrbench.registry import MIXERS, Entry
 
 def test_defaults_and_overrides() -> None:
     assert model_settings("blockdiag", []).width == 16
-    words = ["model.width=8", "model.mixer.block_size=4", "model.mixer.p=1", "model.mixer.blocks=3"]
-    model = model_settings("blockdiag", words)
+    arguments = [
+        "model.width=8",
+        "model.mixer.block_size=4",
+        "model.mixer.p=1",
+        "model.mixer.blocks=3",
+    ]
+    model = model_settings("blockdiag", arguments)
     assert (model.name, model.width) == ("blockdiag", 8)
     mixer = model.mixer
     assert (mixer.block_size, mixer.p, mixer.blocks) == (4, 1.0, 3)
 
 
 @pytest.mark.parametrize(
-    ("word", "text"),
+    ("argument", "text"),
     [
         ("model.mixer.block_sise=4", "Did you mean 'model.mixer.block_size'"),
         ("model.mixer.p.q=4", "setting 'model.mixer.p.q' unknown"),
@@ -38,9 +43,9 @@ def test_defaults_and_overrides() -> None:
         ("model.width=0", "model.width must be at least 1"),
     ],
 )
-def test_wrong_settings(word: str, text: str) -> None:
+def test_wrong_settings(argument: str, text: str) -> None:
     with pytest.raises(UserError, match=text) as caught:
-        model_settings("blockdiag", [word])
+        model_settings("blockdiag", [argument])
     assert len(str(caught.value).splitlines()) <= 6
 
 

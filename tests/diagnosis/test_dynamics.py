@@ -118,7 +118,7 @@ def test_products_follow_the_word() -> None:
     """tanh: the product of diag(1 - h^2) U along a word, and its norms, by hand."""
     machine = machine_of("sum", 3)
     model = model_of("rnn")
-    found = growth(model, machine, words=(1, 2, 4))
+    found = growth(model, machine, lengths=(1, 2, 4))
     assert not isinstance(found, str)
     assert [one.symbol for one in found] == [0, 1, 2, None]
 
@@ -159,7 +159,7 @@ def test_what_cannot_be_repeated_has_shorter_words() -> None:
 
 
 def test_of_many_symbols_some_are_repeated() -> None:
-    found = growth(model_of("rnn", 30, 30), machine_of("sum", 30), words=(1,))
+    found = growth(model_of("rnn", 30, 30), machine_of("sum", 30), lengths=(1,))
     assert [one.symbol for one in found if not isinstance(one, str)] == [*range(16), None]
 
 

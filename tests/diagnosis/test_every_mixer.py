@@ -28,7 +28,7 @@ def test_every_mixer_can_be_looked_into(name: str) -> None:
     found = survey(model, task, machine, [5, 9], task.stream(0, "test"), strings=8)
     fixed = model.state_size is not None
     assert len(found.lengths[1].layers) == (len(model.stateful) if fixed else 0)
-    grown = growth(model, machine, words=(1, 2))
+    grown = growth(model, machine, lengths=(1, 2))
     assert (grown == "the state grows with the string") == (not fixed)
     steps = affine_steps(SymbolReader(model), machine.symbols, of_several=True)
     if not isinstance(steps, str):

@@ -29,8 +29,8 @@ SMALL = [
 ]
 
 
-def lrbench(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["lrbench", *words])
+def lrbench(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["lrbench", *arguments])
     try:
         main()
     except SystemExit as left:

@@ -65,8 +65,8 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     started: list[Sweep] = []
 
-    def begin(*words: str) -> Sweep:
-        command = [sys.executable, "-m", "lrbench", "sweep", *words]
+    def begin(*arguments: str) -> Sweep:
+        command = [sys.executable, "-m", "lrbench", "sweep", *arguments]
         pipe = subprocess.PIPE
         started.append(
             subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
@@ -143,8 +143,8 @@ def test_basic_joblib_and_submitit_give_equal_numbers(start) -> None:
         "submitit": [LOCAL],
     }
     tables = {}
-    for name, words in launchers.items():
-        done(start(*GRID, *words, f"output_dir={name}"))
+    for name, arguments in launchers.items():
+        done(start(*GRID, *arguments, f"output_dir={name}"))
         tables[name] = rows(name)
     assert tables["basic"] and tables["basic"] == tables["joblib"] == tables["submitit"]
     assert {path.name for path in Path.cwd().iterdir() if path.is_dir()} >= {*launchers}
@@ -207,10 +207,10 @@ def test_slurm_gives_the_numbers_of_the_basic_launcher(start, slurm) -> None:
 
 
 def test_a_preempted_slurm_job_keeps_a_checkpoint_and_goes_on_from_it(start, slurm) -> None:
-    words = ["task=sum", "seed=0", *TINY, "protocol.max_steps=3000", "protocol.look_every=1000"]
-    done(start(*words, "output_dir=basic"))
+    arguments = ["task=sum", "seed=0", *TINY, "protocol.max_steps=3000", "protocol.look_every=1000"]
+    done(start(*arguments, "output_dir=basic"))
     before = jobs()
-    sweep = start(*words, SLURM, "output_dir=slurm")
+    sweep = start(*arguments, SLURM, "output_dir=slurm")
     eventually(lambda: any(path.stat().st_size for path in found("slurm", "metrics.jsonl")))
     (job,) = jobs() - before
     subprocess.run(["scancel", "--signal=USR2", job], check=True)

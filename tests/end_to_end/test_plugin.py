@@ -60,9 +60,9 @@ def lrbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Return lrbench(plugins, words): the program, run in a folder that holds mine.py."""
     (tmp_path / "mine.py").write_text(MINE)
 
-    def run(plugins: str, *words: str) -> subprocess.CompletedProcess[str]:
+    def run(plugins: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         monkeypatch.setenv("LRBENCH_PLUGINS", plugins)
-        command = [sys.executable, "-m", "lrbench", *words]
+        command = [sys.executable, "-m", "lrbench", *arguments]
         return subprocess.run(
             command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
         )
@@ -77,8 +77,8 @@ def test_check_passes(lrbench) -> None:
 
 
 def test_train_writes_a_result(lrbench, tmp_path: Path) -> None:
-    words = ("task=sum", "model=mine", *SHORT, "protocol.further_lengths=[]", "output_dir=out")
-    done = lrbench("mine", "train", *words)
+    arguments = ("task=sum", "model=mine", *SHORT, "protocol.further_lengths=[]", "output_dir=out")
+    done = lrbench("mine", "train", *arguments)
     assert done.returncode == 0, done.stderr
     [path] = (tmp_path / "out").rglob("result.json")
     result = json.loads(path.read_text())

@@ -68,8 +68,8 @@ def lrbench(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     (tmp_path / "turns.py").write_text(example[1] + DIES)
     monkeypatch.setenv("LRBENCH_PLUGINS", "turns")
 
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "lrbench", *words]
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "lrbench", *arguments]
         return subprocess.run(
             command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
         )
@@ -115,7 +115,7 @@ def test_a_killed_run_ends_as_one_never_stopped(
 
 
 def test_its_runs_are_swept_evaluated_and_reported(lrbench: Run, tmp_path: Path) -> None:
-    common = ", ".join(f'"{word}"' for word in SMALL[2:])
+    common = ", ".join(f'"{argument}"' for argument in SMALL[2:])
     (tmp_path / "turns.yaml").write_text(TABLE.format(common=common))
     swept = lrbench("sweep", "--table", "turns.yaml", "output_dir=swept")
     assert swept.returncode == 0, swept.stdout + swept.stderr
@@ -136,13 +136,13 @@ def test_its_runs_are_swept_evaluated_and_reported(lrbench: Run, tmp_path: Path)
         for row in result(tmp_path / "swept")["evaluations"]
         if (row["kind"], row["split"], row["which"]) == ("test", "test", "id")
     )
-    for words in (
+    for arguments in (
         [],
         ["--table", "turns.yaml"],
         ["--rows", "lru", "--columns", "sum"],  # by the first rule that it declares
         ["--rows", "lru", "--columns", "sum", "--rule", "id"],
     ):
-        message = lrbench("report", "--runs", "swept", *words)
+        message = lrbench("report", "--runs", "swept", *arguments)
         assert message.returncode == 0, message.stderr
         assert f"{tested:.4f}" in message.stdout
     printed = lrbench("report", "--runs", "swept").stdout
@@ -157,14 +157,14 @@ def test_another_setting_is_another_cell_and_a_wrong_one_is_refused(
     lrbench: Run, tmp_path: Path
 ) -> None:
     for length in (3, 4):
-        words = (*SMALL, f"protocol.short_length={length}", "output_dir=two")
-        assert lrbench("train", *words).returncode == 0
+        arguments = (*SMALL, f"protocol.short_length={length}", "output_dir=two")
+        assert lrbench("train", *arguments).returncode == 0
     assert len(list((tmp_path / "two").glob("sum/lru/turns/*/s0/result.json"))) == 2
-    for word, message in (
+    for argument, message in (
         ("protocol.short_length=x", "protocol.short_length must be a whole number"),
         ("protocol.shrt_length=3", "protocol.short_length"),
         ("protocol.name=fan2024", "protocol.name must be one of turns"),
         ("task=listops", "task listops is not trained by protocol turns"),
     ):
-        done = lrbench("train", *SMALL, word)
+        done = lrbench("train", *SMALL, argument)
         assert done.returncode == 1 and message in done.stderr, done.stderr

@@ -73,8 +73,8 @@ def sweep(lab: Laboratory) -> Iterator[Callable[..., Program]]:
     """Return a function that starts a sweep into a folder; what is left of it is killed."""
     started: list[Program] = []
 
-    def start(folder: str, *words: str) -> Program:
-        started.append(lab.start("sweep", *words, f"output_dir={Path(folder).absolute()}"))
+    def start(folder: str, *arguments: str) -> Program:
+        started.append(lab.start("sweep", *arguments, f"output_dir={Path(folder).absolute()}"))
         return started[-1]
 
     yield start
@@ -165,9 +165,9 @@ def test_one_that_fails_and_one_that_kills_its_worker_stop_no_other(
 ) -> None:
     Path("trouble.py").write_text(TROUBLE)
     monkeypatch.setenv("LRBENCH_PLUGINS", "trouble")
-    words = [*TINY, "model=trouble", "model.mixer.what=raise,die,none", *JOBLIB]
+    arguments = [*TINY, "model=trouble", "model.mixer.what=raise,die,none", *JOBLIB]
     ended = subprocess.run(
-        [sys.executable, "-m", "lrbench", "sweep", *words, "output_dir=out"],
+        [sys.executable, "-m", "lrbench", "sweep", *arguments, "output_dir=out"],
         capture_output=True,
         text=True,
         timeout=100,

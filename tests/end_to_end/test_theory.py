@@ -28,8 +28,8 @@ DELTA = [
 
 @pytest.mark.slow
 def test_parity_stays_at_chance_for_transitions_between_0_and_1() -> None:
-    words = ["task=parity", "model=lrnn_diag", "model.mixer.range=sigmoid", "model.width=16"]
-    config = composed([*words, "protocol.batch_size=32", "optim.lr=1e-3"])
+    arguments = ["task=parity", "model=lrnn_diag", "model.mixer.range=sigmoid", "model.width=16"]
+    config = composed([*arguments, "protocol.batch_size=32", "optim.lr=1e-3"])
     trial = LengthTrial(config, 0)
     first = trial.update()
     for _ in range(UPDATES - 1):

@@ -21,8 +21,8 @@ SMALL = [
 ]
 
 
-def lrbench(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "lrbench", *words]
+def lrbench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "lrbench", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

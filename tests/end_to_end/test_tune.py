@@ -18,9 +18,9 @@ TINY = [
 PRESET = Path("outputs/tuned/preset/model/fan2024_parity_blockdiag_release.yaml")
 
 
-def lrbench(*words: str) -> subprocess.CompletedProcess[str]:
+def lrbench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "lrbench", *words],
+        [sys.executable, "-m", "lrbench", *arguments],
         capture_output=True,
         text=True,
         timeout=100,

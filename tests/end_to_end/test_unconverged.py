@@ -11,7 +11,7 @@ import pytest
 
 from lrbench.cli import main
 
-WORDS = [
+OVERRIDES = [
     "task=sum",
     "model=elman_plain_solve",
     "model.mixer.max_iterations=2",
@@ -34,7 +34,7 @@ def test_it_says_so_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["lrbench", "train", *WORDS])
+    monkeypatch.setattr(sys, "argv", ["lrbench", "train", *OVERRIDES])
     with contextlib.suppress(SystemExit):
         main()
     assert capsys.readouterr().err.count("not converged within the cap in 100.0%") == 1

@@ -81,10 +81,10 @@ class Laboratory:
         pid = self.ask(**request)
         return Program(self, pid, out, err)
 
-    def train(self, folder: Path, *words: str, sabotage: list[Any] | None = None) -> Program:
+    def train(self, folder: Path, *arguments: str, sabotage: list[Any] | None = None) -> Program:
         """Start the small run with its results below `folder`; later words override it."""
-        words = ("train", *SMALL, f"output_dir={folder}", "device=cpu", *words)
-        return self.start(*words, sabotage=sabotage)
+        arguments = ("train", *SMALL, f"output_dir={folder}", "device=cpu", *arguments)
+        return self.start(*arguments, sabotage=sabotage)
 
     def close(self) -> None:
         assert self.zygote.stdin is not None

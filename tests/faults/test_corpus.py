@@ -12,7 +12,7 @@ from tests import made_up_corpora
 from .bits import content, differences
 from .conftest import KILLED, Laboratory, run_folder
 
-WORDS = (  # 24 strings: 4 updates an epoch, 12 in all
+OVERRIDES = (  # 24 strings: 4 updates an epoch, 12 in all
     *("train", "task=listops", "model=bbt_grc", "model.width=8", "seed=2", "device=cpu"),
     *("protocol.batch_size=7", "protocol.micro_batch=4", "protocol.bucket=2", "protocol.epochs=3"),
     *("protocol.patience=5", "protocol.test_splits=[near_iid,args_10]"),
@@ -25,7 +25,7 @@ def whole(lab: Laboratory, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run folder of an undisturbed run."""
     made_up_corpora.write(lab.folder / "data")  # programs of the laboratory start there
     folder = tmp_path_factory.mktemp("whole")
-    program = lab.start(*WORDS, f"output_dir={folder}")
+    program = lab.start(*OVERRIDES, f"output_dir={folder}")
     assert program.wait() == 0, program.err
     return run_folder(folder)
 
@@ -38,10 +38,10 @@ def test_the_rest_of_an_epoch_is_the_same(
     number: signal.Signals, code: int, step: int, lab: Laboratory, whole: Path, tmp_path: Path
 ) -> None:
     fault = ["act_at", {"step": step, "name": "send", "numbers": [int(number)]}]
-    words = (*WORDS, f"output_dir={tmp_path}")
-    assert lab.start(*words, sabotage=[fault]).wait() == code
+    arguments = (*OVERRIDES, f"output_dir={tmp_path}")
+    assert lab.start(*arguments, sabotage=[fault]).wait() == code
 
-    program = lab.start(*words)
+    program = lab.start(*arguments)
 
     assert program.wait() == 0, program.err
     if number == signal.SIGTERM:

@@ -57,10 +57,10 @@ def flip(data: bytes) -> bytes:
     return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
 
 
-def resume(lab: Laboratory, folder: Path, *words: str) -> str:
+def resume(lab: Laboratory, folder: Path, *arguments: str) -> str:
     """Run to the end; return what run.log gained."""
     before = len((folder / "run.log").read_text()) if (folder / "run.log").exists() else 0
-    program = lab.train(folder.parents[4], *words)
+    program = lab.train(folder.parents[4], *arguments)
     assert program.wait() == 0, program.err
     return (folder / "run.log").read_text()[before:]
 

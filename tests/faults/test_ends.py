@@ -28,7 +28,7 @@ def finished(reference: Reference, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         [],
         ["optim.lr=1e-1", "protocol.test_lengths=[ 6 ]", "model.layers=1"],
@@ -37,11 +37,11 @@ def finished(reference: Reference, tmp_path: Path) -> Path:
     ],
 )
 def test_the_same_configuration_however_spelt_does_nothing_and_says_so(
-    words: list[str], finished: Path, lab: Laboratory, reference: Reference
+    arguments: list[str], finished: Path, lab: Laboratory, reference: Reference
 ) -> None:
     before = everything(finished)
 
-    program = lab.train(finished, *words)
+    program = lab.train(finished, *arguments)
 
     assert program.wait() == 0
     assert program.err.strip() == (
@@ -54,16 +54,16 @@ def test_the_same_configuration_however_spelt_does_nothing_and_says_so(
 
 
 @pytest.mark.parametrize(
-    ("words", "fault"),
+    ("arguments", "fault"),
     [(["optim.lr=0.2"], []), ([], [["task_version", {"name": "sum", "version": 2}]])],
     ids=["configuration", "task version"],
 )
 def test_a_change_of_meaning_gets_a_folder_of_its_own(
-    words: list[str], fault: list[object], finished: Path, lab: Laboratory
+    arguments: list[str], fault: list[object], finished: Path, lab: Laboratory
 ) -> None:
     before = everything(finished)
 
-    program = lab.train(finished, *words, sabotage=fault)
+    program = lab.train(finished, *arguments, sabotage=fault)
 
     assert program.wait() == 0
     assert len(list(finished.glob("*/*/*/*/s2/result.json"))) == 2
@@ -97,11 +97,13 @@ def test_a_failure_is_recorded_and_tried_again(
     assert not differences(content(folder), content(reference.folder))
 
 
-@pytest.mark.parametrize("words", [["optim.lr=1e30"], ["optim.lr=1e30", "protocol.look_every=30"]])
+@pytest.mark.parametrize(
+    "arguments", [["optim.lr=1e30"], ["optim.lr=1e30", "protocol.look_every=30"]]
+)
 def test_a_run_that_diverges_has_a_result_that_says_so(
-    words: list[str], lab: Laboratory, tmp_path: Path
+    arguments: list[str], lab: Laboratory, tmp_path: Path
 ) -> None:
-    program = lab.train(tmp_path, *words)
+    program = lab.train(tmp_path, *arguments)
 
     assert program.wait() == 0, program.err
     result = files.read_json(run_folder(tmp_path) / "result.json")
@@ -109,7 +111,7 @@ def test_a_run_that_diverges_has_a_result_that_says_so(
     assert "diverged" in program.out
 
     before = everything(tmp_path)
-    again = lab.train(tmp_path, *words)
+    again = lab.train(tmp_path, *arguments)
     assert again.wait() == 0
     assert "seed 2: already diverged, nothing to do" in again.err
     assert everything(tmp_path) == before

@@ -28,8 +28,8 @@ def test_which_mixers_are_evaluated_symbol_by_symbol() -> None:
 
 @pytest.mark.parametrize("name", SEQUENTIAL)
 def test_later_symbols_cannot_matter(name: str) -> None:
-    words = ["task=nnch_parity_check", f"model={name}", "model.width=16", "model.layers=2"]
-    config = composed(words)
+    arguments = ["task=nnch_parity_check", f"model={name}", "model.width=16", "model.layers=2"]
+    config = composed(arguments)
     task = make_task(config.task)
     model = model_for(config, task, 0).eval()
     batch = mixed_batch(task, Stream.named(0, "train"), 1, 8, (1, 24), "row", "cpu")

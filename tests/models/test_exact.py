@@ -43,7 +43,7 @@ GROUPS = {  # of the delta rule: how many reflections a symbol, and a head that 
 }
 
 
-def words(kind: str, task: str) -> list[str]:
+def arguments(kind: str, task: str) -> list[str]:
     return [f"task={task}", f"model={kind.split()[-1]}", *EXACT, *SIZES[kind](*NEEDED[task])]
 
 
@@ -51,7 +51,7 @@ def words(kind: str, task: str) -> list[str]:
 @pytest.mark.parametrize("kind", SIZES)
 def test_every_string_is_answered_without_training(kind: str, task: str) -> None:
     """Against the oracle of the task, which knows no automaton, at every position."""
-    trial = LengthTrial(composed(words(kind, task)), 0)
+    trial = LengthTrial(composed(arguments(kind, task)), 0)
     batch = trial.task.sample(trial.stream("exact"), 0, 16, trial.task.nearest_length(200), "cpu")
     assert batch.targets.tolist() == [trial.task.oracle(row) for row in batch.tokens.tolist()]
     with torch.no_grad():
@@ -103,7 +103,7 @@ def test_what_reflections_cannot_be_is_refused(changed: str, message: str) -> No
 
 @pytest.mark.parametrize("task", ["sum", "parity", "even_pair"])
 def test_a_tanh_network_with_units_to_spare_is_proved_right(task: str) -> None:
-    config = composed(words("wide rnn", task))
+    config = composed(arguments("wide rnn", task))
     trial = LengthTrial(config, 0)
     proof = find_proof(
         trial.model, dataclasses.asdict(config.model), trial.task.machine(), most_nodes=200
@@ -130,6 +130,6 @@ def test_what_does_not_fit_is_refused_with_what_is_needed(
     kind: str, changed: str, message: str
 ) -> None:
     key = changed.partition("=")[0]
-    kept = [word for word in words(kind, "sum") if word.partition("=")[0] != key]
+    kept = [argument for argument in arguments(kind, "sum") if argument.partition("=")[0] != key]
     with pytest.raises(UserError, match=message):
         validated(composed([*kept, changed]))

@@ -68,11 +68,11 @@ def test_an_output_of_another_form_is_refused(stack: Any) -> None:
             settings(), symbols=3, classes=2, width=D, layers=1,
             make_mixer=lambda width=D, spoil=spoil: _Wrong(width, spoil),
         )  # fmt: skip
-        for words in ({}, {"read": "last"}, {"generator": generator}):
-            if "read" in words and what in SEEN_BY_THE_MIXER:
+        for arguments in ({}, {"read": "last"}, {"generator": generator}):
+            if "read" in arguments and what in SEEN_BY_THE_MIXER:
                 continue
             with pytest.raises(UserError, match="mixer _Wrong returned"):
-                model(tokens, **words)
+                model(tokens, **arguments)
 
 
 def test_an_output_as_promised_passes() -> None:

@@ -125,10 +125,10 @@ def test_a_table_on_another_page(lrbench: Run, results: Path, tmp_path: Path) ->
     front = tmp_path / "README.md"
     kept = "<!-- table: fan2024_table2 -->\nlater\n<!-- end -->\n"
     front.write_text(f"# Hello\n\n<!-- table: toy -->\nold\n<!-- end -->\n\n{kept}")
-    words = ("publish", "--rebuild", str(results), "--page", str(front))
-    ended = lrbench(*words, "--check")
+    arguments = ("publish", "--rebuild", str(results), "--page", str(front))
+    ended = lrbench(*arguments, "--check")
     assert ended.code == 1 and "README.md: differs" in ended.err
-    assert lrbench(*words).code == 0
+    assert lrbench(*arguments).code == 0
     lines = front.read_text().splitlines()
     assert lines[2] == "<!-- table: toy -->"
     assert lines[3].split("|")[2:4] == [
@@ -141,9 +141,9 @@ def test_a_table_on_another_page(lrbench: Run, results: Path, tmp_path: Path) ->
     ]
     assert lines[8].endswith("how it was made: [README.md](results/toy/README.md).")
     assert lines[9] == "<!-- end -->" and front.read_text().endswith(kept)
-    assert lrbench(*words, "--check").code == 0
+    assert lrbench(*arguments, "--check").code == 0
     front.write_text("<!-- table: toy -->\nold\n")
-    assert "has no line <!-- end -->" in lrbench(*words).err
+    assert "has no line <!-- end -->" in lrbench(*arguments).err
 
 
 def test_a_table_of_splits(lrbench: Run, tmp_path: Path) -> None:

@@ -61,12 +61,12 @@ def test_more_runs_are_added(lrbench: Run, results: Path, runs: Path) -> None:
 
 def test_a_run_with_other_numbers(lrbench: Run, results: Path, runs: Path) -> None:
     write_run(runs, task="sum", seed=0, accuracy=0.25)
-    words = ("publish", "toy", "--runs", str(runs), "--output", str(results))
+    arguments = ("publish", "toy", "--runs", str(runs), "--output", str(results))
     before = content(results)
-    ended = lrbench(*words)
+    ended = lrbench(*arguments)
     assert ended.code == 1 and content(results) == before
     assert "s0 is there already, with another result.json" in ended.err
-    assert lrbench(*words, "--force").code == 0
+    assert lrbench(*arguments, "--force").code == 0
     assert "0.7500 ± 0.4330 (3)" in (results / "toy" / "README.md").read_text()
 
 
@@ -78,14 +78,14 @@ def test_a_run_under_way_is_published_and_replaced(
     folder = write_run(runs, task="sum", seed=1)
     kept = (folder / "result.json").read_bytes()
     (folder / "result.json").unlink()
-    words = ("publish", "toy", "--runs", str(runs), "--output", str(results))
-    assert lrbench(*words).code == 0
+    arguments = ("publish", "toy", "--runs", str(runs), "--output", str(results))
+    assert lrbench(*arguments).code == 0
     page = (results / "toy" / "README.md").read_text()
     assert "**sum x blockdiag**: 1 of 3 runs have ended, seed 1 is under way" in page
     assert "`lrbench sweep --table toy task=sum model=blockdiag`" in page
     (folder / "result.json").write_bytes(kept)
     (folder / "metrics.jsonl").write_text('{"step": 3000, "loss": 0.5}\n')
-    assert lrbench(*words).code == 0
+    assert lrbench(*arguments).code == 0
     page = (results / "toy" / "README.md").read_text()
     assert "**sum x blockdiag**: 2 of 3 runs have ended." in page
 
@@ -100,14 +100,14 @@ def test_a_failed_run_is_reported_and_replaced(
     failure = {"schema": 1, "error": "out of memory", "type": "MemoryError", "step": 17}
     failure["traceback"] = "File /home/someone/lrbench.py"
     (folder / "failure.json").write_text(json.dumps(failure))
-    words = ("publish", "toy", "--runs", str(runs), "--output", str(results))
-    assert lrbench(*words).code == 0
+    arguments = ("publish", "toy", "--runs", str(runs), "--output", str(results))
+    assert lrbench(*arguments).code == 0
     page = (results / "toy" / "README.md").read_text()
     assert "**sum x blockdiag**: 0 of 3 runs have ended, 1 failed." in page
     assert "MemoryError: out of memory" in page
     assert not [name for name, data in content(results).items() if b"/home" in data]
     (folder / "result.json").write_bytes(kept)
-    assert lrbench(*words).code == 0
+    assert lrbench(*arguments).code == 0
     assert not list((results / "toy" / "records").rglob("failure.json"))
     page = (results / "toy" / "README.md").read_text()
     assert "**sum x blockdiag**: 1 of 3 runs have ended." in page
@@ -115,12 +115,12 @@ def test_a_failed_run_is_reported_and_replaced(
 
 def test_configurations_that_compete(lrbench: Run, results: Path, runs: Path) -> None:
     write_run(runs, task="sum", fingerprint="b" * 12, lr=1e-3)
-    words = ("publish", "toy", "--runs", str(runs), "--output", str(results))
-    ended = lrbench(*words)
+    arguments = ("publish", "toy", "--runs", str(runs), "--output", str(results))
+    ended = lrbench(*arguments)
     assert ended.code == 1 and "2 configurations compete for sum x blockdiag" in ended.err
-    assert lrbench(*words, "--fingerprint", CELL[-12:-6]).code == 0
+    assert lrbench(*arguments, "--fingerprint", CELL[-12:-6]).code == 0
     before = content(results)
-    ended = lrbench(*words, "--fingerprint", "bbbb")
+    ended = lrbench(*arguments, "--fingerprint", "bbbb")
     assert ended.code == 1 and "another configuration of the same cell" in ended.err
     assert content(results) == before
 
@@ -129,19 +129,19 @@ def test_some_cells_beside_those_that_compete(lrbench: Run, results: Path, runs:
     write_run(runs, task="sum", fingerprint="b" * 12, lr=1e-3)
     for seed in (1, 2):
         write_run(runs, task="even_pair", seed=seed, accuracy=0.95)
-    words = ("publish", "toy", "--runs", str(runs), "--output", str(results))
+    arguments = ("publish", "toy", "--runs", str(runs), "--output", str(results))
     before = set(content(results))
-    ended = lrbench(*words, "task=even_pair", "model=blockdiag,s4")
+    ended = lrbench(*arguments, "task=even_pair", "model=blockdiag,s4")
     assert ended.code == 0, ended.err
     new = {name for name in set(content(results)) - before if "/records/" in name}
     assert new and all("even_pair/blockdiag" in name for name in new)
     page = (results / "toy" / "README.md").read_text()
     assert "**even_pair x blockdiag**: ours 0.9500 ± 0.0000 (3)" in page
-    ended = lrbench(*words, "model=lstm")
+    ended = lrbench(*arguments, "model=lstm")
     assert ended.code == 1 and "has no cell with model=lstm" in ended.err
-    ended = lrbench(*words, "model=s4,typo")
+    ended = lrbench(*arguments, "model=s4,typo")
     assert ended.code == 1 and "has no cell with model=s4,typo" in ended.err
-    ended = lrbench(*words, "seed=3")
+    ended = lrbench(*arguments, "seed=3")
     assert ended.code == 2 and "'seed=3' does not choose" in ended.err
 
 
@@ -164,9 +164,9 @@ def test_certificates_of_runs_trained_again(lrbench: Run, results: Path, runs: P
     for folder in (same, other):
         keep(folder, certificate())
     published = content(results)
-    words = ("publish", "toy", "--runs", str(again), "--output", str(results))
-    assert "--force replaces" in lrbench(*words).err
-    ended = lrbench(*words, "--certificates")
+    arguments = ("publish", "toy", "--runs", str(again), "--output", str(results))
+    assert "--force replaces" in lrbench(*arguments).err
+    ended = lrbench(*arguments, "--certificates")
     assert ended.code == 0 and "2 runs copied" in ended.err, ended.err
     now = content(results)
     new = set(now) - set(published)
@@ -179,7 +179,7 @@ def test_certificates_of_runs_trained_again(lrbench: Run, results: Path, runs: P
     csv = now["toy/certificates.csv"].decode()
     assert csv.count("same scores") == 1 and csv.count("other scores") == 1
     assert lrbench("publish", "--rebuild", str(results), "--check").code == 0
-    assert "0 runs copied" in lrbench(*words, "--certificates").err
+    assert "0 runs copied" in lrbench(*arguments, "--certificates").err
     ended = lrbench("publish", "--rebuild", str(results), "--certificates")
     assert ended.code == 2 and "goes with a table" in ended.err
 
@@ -191,12 +191,12 @@ def test_a_proof_is_published_with_its_boxes(lrbench: Run, results: Path, runs: 
     keep(folder, certificate(verdict="certified", witness=None))
     (folder / "certificates" / "last.npz").write_bytes(b"boxes")
     (folder / "certificates" / "best.npz").write_bytes(b"of nothing")
-    words = ("publish", "toy", "--runs", str(again), "--output", str(results), "--certificates")
-    assert lrbench(*words).code == 0
+    arguments = ("publish", "toy", "--runs", str(again), "--output", str(results), "--certificates")
+    assert lrbench(*arguments).code == 0
     below = results / "toy" / "records" / CELL / "s0" / "certificates"
     assert sorted(path.name for path in below.iterdir()) == ["last.json", "last.npz"]
     assert (below / "last.npz").read_bytes() == b"boxes"
     assert lrbench("publish", "--rebuild", str(results), "--check").code == 0
     keep(folder, certificate())
-    assert lrbench(*words).code == 0
+    assert lrbench(*arguments).code == 0
     assert [path.name for path in below.iterdir()] == ["last.json"]

@@ -25,8 +25,8 @@ TINY = [
 def plan_of() -> Callable[..., Plan]:
     """A function from extra words to the plan of a tiny sweep below ./outputs."""
 
-    def make(*words: str, groups: bool = False) -> Plan:
-        return make_plan(expand([*TINY, *words]), composed, groups)
+    def make(*arguments: str, groups: bool = False) -> Plan:
+        return make_plan(expand([*TINY, *arguments]), composed, groups)
 
     return make
 

@@ -37,8 +37,8 @@ TINY = [
 def tiny() -> Callable[..., Config]:
     """A function from extra overrides to a tiny configuration."""
 
-    def make(*words: str) -> Config:
-        chosen = dict(word.split("=", 1) for word in [*TINY, *words])
+    def make(*arguments: str) -> Config:
+        chosen = dict(argument.split("=", 1) for argument in [*TINY, *arguments])
         return composed([f"{key}={value}" for key, value in chosen.items()])
 
     return make

@@ -14,13 +14,15 @@ from lrbench.training.group.stacked import stackable
 from lrbench.training.hardening import ramp
 from tests.training.conftest import TINY
 
-ANY_MODEL = [word for word in TINY if "model.mixer" not in word and "backbone" not in word]
+ANY_MODEL = [
+    argument for argument in TINY if "model.mixer" not in argument and "backbone" not in argument
+]
 
 
-def hard(model: str = "rnn", *words: str) -> LengthTrial:
+def hard(model: str = "rnn", *arguments: str) -> LengthTrial:
     """Return a trial of two layers, with both terms unless `words` say otherwise."""
     own = [f"model={model}", "model.layers=2", "optim.saturate=0.5", "model.mixer.noise=0.1"]
-    chosen = dict(word.split("=", 1) for word in [*ANY_MODEL, *own, *words])
+    chosen = dict(argument.split("=", 1) for argument in [*ANY_MODEL, *own, *arguments])
     return LengthTrial(composed([f"{key}={value}" for key, value in chosen.items()]), 0)
 
 

@@ -10,11 +10,11 @@ from lrbench.cli.hydra.compose import composed
 from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.training.telemetry import Telemetry
 
-WORDS = ["task=sum", "model.width=8", "protocol.batch_size=4", "protocol.train_length=6"]
+OVERRIDES = ["task=sum", "model.width=8", "protocol.batch_size=4", "protocol.train_length=6"]
 
 
-def trial(*words: str) -> LengthTrial:
-    return LengthTrial(composed([*WORDS, *words]), 0)
+def trial(*arguments: str) -> LengthTrial:
+    return LengthTrial(composed([*OVERRIDES, *arguments]), 0)
 
 
 def test_means_since_the_last_log_and_over_the_run() -> None:
@@ -35,8 +35,8 @@ def test_means_since_the_last_log_and_over_the_run() -> None:
 
 
 def test_a_checkpoint_keeps_it() -> None:
-    words = ["model=elman_newton_solve"]
-    whole, first, second = trial(*words), trial(*words), trial(*words)
+    arguments = ["model=elman_newton_solve"]
+    whole, first, second = trial(*arguments), trial(*arguments), trial(*arguments)
     for _ in range(4):
         whole.update()
     for _ in range(2):

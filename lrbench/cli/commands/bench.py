@@ -54,7 +54,7 @@ FIXED_POINT_HELP = (
     "For example: lrbench bench fixed_point --lengths 40,500 --figure fixed_point.svg"
 )
 
-Words = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", show_default=False)]
+Overrides = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", show_default=False)]
 Models = Annotated[str, typer.Option(help="Models, comma-separated; default: all.")]
 Rounds = Annotated[int, typer.Option(help="Rounds, each with a time for everything.")]
 Seconds = Annotated[float, typer.Option(help="How long each is timed in a round.")]
@@ -71,7 +71,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def train(
-    words: Words = None,
+    overrides: Overrides = None,
     models: Models = "",
     tasks: Annotated[str, typer.Option(help="Tasks, comma-separated.")] = "sum",
     rounds: Rounds = 3,
@@ -88,7 +88,9 @@ def train(
     names = chosen_mixers(models)
     costs: list[UpdateCost] = []
     for task in split(tasks):
-        configs = [composed([f"task={task}", f"model={name}", *(words or [])]) for name in names]
+        configs = [
+            composed([f"task={task}", f"model={name}", *(overrides or [])]) for name in names
+        ]
         use_threads(configs[0])
         found = update_costs(configs, rounds, seconds, tell)
         costs += found
@@ -107,12 +109,12 @@ def train(
             },
         )
     if output is not None:
-        options = {"rounds": rounds, "seconds": seconds, "words": words or []}
+        options = {"rounds": rounds, "seconds": seconds, "words": overrides or []}
         keep(output, "training updates", options, {"costs": [asdict(cost) for cost in costs]})
 
 
 def modes(
-    words: Words = None,
+    overrides: Overrides = None,
     models: Models = "",
     lengths: Annotated[str, typer.Option(help="Lengths, comma-separated.")] = "40,500",
     batch: Annotated[int, typer.Option(help="Strings side by side at 40, fewer at longer.")] = 128,
@@ -132,7 +134,7 @@ def modes(
 
     costs: list[ModeCost] = []
     for name in chosen_mixers(models):
-        config = composed([f"model={name}", *(words or [])])
+        config = composed([f"model={name}", *(overrides or [])])
         use_threads(config)
         torch.manual_seed(config.seed)
         settings = config.model.mixer  # type: ignore[attr-defined]
@@ -152,7 +154,7 @@ def modes(
             },
         )
     if output is not None:
-        options = {"rounds": rounds, "seconds": seconds, "words": words or []}
+        options = {"rounds": rounds, "seconds": seconds, "words": overrides or []}
         keep(output, "modes of mixers", options, {"costs": [asdict(cost) for cost in costs]})
 
 
@@ -400,18 +402,18 @@ def chosen_mixers(models: str) -> list[str]:
 
 def split(text: str) -> list[str]:
     """Return the comma-separated words of `text`; UserError for one that is there twice."""
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    if len(set(words)) < len(words):
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if len(set(parts)) < len(parts):
         raise UserError(f"'{text}' names something twice", exit_code=2)
-    return words
+    return parts
 
 
 def whole_numbers(option: str, text: str) -> list[int]:
     """Return the comma-separated positive numbers of an option; UserError for anything else."""
-    words = split(text)
-    if not words or not all(word.isdecimal() and int(word) > 0 for word in words):
+    parts = split(text)
+    if not parts or not all(part.isdecimal() and int(part) > 0 for part in parts):
         raise UserError(f"--{option} must be numbers such as 40,500, not '{text}'", exit_code=2)
-    return [int(word) for word in words]
+    return [int(part) for part in parts]
 
 
 def use_threads(config: Config) -> None:

@@ -61,10 +61,10 @@ def bundle(
     load_plugins()
     spec = load_table(table) if table else None
     chosen = rule or (spec.rule if spec else "best")
-    choice = TableChoice(spec, _words(rows), _words(columns), chosen)
+    choice = TableChoice(spec, _names(rows), _names(columns), chosen)
     path = output or Path(f"{choice.name}.zip")
     packed({}, path.name)  # a wrong ending is told before anything is read
-    made = pack(runs, choice, path.name, _words(fingerprint), anonymous)
+    made = pack(runs, choice, path.name, _names(fingerprint), anonymous)
     write(path, made.data)
     say = messages().print
     if made.without_checkpoint:
@@ -78,5 +78,5 @@ def bundle(
     typer.echo(f"{made.digest}  {path}")
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())

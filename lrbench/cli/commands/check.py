@@ -31,7 +31,7 @@ HELP = (
 )
 MARKS = {"ok": "ok", "FAILED": "FAILED", "not applicable": "-"}
 
-Words = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", show_default=False)]
+Arguments = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", show_default=False)]
 All = Annotated[bool, typer.Option("--all", help="Check every registered model.")]
 
 
@@ -40,13 +40,14 @@ def add_to(app: typer.Typer) -> None:
     app.command(help=HELP)(check)
 
 
-def check(words: Words = None, everything: All = False) -> None:
+def check(arguments: Arguments = None, everything: All = False) -> None:
     """Run every check on one model and print a line for each, or on all and print a matrix."""
-    if everything and words:
+    if everything and arguments:
         raise UserError(
-            f"check --all takes no '{words[0]}': it checks every model as registered", exit_code=2
+            f"check --all takes no '{arguments[0]}': it checks every model as registered",
+            exit_code=2,
         )
-    name, overrides = ("", []) if everything else _read(list(words or []))
+    name, overrides = ("", []) if everything else _read(list(arguments or []))
     from lrbench.plugins import load_plugins
     from lrbench.registry import ENCODERS, MIXERS, OWN
 
@@ -110,15 +111,15 @@ def _counted(name: str, findings: Iterable[Finding]) -> str:
     return f"{name}: " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
 
 
-def _read(words: list[str]) -> tuple[str, list[str]]:
+def _read(arguments: list[str]) -> tuple[str, list[str]]:
     """Return the model's name and the words that set something of it."""
-    settings = dict(word.partition("=")[::2] for word in words)
-    for word in words:
-        key, sign, _ = word.partition("=")
+    settings = dict(argument.partition("=")[::2] for argument in arguments)
+    for argument in arguments:
+        key, sign, _ = argument.partition("=")
         fits = key in ("model", "model.width") or key.startswith(("model.mixer.", "model.encoder."))
         if not (sign and fits):
             raise UserError(
-                f"check cannot use '{word}': it looks at one mixer or encoder by itself\n"
+                f"check cannot use '{argument}': it looks at one mixer or encoder by itself\n"
                 "write model=NAME, model.width=NUMBER and model.mixer.KEY=VALUE"
                 " (or model.encoder.KEY=VALUE)",
                 exit_code=2,

@@ -160,8 +160,8 @@ def _recipe(name: str) -> Recipe:
     return recipe
 
 
-def _names(words: str) -> list[str]:
-    return [word.strip() for word in words.split(",") if word.strip()]
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _tell(text: str) -> None:

@@ -35,7 +35,7 @@ def publish(
             metavar="TABLE", show_default=False, help="Its name.", autocompletion=table_names
         ),
     ] = None,
-    words: Annotated[
+    overrides: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[KEY=V1,V2]...", show_default=False, help="Which cells: task= and model=."
@@ -84,12 +84,12 @@ def publish(
     if rebuild is not None:
         raise typer.Exit(_rebuild(rebuild, page, check))
     choose = tuple(fingerprint.replace(",", " ").split())
-    _publish(str(table), words or [], runs, output, choose, force, certificates)
+    _publish(str(table), overrides or [], runs, output, choose, force, certificates)
 
 
 def _publish(
     table: str,
-    words: list[str],
+    overrides: list[str],
     runs: Path,
     output: Path,
     choose: tuple[str, ...],
@@ -109,7 +109,7 @@ def _publish(
             f" '{output / table / RECORDS}'\n"
             f"its page is then made, in a checkout, by: {MEASURED_PAGES} {output / table}"
         )
-    spec = _chosen(table, words)
+    spec = _chosen(table, overrides)
     require_matplotlib()
     copied = publish(spec, runs, output, choose, force, certificates)
     folder = output / spec.name
@@ -121,20 +121,20 @@ def _publish(
     _rebuild(folder, None, check=False)
 
 
-def _chosen(table: str, words: list[str]) -> TableSpec:
+def _chosen(table: str, overrides: list[str]) -> TableSpec:
     """The table, with the cells that the words choose."""
     from lrbench.publish.layout import named_spec
     from lrbench.sweeps.plan.expansion import SELECTING, chosen_cells
 
-    for word in words:
-        key, _, values = word.partition("=")
+    for override in overrides:
+        key, _, values = override.partition("=")
         if key not in SELECTING or not values:
             raise UserError(
-                f"'{shown(word)}' does not choose among the cells of a table\n"
+                f"'{shown(override)}' does not choose among the cells of a table\n"
                 f"{' and '.join(f'{key}=V1,V2' for key in SELECTING)} do",
                 exit_code=2,
             )
-    return chosen_cells(named_spec(table), words)
+    return chosen_cells(named_spec(table), overrides)
 
 
 def _rebuild(place: Path, page: Path | None, check: bool) -> int:

@@ -93,7 +93,7 @@ def report(
     from lrbench.report.tables.request import Request
 
     format = format or (ENDINGS.get(output.suffix.lower(), "") if output else "") or FORMATS[0]
-    _check(format, rule, digits, table, [*_words(rows), *_words(columns)])
+    _check(format, rule, digits, table, [*_names(rows), *_names(columns)])
     if figures or format == "html":
         from lrbench.report.figures.draw import require_matplotlib
 
@@ -106,10 +106,10 @@ def report(
         )
     request = Request(
         table=_load(table) if table else None,
-        rows=_words(rows),
-        columns=_words(columns),
+        rows=_names(rows),
+        columns=_names(columns),
         rule=rule,
-        fingerprints=_words(fingerprint),
+        fingerprints=_names(fingerprint),
         digits=digits,
     )
     _make(runs or [Path("outputs")], request, format, output, figures)
@@ -132,8 +132,8 @@ def _check(format: str, rule: str, digits: int, table: str, names: Sequence[str]
         )
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(word for word in text.replace(",", " ").split()))
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for name in text.replace(",", " ").split()))
 
 
 def _load(name: str) -> TableSpec:

@@ -33,7 +33,7 @@ HELP = (
     'How a trained tree encoder reads a string: lrbench show --tree RUN "[MAX 5 [SM 3 9 ] 2 ]"'
 )
 
-Words = Annotated[
+Arguments = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="KEY=VALUE",
@@ -77,12 +77,14 @@ class SplitRequest:
         at_least("first", self.first, 1)
 
 
-def pairs(words: Sequence[str]) -> dict[str, str]:
+def pairs(arguments: Sequence[str]) -> dict[str, str]:
     """Return KEY=VALUE words as a dict, the last of equal keys; UserError for another word."""
-    for word in words:
-        if not word.partition("=")[0] or "=" not in word:
-            raise UserError(f"cannot read '{word}'\nwrite KEY=VALUE, such as task=sum length=12")
-    return dict(word.split("=", 1) for word in words)
+    for argument in arguments:
+        if not argument.partition("=")[0] or "=" not in argument:
+            raise UserError(
+                f"cannot read '{argument}'\nwrite KEY=VALUE, such as task=sum length=12"
+            )
+    return dict(argument.split("=", 1) for argument in arguments)
 
 
 def requested(entry: Entry, values: dict[str, str], settings: type) -> Any:
@@ -138,7 +140,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def show(
-    words: Words = None,
+    arguments: Arguments = None,
     tree: Annotated[
         Path | None,
         typer.Option(metavar="RUN", help="A run's folder: print the trees it reads strings by."),
@@ -153,12 +155,12 @@ def show(
 
     load_plugins()
     if tree is not None:
-        for text in words or []:
+        for text in arguments or []:
             show_tree(tree, text, which)
-        if not words:
+        if not arguments:
             raise UserError('which string?\nlrbench show --tree RUN "[MAX 5 [SM 3 9 ] 2 ]"')
         return
-    values = pairs(words or [])
+    values = pairs(arguments or [])
     entry = TASKS.get(values.pop("task", "sum"))
     if getattr(entry.cls, "one_answer", False):
         show_corpus(entry, values)
@@ -303,7 +305,7 @@ def drawing(found: Parse, console: Console) -> Tree:
 
     drawings: list[Tree] = []  # the nodes from the root to the last one
     for depth, part in spans(found.tree):
-        words = plain(console, " ".join(found.symbols[part.start : part.stop]))
-        node = drawings[depth - 1].add(Text(words)) if depth else Tree(Text(words))
+        symbols = plain(console, " ".join(found.symbols[part.start : part.stop]))
+        node = drawings[depth - 1].add(Text(symbols)) if depth else Tree(Text(symbols))
         drawings[depth:] = [node]
     return drawings[0]

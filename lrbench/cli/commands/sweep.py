@@ -21,7 +21,7 @@ HELP = (
     "Several at a time: hydra/launcher=joblib hydra.launcher.n_jobs=2 (needs the extra 'parallel')."
 )
 
-Words = Annotated[
+Overrides = Annotated[
     list[str] | None,
     typer.Argument(metavar="KEY=V1,V2", show_default=False, autocompletion=complete),
 ]
@@ -38,7 +38,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def sweep(
-    words: Words = None,
+    overrides: Overrides = None,
     table: Annotated[
         str | None, typer.Option(metavar="NAME", help="A table (lrbench tables), or a YAML file.")
     ] = None,
@@ -55,7 +55,7 @@ def sweep(
     from lrbench.sweeps.plan.report import plan_table
 
     load_plugins()
-    request = SweepRequest.read(list(words or []), table, config_dir)
+    request = SweepRequest.read(list(overrides or []), table, config_dir)
     plan = make_plan(request.cells, request.compose, request.grouping, request.labels)
     if dry_run:
         plan_table(plan)

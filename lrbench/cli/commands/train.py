@@ -19,7 +19,7 @@ HELP = (
     " result until the new one is whole."
 )
 
-Words = Annotated[
+Overrides = Annotated[
     list[str] | None,
     typer.Argument(metavar="KEY=VALUE", show_default=False, autocompletion=complete),
 ]
@@ -30,7 +30,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(help=HELP, context_settings={"ignore_unknown_options": True})(train)
 
 
-def train(words: Words = None) -> None:
+def train(overrides: Overrides = None) -> None:
     """Train one cell."""
     from lrbench.cli.hydra.compose import run_hydra
     from lrbench.config import Config
@@ -46,6 +46,6 @@ def train(words: Words = None) -> None:
         search_after_training(config, outcomes)
         exit_codes.append(report_outcomes(outcomes))
 
-    run_hydra(list(words or []), job)
+    run_hydra(list(overrides or []), job)
     if any(exit_codes):
         raise typer.Exit(max(exit_codes))

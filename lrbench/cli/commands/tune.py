@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lrbench.cli.commands.sweep import ConfigDir, DryRun, Words
+from lrbench.cli.commands.sweep import ConfigDir, DryRun, Overrides
 
 HELP = (
     "Try every combination of --grid for each model and task, choose by validation strings of the"
@@ -30,7 +30,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def tune(
-    words: Words = None,
+    overrides: Overrides = None,
     grid: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=V1,V2", help="Values to choose from; several --grid combine."),
@@ -49,7 +49,7 @@ def tune(
     from lrbench.plugins import load_plugins
 
     load_plugins()
-    search = Search.read(list(grid or []), list(words or []), config_dir, output)
+    search = Search.read(list(grid or []), list(overrides or []), config_dir, output)
     if dry_run:
         search.explain()
         return

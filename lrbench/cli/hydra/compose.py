@@ -36,13 +36,13 @@ BACKBONE = "model.backbone.name"
 DEFAULT_MODEL = "blockdiag"  # conf/config.yaml says so too
 
 
-def run_hydra(words: Sequence[str], job: Callable[[Config], None]) -> None:
-    """Compose the configuration from `words` and hand it, checked, to `job`.
+def run_hydra(arguments: Sequence[str], job: Callable[[Config], None]) -> None:
+    """Compose the configuration from `arguments` and hand it, checked, to `job`.
 
     Overrides and the flags of `cli/words.py` go to `hydra.main`. Raises UserError for whatever
     they, Hydra or the schema do not accept.
     """
-    said = split(words)
+    said = split(arguments)
     typed = prepare(said.overrides)
     for line in superseded(said.overrides):
         messages().print(line, markup=False)
@@ -55,14 +55,14 @@ def run_hydra(words: Sequence[str], job: Callable[[Config], None]) -> None:
             raised.append(error)
 
     folders = [folder for folder in (said.folder, conf_dir()) if folder]
-    with in_our_words(typed):
+    with translated_errors(typed):
         hydra_main(task, [*said.flags, *completed(said.overrides, folders)], said.folder)
     if raised:
         raise raised[0]
 
 
-def hydra_main(task: Callable[[Any], Any], words: Sequence[str], folder: Path | None) -> None:
-    """Let Hydra read `words` and call `task`; `folder` holds the user's own files, if any."""
+def hydra_main(task: Callable[[Any], Any], arguments: Sequence[str], folder: Path | None) -> None:
+    """Let Hydra read `arguments` and call `task`; `folder` holds the user's own files, if any."""
     import hydra
 
     # Hydra looks first where `main` says, then in --config-dir: the user's files win over ours.
@@ -70,7 +70,7 @@ def hydra_main(task: Callable[[Any], Any], words: Sequence[str], folder: Path | 
     version = {} if hydra.__version__ >= "1.4" else {"version_base": "1.3"}
     first = str(folder or conf_dir())
     main = hydra.main(config_path=first, config_name="config", **version)(task)
-    with _called_as([*ours, *words, *QUIET]):
+    with _called_as([*ours, *arguments, *QUIET]):
         main()
 
 
@@ -136,7 +136,7 @@ def _typed(value: Any) -> str:
 
 def to_config(composed: Any, typed: Mapping[str, str] | None = None) -> Config:
     """Return the dataclasses of a composed configuration; a value out of range is a UserError."""
-    with in_our_words(typed):
+    with translated_errors(typed):
         _refuse_extra_keys(composed)
         config = OmegaConf.to_object(composed)
     assert isinstance(config, Config)
@@ -144,7 +144,7 @@ def to_config(composed: Any, typed: Mapping[str, str] | None = None) -> Config:
 
 
 @contextmanager
-def in_our_words(typed: Mapping[str, str] | None = None) -> Iterator[None]:
+def translated_errors(typed: Mapping[str, str] | None = None) -> Iterator[None]:
     """Turn what Hydra, OmegaConf or a range check refuses into a UserError."""
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
@@ -167,10 +167,10 @@ def _one_line(error: BaseException) -> str:
 
 
 @contextmanager
-def _called_as(words: Sequence[str]) -> Iterator[None]:
-    """Let Hydra, which reads sys.argv, read `words`, and let its exceptions through."""
+def _called_as(arguments: Sequence[str]) -> Iterator[None]:
+    """Let Hydra, which reads sys.argv, read `arguments`, and let its exceptions through."""
     before = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
-    sys.argv = ["lrbench train", *words]
+    sys.argv = ["lrbench train", *arguments]
     os.environ["HYDRA_FULL_ERROR"] = "1"
     try:
         yield
@@ -208,8 +208,8 @@ def composed(overrides: Sequence[str]) -> Config:
 
     typed = prepare(overrides)
     with (
-        in_our_words(typed),
+        translated_errors(typed),
         initialize_config_dir(config_dir=str(conf_dir()), version_base="1.3"),
     ):
-        words = completed(overrides, [conf_dir()])
-        return to_config(compose(config_name="config", overrides=words), typed)
+        arguments = completed(overrides, [conf_dir()])
+        return to_config(compose(config_name="config", overrides=arguments), typed)

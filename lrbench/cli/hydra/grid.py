@@ -16,30 +16,32 @@ TUNED_PARTS = ("model.", "optim.")
 TUNED = ("optim", "protocol.batch_size", "protocol.max_steps", "protocol.supervision")
 
 
-def grid_keys(grid: Sequence[str], words: Sequence[str]) -> list[str]:
+def grid_keys(grid: Sequence[str], overrides: Sequence[str]) -> list[str]:
     """Check the grid and what was typed beside it; return the keys of the grid in order.
 
     Raises UserError for a key that cannot be tuned, has no value or is there twice.
     """
-    for word in words:
-        if word.startswith("-"):
+    for override in overrides:
+        if override.startswith("-"):
             raise UserError(
-                f"tune does not take {shown(word)}\nflags: --grid KEY=V1,V2, --output FILE,"
+                f"tune does not take {shown(override)}\nflags: --grid KEY=V1,V2, --output FILE,"
                 " --force, --dry-run, --config-dir FOLDER; all else is KEY=VALUE",
                 exit_code=2,
             )
     if not grid:
         raise UserError(f"tune needs settings to choose from\nwrite {EXAMPLE}", exit_code=2)
     keys: list[str] = []
-    for word in grid:
-        key, _, values = word.partition("=")
+    for override in grid:
+        key, _, values = override.partition("=")
         if not key.strip() or not values.strip():
-            raise UserError(f"--grid '{shown(word)}' has no values\nwrite {EXAMPLE}", exit_code=2)
+            raise UserError(
+                f"--grid '{shown(override)}' has no values\nwrite {EXAMPLE}", exit_code=2
+            )
         _refuse_key(key)
         if key in keys:
             raise UserError(f"--grid names {shown(key)} twice\nwrite all its values in one list")
         keys.append(key)
-    typed = {key_of(word) for word in words}
+    typed = {key_of(override) for override in overrides}
     for key in keys:
         if key in typed:
             raise UserError(
@@ -48,25 +50,25 @@ def grid_keys(grid: Sequence[str], words: Sequence[str]) -> list[str]:
     return keys
 
 
-def cells(grid: Sequence[str], words: Sequence[str]) -> list[tuple[str, ...]]:
+def cells(grid: Sequence[str], overrides: Sequence[str]) -> list[tuple[str, ...]]:
     """Return the overrides of every cell: what was typed, each point of the grid, all updates.
 
     Raises UserError where a setting outside the grid has several values, or lets the test length
     decide.
     """
-    for word in words:
-        if key_of(word) not in SEVERAL and len(expand([word])) > 1:
+    for override in overrides:
+        if key_of(override) not in SEVERAL and len(expand([override])) > 1:
             raise UserError(
-                f"'{shown(word)}' names several values\n"
-                f"to choose between them write --grid {shown(word)}; only"
+                f"'{shown(override)}' names several values\n"
+                f"to choose between them write --grid {shown(override)}; only"
                 f" {', '.join(SEVERAL)} may have several outside the grid"
             )
-    return [_whole(cell, len(words), grid) for cell in expand([*words, *grid])]
+    return [_whole(cell, len(overrides), grid) for cell in expand([*overrides, *grid])]
 
 
 def protocol_of(overrides: Sequence[str]) -> Protocol:
     """Return how a cell is trained: what is typed of its protocol or its task says so."""
-    typed = {key_of(word): word.partition("=")[2] for word in overrides}
+    typed = {key_of(override): override.partition("=")[2] for override in overrides}
     protocol, task = typed.get("protocol"), typed.get("task", "")
     if protocol not in PROTOCOLS:  # not typed, or a file of the user's: then its task decides
         known = getattr(TASKS.get(task).cls, "protocols", ()) if task in TASKS else ()
@@ -74,9 +76,9 @@ def protocol_of(overrides: Sequence[str]) -> Protocol:
     return declared(protocol)
 
 
-def key_of(word: str) -> str:
+def key_of(override: str) -> str:
     """Return the key of an override."""
-    return word.lstrip("+").partition("=")[0]
+    return override.lstrip("+").partition("=")[0]
 
 
 def _whole(cell: Overrides, typed: int, grid: Sequence[str]) -> Overrides:
@@ -87,14 +89,14 @@ def _whole(cell: Overrides, typed: int, grid: Sequence[str]) -> Overrides:
     """
     protocol = protocol_of(cell)
     whole = protocol.whole_budget
-    for word in cell:
-        if word != whole and key_of(word) == key_of(whole):
-            raise UserError(f"'{shown(word)}' {protocol.ends_early}")
-    if protocol.fixed_budget and any(key_of(word) == "protocol.max_steps" for word in grid):
+    for override in cell:
+        if override != whole and key_of(override) == key_of(whole):
+            raise UserError(f"'{shown(override)}' {protocol.ends_early}")
+    if protocol.fixed_budget and any(key_of(override) == "protocol.max_steps" for override in grid):
         raise UserError(f"--grid cannot vary protocol.max_steps {protocol.fixed_budget}")
     every = {declared(name).whole_budget for name in PROTOCOLS}  # another cell may have needed it
-    words = [word for word in cell[:typed] if word not in every]
-    return (*words, *([whole] if whole else []), *cell[typed:])
+    overrides = [override for override in cell[:typed] if override not in every]
+    return (*overrides, *([whole] if whole else []), *cell[typed:])
 
 
 def _refuse_key(key: str) -> None:

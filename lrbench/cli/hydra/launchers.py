@@ -21,25 +21,25 @@ LAUNCHER, SETTING, DEVICES = "hydra/launcher", "hydra.launcher.", "devices"
 BASIC, SLURM, LOCAL = "basic", "submitit_slurm", "submitit_local"
 
 
-def is_launcher(word: str) -> bool:
+def is_launcher(override: str) -> bool:
     """Whether a word is about where jobs run, and not about what they train."""
-    key = _key(word)
+    key = _key(override)
     return key in (LAUNCHER, DEVICES) or key.startswith(SETTING)
 
 
-def devices_in(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+def devices_in(overrides: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """Return the launcher's words and the devices; several devices choose joblib by themselves.
 
     Raises UserError for devices that are none, and for a launcher that cannot use them.
     """
-    others = [word for word in words if _key(word) != DEVICES]
-    named = [word.partition("=")[2] for word in words if _key(word) == DEVICES]
+    rest = [override for override in overrides if _key(override) != DEVICES]
+    named = [override.partition("=")[2] for override in overrides if _key(override) == DEVICES]
     if not named:
-        return others, ()
+        return rest, ()
     devices = named_devices(named[-1], os.environ.get(VISIBLE))
-    if not any(_key(word) == LAUNCHER for word in others):
-        others = [f"{LAUNCHER}=joblib", *others]
-    name = launcher_of(others)
+    if not any(_key(override) == LAUNCHER for override in rest):
+        rest = [f"{LAUNCHER}=joblib", *rest]
+    name = launcher_of(rest)
     if name == SLURM:
         raise UserError(
             "devices goes with joblib and submitit_local: SLURM chooses the devices of its jobs\n"
@@ -50,19 +50,19 @@ def devices_in(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
             "the basic launcher trains one run after the other, and needs one device\n"
             f"write {LAUNCHER}=joblib"
         )
-    _check_n_jobs(others, devices)
-    return others, devices
+    _check_n_jobs(rest, devices)
+    return rest, devices
 
 
-def launcher_of(words: Sequence[str]) -> str:
+def launcher_of(overrides: Sequence[str]) -> str:
     """Return the name of the launcher that these words choose."""
-    chosen = [word.partition("=")[2] for word in words if _key(word) == LAUNCHER]
+    chosen = [override.partition("=")[2] for override in overrides if _key(override) == LAUNCHER]
     return chosen[-1] if chosen else BASIC
 
 
-def queue_of(words: Sequence[str], plan: Plan) -> Path | None:
+def queue_of(overrides: Sequence[str], plan: Plan) -> Path | None:
     """Return the folder that the jobs of a queue and this process share; None without a queue."""
-    return submitit_folder(plan) if launcher_of(words) == SLURM else None
+    return submitit_folder(plan) if launcher_of(overrides) == SLURM else None
 
 
 def submitit_folder(plan: Plan) -> Path:
@@ -70,9 +70,9 @@ def submitit_folder(plan: Plan) -> Path:
     return _output(plan) / ".submitit"
 
 
-def with_defaults(words: Sequence[str], devices: Sequence[str], plan: Plan) -> list[str]:
+def with_defaults(overrides: Sequence[str], devices: Sequence[str], plan: Plan) -> list[str]:
     """Return the words for Hydra, with settings that fit this sweep unless they were typed."""
-    name = launcher_of(words)
+    name = launcher_of(overrides)
     given: dict[str, object] = {}
     if name == "joblib" and devices:
         given["n_jobs"] = len(devices)
@@ -85,9 +85,9 @@ def with_defaults(words: Sequence[str], devices: Sequence[str], plan: Plan) -> l
     if name == SLURM:
         # short jobs find a place sooner, and at their end they keep a checkpoint and queue again
         given |= {"timeout_min": 240, "max_num_timeout": 100, "mem_gb": 4}
-    typed = {_key(word) for word in words}
+    typed = {_key(override) for override in overrides}
     return [
-        *words,
+        *overrides,
         *(f"{SETTING}{key}={each}" for key, each in given.items() if SETTING + key not in typed),
     ]
 
@@ -100,10 +100,10 @@ def start_in_background(plan: Plan) -> str:
     folder = _output(plan) / ".sweeps"
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
-    words = [word for word in sys.argv[1:] if word != "--detach"]
+    overrides = [override for override in sys.argv[1:] if override != "--detach"]
     with log.open("ab") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "lrbench", *words],
+            [sys.executable, "-m", "lrbench", *overrides],
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
@@ -116,9 +116,9 @@ def _output(plan: Plan) -> Path:
     return Path(plan.runs[0].cell.config.output_dir)
 
 
-def _check_n_jobs(words: Sequence[str], devices: Sequence[str]) -> None:
-    for word in words:
-        key, _, value = word.partition("=")
+def _check_n_jobs(overrides: Sequence[str], devices: Sequence[str]) -> None:
+    for override in overrides:
+        key, _, value = override.partition("=")
         if key == f"{SETTING}n_jobs" and value not in map(str, range(1, len(devices) + 1)):
             raise UserError(
                 f"{key} must be 1 to {len(devices)}, one run for each of devices="
@@ -126,5 +126,5 @@ def _check_n_jobs(words: Sequence[str], devices: Sequence[str]) -> None:
             )
 
 
-def _key(word: str) -> str:
-    return word.lstrip("+").partition("=")[0]
+def _key(override: str) -> str:
+    return override.lstrip("+").partition("=")[0]

@@ -53,13 +53,13 @@ class CommandLine:
     folder: Path | None
 
 
-def split(words: Sequence[str]) -> CommandLine:
+def split(arguments: Sequence[str]) -> CommandLine:
     """Tell flags and overrides apart. Raises UserError for a flag that does not fit here."""
     for names, reason in REFUSED.items():
-        for word in words:
-            if word.partition("=")[0] in names:
-                raise UserError(f"train does not take {shown(word)}: {reason}", exit_code=2)
-    flags = vars(_parser().parse_intermixed_args(list(words)))
+        for argument in arguments:
+            if argument.partition("=")[0] in names:
+                raise UserError(f"train does not take {shown(argument)}: {reason}", exit_code=2)
+    flags = vars(_parser().parse_intermixed_args(list(arguments)))
     overrides, folder = flags.pop("overrides"), flags.pop("config_dir")
     if (flags["resolve"] or flags["package"]) and not flags["cfg"]:
         raise UserError("train: --resolve and --package go with --cfg job", exit_code=2)
@@ -108,9 +108,9 @@ INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 def checked(overrides: Sequence[str]) -> dict[str, str]:
     """Return the value typed for each key, as text. Raises UserError for what cannot be meant."""
     typed: dict[str, str] = {}
-    for word in overrides:
-        override = _parsed(word)
-        _refuse_what_hydra_alone_reads(word, override)
+    for text in overrides:
+        override = _parsed(text)
+        _refuse_what_hydra_alone_reads(text, override)
         key, value = override.key_or_group, override.get_value_string()
         if key in GROUPS:
             _check_choice(key, value, override)
@@ -125,28 +125,28 @@ def superseded(overrides: Sequence[str]) -> list[str]:
     """
     lines = []
     for group in GROUPS:
-        names = [word.partition("=")[2] for word in overrides if word.startswith(f"{group}=")]
+        names = [text.partition("=")[2] for text in overrides if text.startswith(f"{group}=")]
         if len(set(names)) > 1:
             lines.append(f"{group} is given {len(names)} times; the last, {names[-1]}, counts")
     return lines
 
 
-def _parsed(word: str) -> Any:
+def _parsed(text: str) -> Any:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
     try:
-        override = OverridesParser.create().parse_override(word)
+        override = OverridesParser.create().parse_override(text)
         override.value()
         if not override.key_or_group:
             raise ValueError("no key")
     except (HydraException, ValueError, RecursionError) as error:
-        raise UserError(f"cannot read the override '{shown(word)}'\n{_how(word)}") from error
+        raise UserError(f"cannot read the override '{shown(text)}'\n{_how(text)}") from error
     return override
 
 
-def _how(word: str) -> str:
-    key, sign, value = word.partition("=")
+def _how(text: str) -> str:
+    key, sign, value = text.partition("=")
     if not sign or not key:
         return "write KEY=VALUE, such as task=sum or optim.lr=3e-4"
     if key != key.strip() or not re.fullmatch(r"[~+@\w./-]+", key):
@@ -156,16 +156,16 @@ def _how(word: str) -> str:
     return "quote a value that is more than a word or a number: \"output_dir='my runs (2)'\""
 
 
-def _refuse_what_hydra_alone_reads(word: str, override: Any) -> None:
+def _refuse_what_hydra_alone_reads(text: str, override: Any) -> None:
     key = override.key_or_group
     if override.is_delete():
         raise UserError(
-            f"cannot read '{shown(word)}': a setting cannot be taken away\n"
+            f"cannot read '{shown(text)}': a setting cannot be taken away\n"
             "leave it out for its default, or write KEY=null where that means none"
         )
     if override.package is not None:
         raise UserError(
-            f"cannot read '{shown(word)}': what stands where is fixed\n"
+            f"cannot read '{shown(text)}': what stands where is fixed\n"
             f"write {', '.join(f'{group}=NAME' for group in GROUPS)}"
         )
     if re.split(r"[./]", key)[0] == "hydra":
@@ -175,7 +175,7 @@ def _refuse_what_hydra_alone_reads(word: str, override: Any) -> None:
         )
     if override.is_sweep_override():
         raise UserError(
-            f"'{shown(word)}' names several values; train takes one\n"
+            f"'{shown(text)}' names several values; train takes one\n"
             "write a list as key=[1,2], and quote a value with commas: \"key='a,b'\"\n"
             "for several seeds write trials=5; for other values there is lrbench sweep"
         )

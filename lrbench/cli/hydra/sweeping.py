@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lrbench.checks import nearest, shown
-from lrbench.cli.hydra.compose import composed, hydra_main, in_our_words, run_hydra
+from lrbench.cli.hydra.compose import composed, hydra_main, run_hydra, translated_errors
 from lrbench.cli.hydra.launchers import (
     BASIC,
     LAUNCHER,
@@ -49,14 +49,14 @@ class SweepRequest:
     devices: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, words: Sequence[str], table: str | None, folder: Path | None) -> SweepRequest:
+    def read(cls, arguments: Sequence[str], table: str | None, folder: Path | None) -> SweepRequest:
         """Read the words. Raises UserError for what is no setting, and for an unknown table."""
-        launcher = [word for word in words if is_launcher(word)]
-        rest = [word for word in words if word not in launcher]
-        for word in rest:
-            if word.startswith("-"):
+        launcher = [argument for argument in arguments if is_launcher(argument)]
+        rest = [argument for argument in arguments if argument not in launcher]
+        for argument in rest:
+            if argument.startswith("-"):
                 raise UserError(
-                    f"sweep does not take {shown(word)}\n"
+                    f"sweep does not take {shown(argument)}\n"
                     "flags: --table NAME, --dry-run, --detach, --config-dir FOLDER;"
                     " all else is KEY=V1,V2",
                     exit_code=2,
@@ -124,10 +124,10 @@ def run_plan(
                     plan, ledger, parent, lambda job: completed(job, request.folders), detach
                 )
                 launcher = with_defaults(request.launcher, request.devices, plan)
-                words = ["--multirun", sweeper.register(drive), *launcher]
+                arguments = ["--multirun", sweeper.register(drive), *launcher]
                 placement = Placement(request.devices, os.environ.get(VISIBLE))
                 job = JobFunction(to_config, parent, placement, detach)
-                hydra_main(job, words, request.folder)
+                hydra_main(job, arguments, request.folder)
             if detach:
                 announce(LATER)
     finally:
@@ -135,18 +135,18 @@ def run_plan(
     return 1 if any(end.status == "failed" for end in ledger.ends.values()) else 0
 
 
-def _check_launcher(words: Sequence[str]) -> None:
+def _check_launcher(arguments: Sequence[str]) -> None:
     """Refuse a launcher that is not there and settings it does not have."""
     from hydra import compose, initialize_config_dir
 
     from lrbench.sweeps.launch.sweeper import launchers
 
-    for word in words:
-        key, _, name = word.partition("=")
+    for argument in arguments:
+        key, _, name = argument.partition("=")
         if key == LAUNCHER and name not in launchers():
             raise _no_launcher(name, launchers())
-    with in_our_words(), initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        compose("config", overrides=list(words), return_hydra_config=True)
+    with translated_errors(), initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        compose("config", overrides=list(arguments), return_hydra_config=True)
 
 
 def _no_launcher(name: str, there: list[str]) -> UserError:

@@ -37,12 +37,12 @@ class Search:
 
     @classmethod
     def read(
-        cls, grid: Sequence[str], words: Sequence[str], folder: Path | None, output: Path | None
+        cls, grid: Sequence[str], arguments: Sequence[str], folder: Path | None, output: Path | None
     ) -> Search:
         """Check everything that was typed. Raises UserError."""
-        keys = grid_keys(grid, words)
-        request = SweepRequest.read(words, None, folder)
-        rest = [word for word in words if not is_launcher(word)]
+        keys = grid_keys(grid, arguments)
+        request = SweepRequest.read(arguments, None, folder)
+        rest = [argument for argument in arguments if not is_launcher(argument)]
         request = dataclasses.replace(request, cells=cells(grid, rest))
         protocols: dict[str, str] = {}
         plan = make_plan(request.cells, lambda overrides: _noted(request, overrides, protocols))
@@ -54,8 +54,8 @@ class Search:
                 "leave --output out, or tune one task and one model",
                 exit_code=2,
             )
-        kept_words = [word for word in rest if key_of(word) not in NOT_IN_A_PRESET]
-        return cls(request, plan, found, kept_words, output)
+        kept = [argument for argument in rest if key_of(argument) not in NOT_IN_A_PRESET]
+        return cls(request, plan, found, kept, output)
 
     def explain(self) -> None:
         """Print what there is to do."""
@@ -118,8 +118,8 @@ class Search:
     def _say_budgets(self) -> None:
         for study in self.studies:
             say(results(), f"{study.task} · {study.model}: {study.budget()}")
-        for word in dict.fromkeys(one.whole_budget for one in self.studies if one.over_corpus):
-            say(results(), f"over a corpus with {word}: no run ends before its budget is used")
+        for argument in dict.fromkeys(one.whole_budget for one in self.studies if one.over_corpus):
+            say(results(), f"over a corpus with {argument}: no run ends before its budget is used")
 
 
 def _noted(request: SweepRequest, overrides: Sequence[str], protocols: dict[str, str]) -> Config:
@@ -127,7 +127,7 @@ def _noted(request: SweepRequest, overrides: Sequence[str], protocols: dict[str,
     from lrbench.runs.folder.cell import Cell
 
     config = request.compose(overrides)
-    named = {key_of(word): word.partition("=")[2] for word in overrides}
+    named = {key_of(argument): argument.partition("=")[2] for argument in overrides}
     protocols[str(Cell.of(config).folder)] = named.get("protocol", config.protocol.name)
     return config
 
@@ -143,10 +143,10 @@ def _make(folder: Path) -> None:
 
 
 def _command(study: Study, folder: Path) -> str:
-    words = [f"task={study.task}", f"model={study.model}"]
+    arguments = [f"task={study.task}", f"model={study.model}"]
     usual = study.config().protocol.name  # what the task implies, or conf/config.yaml
-    words += [f"protocol={study.protocol}"] if study.protocol != usual else []
-    return shlex.join(["lrbench", "train", *words, "--config-dir", str(folder)])
+    arguments += [f"protocol={study.protocol}"] if study.protocol != usual else []
+    return shlex.join(["lrbench", "train", *arguments, "--config-dir", str(folder)])
 
 
 def _short(path: Path) -> str:

@@ -41,8 +41,8 @@ def compare_devices(make: MixerFactory, context: Context, device: torch.device) 
     return comparison
 
 
-def _run(mixer: Mixer, u: Tensor, mode: str | None, **words: Tensor) -> Any:
+def _run(mixer: Mixer, u: Tensor, mode: str | None, **kwargs: Tensor) -> Any:
     """Return the result and the gradients of inputs and parameters."""
     u = u.detach().clone().requires_grad_()
-    result = mixer(u, None, mode, **words)
+    result = mixer(u, None, mode, **kwargs)
     return result, gradients(result, [u, *trainable(mixer).values()])

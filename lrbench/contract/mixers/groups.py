@@ -48,8 +48,8 @@ def _compare(
     leaves = {name: p for name, p in parameters.items() if p.requires_grad}
 
     def run(parameters: Any, buffers: Any, u: Tensor, index: Tensor | None) -> Any:
-        words = {} if index is None else {"index": index}
-        return functional_call(mixers[0], (parameters, buffers), (u,), words)
+        kwargs = {} if index is None else {"index": index}
+        return functional_call(mixers[0], (parameters, buffers), (u,), kwargs)
 
     u = u.requires_grad_()
     dims = (0, 0, 0, None if index is None else 0)

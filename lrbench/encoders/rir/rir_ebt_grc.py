@@ -163,9 +163,9 @@ def hashed(level: ChunkLevel, number: int, lengths: list[int], beams: int) -> Te
     """Return draws (M, B) in [0, 1) for the chunks of level `number`, in evaluation."""
     counts = np.bincount(level.strings, minlength=len(lengths))
     chunks = np.arange(len(level.strings)) - np.repeat(counts.cumsum() - counts, counts)
-    words = np.stack([np.asarray(lengths)[level.strings], np.full_like(chunks, number), chunks], 1)
+    keys = np.stack([np.asarray(lengths)[level.strings], np.full_like(chunks, number), chunks], 1)
     state = np.zeros((len(chunks), beams), dtype=np.uint64)
-    for column in (*words.T[:, :, None], np.arange(beams)[None]):
+    for column in (*keys.T[:, :, None], np.arange(beams)[None]):
         state = _mixed(state + column.astype(np.uint64))
     return torch.from_numpy((state >> np.uint64(11)).astype(np.float64) / 2.0**53)
 

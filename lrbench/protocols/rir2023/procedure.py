@@ -110,8 +110,8 @@ def named_splits(trial: EpochTrial, text: str) -> list[str]:
 
     Raises UserError for a split that the task does not have or that is not on disk.
     """
-    words = [word for word in text.replace(",", " ").split() if word]
-    splits = list(dict.fromkeys(words or trial.config.protocol.test_splits))
+    names = [name for name in text.replace(",", " ").split() if name]
+    splits = list(dict.fromkeys(names or trial.config.protocol.test_splits))
     if not splits:
         raise UserError(
             f"which splits of {trial.task.name}? its protocol.test_splits names none\n"

@@ -117,7 +117,7 @@ def _wide(table: Table) -> bool:
 
 def _tabular(table: Table) -> list[str]:
     indices = range(len(table.columns))
-    shape = "".join("r" if table.columns[i].right else _words(table, i) for i in indices)
+    shape = "".join("r" if table.columns[i].right else _left_aligned(table, i) for i in indices)
     return [
         f"\\begin{{tabular}}{{{shape}}}",
         "  \\toprule",
@@ -129,7 +129,7 @@ def _tabular(table: Table) -> list[str]:
     ]
 
 
-def _words(table: Table, index: int) -> str:
+def _left_aligned(table: Table, index: int) -> str:
     """A column of words: as wide as they are, or of lines where one is too long."""
     longest = max((len(row[index].text) for row in table.rows), default=0)
     return "l" if longest <= LONG else "p{7cm}"

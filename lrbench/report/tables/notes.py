@@ -225,7 +225,11 @@ def _unfinished(filled: FilledCell, run: UnderWay) -> str:
     look = f", last look {run.last_look}" if run.last_look else ""
     several = len({other.fingerprint for other in filled.under_way}) > 1
     rivals = f" ({run.fingerprint})" if several else ""
-    kept = [word for word in filled.overrides if word.partition("=")[0] not in ("trials", "seed")]
+    kept = [
+        override
+        for override in filled.overrides
+        if override.partition("=")[0] not in ("trials", "seed")
+    ]
     typed = shlex.join([*kept, f"seed={run.seed}"])
     return (
         f"{_name(filled)} seed {run.seed}{rivals}: unfinished, {run.steps:,}{budget} updates{look};"

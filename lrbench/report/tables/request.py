@@ -92,9 +92,9 @@ def narrowed(collection: Collection, request: Request) -> Collection:
 def check_fingerprints(collection: Collection, chosen: Sequence[str]) -> None:
     """Raise UserError for a fingerprint, or its first digits, that no run has."""
     there = set(collection.every_run["fingerprint"])
-    for word in chosen:
-        if len(word) < SHORTEST or not any(name.startswith(word) for name in there):
-            raise unknown(f"fingerprint ({SHORTEST} digits or more)", word, there, exit_code=2)
+    for prefix in chosen:
+        if len(prefix) < SHORTEST or not any(name.startswith(prefix) for name in there):
+            raise unknown(f"fingerprint ({SHORTEST} digits or more)", prefix, there, exit_code=2)
 
 
 def rounded(table: Table, digits: int) -> Table:

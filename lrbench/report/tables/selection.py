@@ -74,9 +74,11 @@ def _owns(cell: TableCell, rivals: list[list[tuple[str, Any]]], settings: dict[s
 
 def _wanted(cell: TableCell) -> list[tuple[str, Any]]:
     """The settings that a cell asks for."""
-    typed = [word.lstrip("+").partition("=")[::2] for word in cell.overrides if "=" in word]
+    typed = [
+        override.lstrip("+").partition("=")[::2] for override in cell.overrides if "=" in override
+    ]
     return [
-        (key, parsed_word(text))
+        (key, parsed_value(text))
         for key, text in typed
         if key not in (*GROUPS, *COUNTED) and not key.startswith("hydra")
     ]
@@ -86,7 +88,7 @@ def _fits(settings: dict[str, Any], wanted: Iterable[tuple[str, Any]]) -> bool:
     return all(settings.get(key) == value for key, value in wanted)
 
 
-def parsed_word(text: str) -> Any:
+def parsed_value(text: str) -> Any:
     """A typed value as `collect` flattens it: YAML, but 1e-3 is a number; lists are json text."""
     import yaml  # type: ignore[import-untyped]
 
@@ -130,7 +132,7 @@ def row_labels(cells: Sequence[TableCell]) -> list[str]:
         place = (cell.task, cell.model, cell.splits)
         twins = [c for c in cells if (c.task, c.model, c.splits) == place]
         shared = set.intersection(*(set(twin.overrides) for twin in twins))
-        apart = [word for word in cell.overrides if word not in shared]
+        apart = [override for override in cell.overrides if override not in shared]
         labels.append(cell.label or " ".join([cell.model, *apart]))
     return labels
 
@@ -190,14 +192,14 @@ def _entry(
     under_way = _under_way(collection, table, cell, chosen, choose)
     alone = under_way[0].settings if under_way and not chosen else {}
     settings = settings_of(runs, collection) or alone
-    if settings and settings.get(TUNING) is None and (searched := _word(cell, TUNING)):
+    if settings and settings.get(TUNING) is None and (searched := _overridden(cell, TUNING)):
         settings = {**settings, TUNING: searched}  # outside of what tells cells apart
     modulus = _modulus(collection, matching, cell, table.protocol, references)
     own = tuple(score for folder in runs["folder"] for score in scores.get(folder, ()))
     reference = lookup(
         cell.task, modulus, cell.model, table.protocol, references, row=cell.reference
     )
-    wanted = _word(cell, "trials")
+    wanted = _overridden(cell, "trials")
     return FilledCell(
         task=cell.task,
         label=label,
@@ -223,7 +225,7 @@ def _rivals(matching: pd.DataFrame, choose: Sequence[str]) -> list[str]:
     """The fingerprints that compete for a cell: of those there are the chosen, else all."""
     ended = matching[matching["status"] != "failed"]
     rivals = sorted(set((ended if len(ended) else matching)["fingerprint"]))
-    return [name for name in rivals if any(name.startswith(word) for word in choose)] or rivals
+    return [name for name in rivals if any(name.startswith(prefix) for prefix in choose)] or rivals
 
 
 def _under_way(
@@ -241,9 +243,9 @@ def _under_way(
     return tuple(chosen or found)
 
 
-def _word(cell: TableCell, key: str) -> Any:
-    found = [word for word in cell.overrides if word.lstrip("+").startswith(f"{key}=")]
-    return parsed_word(found[-1].partition("=")[2]) if found else None
+def _overridden(cell: TableCell, key: str) -> Any:
+    found = [override for override in cell.overrides if override.lstrip("+").startswith(f"{key}=")]
+    return parsed_value(found[-1].partition("=")[2]) if found else None
 
 
 def _modulus(
@@ -254,7 +256,7 @@ def _modulus(
     references: Path | None,
 ) -> int | None:
     """What the cell says, else what its runs say, else the one the paper prints."""
-    modulus = _word(cell, "task.modulus") or settings_of(runs, collection).get("task.modulus")
+    modulus = _overridden(cell, "task.modulus") or settings_of(runs, collection).get("task.modulus")
     return modulus if isinstance(modulus, int) else printed_modulus(cell.task, protocol, references)
 
 
@@ -279,9 +281,10 @@ def _test_lengths(settings: dict[str, Any]) -> list[int]:
 def _known(choose: Sequence[str], collection: Collection) -> None:
     unfinished = {run.fingerprint for run in collection.under_way}
     there = sorted({*collection.runs["fingerprint"], *unfinished})
-    for word in choose:
-        if len(word) < SHORTEST or not any(name.startswith(word) for name in there):
+    for prefix in choose:
+        if len(prefix) < SHORTEST or not any(name.startswith(prefix) for name in there):
             shown = ", ".join(there[:12]) + (", ..." if len(there) > 12 else "")
             raise UserError(
-                f"no run with fingerprint '{word}' (give {SHORTEST} digits or more)\nthere: {shown}"
+                f"no run with fingerprint '{prefix}' (give {SHORTEST} digits or more)\n"
+                f"there: {shown}"
             )

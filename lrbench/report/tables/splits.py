@@ -270,7 +270,11 @@ def tested_splits(settings: Mapping[str, Any]) -> list[str]:
 
 def trained_on(cell: TableCell, settings: Mapping[str, Any]) -> str:
     """Return the split that a cell's runs train on, by its overrides or by themselves."""
-    typed = [word.partition("=")[2] for word in cell.overrides if word.startswith(TRAIN_SPLIT)]
+    typed = [
+        override.partition("=")[2]
+        for override in cell.overrides
+        if override.startswith(TRAIN_SPLIT)
+    ]
     return str([settings.get(TRAIN_SPLIT, "train"), *typed][-1])
 
 

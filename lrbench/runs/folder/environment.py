@@ -63,10 +63,10 @@ def commit(root: Path) -> dict[str, Any]:
     return {"commit": head, "dirty": bool(changes)}
 
 
-def command(words: list[str]) -> list[str]:
+def command(argv: list[str]) -> list[str]:
     """Return the command line with every absolute path cut to its last name."""
-    program, *arguments = words or [""]
-    return [Path(program).name, *(FOLDERS.sub("", word) for word in arguments)]
+    program, *arguments = argv or [""]
+    return [Path(program).name, *(FOLDERS.sub("", argument) for argument in arguments)]
 
 
 def _git(root: Path, *arguments: str) -> str | None:

@@ -56,8 +56,8 @@ def compiled(*constants: int | str) -> Callable[[Loop], Loop]:
     from numba import njit
 
     def decorate(function: Loop) -> Loop:
-        words = [function.__name__, *map(str, constants), state_of(function.__module__)]
-        function.__qualname__ = "-".join(words)  # names the cache file
+        parts = [function.__name__, *map(str, constants), state_of(function.__module__)]
+        function.__qualname__ = "-".join(parts)  # names the cache file
         try:
             return njit(function, cache=True, **OPTIONS)  # type: ignore[no-any-return]
         except RuntimeError:  # nowhere to keep a cache: compile in each process

@@ -29,11 +29,11 @@ class Drive:
         plan: Plan,
         ledger: Ledger,
         parent: Parent,
-        words: Callable[[Overrides], list[str]],
+        arguments: Callable[[Overrides], list[str]],
         detached: bool = False,
     ) -> None:
         self.detached = detached  # queue what is free, and wait for nothing
-        self.ledger, self.parent, self.words = ledger, parent, words
+        self.ledger, self.parent, self.arguments = ledger, parent, arguments
         self.pending = list(plan.jobs)
         self.attempts: Counter[Job] = Counter()
         self.waiting = False
@@ -65,8 +65,8 @@ class Drive:
         crash, returned = "", []
         self.elsewhere -= set(jobs)
         try:
-            words = [self.words(job.overrides) for job in jobs]
-            returned = list(launch(words, lambda at, name: _note(jobs[at], name)))
+            arguments = [self.arguments(job.overrides) for job in jobs]
+            returned = list(launch(arguments, lambda at, name: _note(jobs[at], name)))
         except Exception as error:  # the launcher's: jobs let none out
             crash = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         self.ledger.look()

@@ -16,17 +16,17 @@ Overrides = tuple[str, ...]
 SELECTING = ("task", "model")  # typed beside a table, these choose among its cells
 
 
-def expand(words: Sequence[str]) -> list[Overrides]:
+def expand(arguments: Sequence[str]) -> list[Overrides]:
     """Return the product of the words that name several values: task=sum,even_pair seed=range(3).
 
     A key typed twice counts once, with its last values. The last key varies fastest. What cannot
     be read is left as it is, for `cli/words.py` to complain about.
     """
-    by_key = {_key(word): _alternatives(word) for word in words}
+    by_key = {_key(argument): _alternatives(argument) for argument in arguments}
     return [tuple(choice) for choice in itertools.product(*by_key.values())]
 
 
-def table_cells(table: TableSpec, words: Sequence[str]) -> dict[Overrides, str]:
+def table_cells(table: TableSpec, arguments: Sequence[str]) -> dict[Overrides, str]:
     """Return a table's cells, overrides -> label ("" for none), with what was typed in every cell.
 
     task= and model= choose among the cells instead. Cells that what was typed makes equal are one,
@@ -37,18 +37,18 @@ def table_cells(table: TableSpec, words: Sequence[str]) -> dict[Overrides, str]:
             f"table '{table.name}' has no cell: none of its models is one of lrbench's yet\n"
             f"its printed numbers: lrbench report --table {table.name}"
         )
-    common = [word for word in words if _key(word) not in SELECTING]
+    common = [argument for argument in arguments if _key(argument) not in SELECTING]
     found: dict[Overrides, str] = {}
-    for cell in chosen_cells(table, words).cells:
+    for cell in chosen_cells(table, arguments).cells:
         for overrides in expand((*_settled(cell.overrides), *common)):
             found.setdefault(overrides, cell.label or "")
     return found
 
 
-def chosen_cells(table: TableSpec, words: Sequence[str]) -> TableSpec:
+def chosen_cells(table: TableSpec, arguments: Sequence[str]) -> TableSpec:
     """Return the table with the cells that task= and model= name; UserError if there is none."""
-    typed = [word for word in words if _key(word) in SELECTING]
-    selected = {_key(word): _values(word) for word in typed}
+    typed = [argument for argument in arguments if _key(argument) in SELECTING]
+    selected = {_key(argument): _values(argument) for argument in typed}
     cells = [
         cell
         for cell in table.cells
@@ -73,14 +73,14 @@ def distinct_names(cells: Sequence[Overrides], names: Sequence[str]) -> list[str
     keys = {name: varying(members) for name, members in alike.items()}
     distinct = []
     for cell, name in zip(cells, names, strict=True):
-        given = dict(word.partition("=")[::2] for word in cell)
+        given = dict(argument.partition("=")[::2] for argument in cell)
         distinct.append(" · ".join([name, *(f"{k}={given[k]}" for k in keys[name] if k in given)]))
     return distinct
 
 
 def varying(cells: Iterable[Overrides]) -> list[str]:
     """Return the keys, other than task, model, seed and trials, that tell these cells apart."""
-    listed = [dict(word.partition("=")[::2] for word in cell) for cell in cells]
+    listed = [dict(argument.partition("=")[::2] for argument in cell) for cell in cells]
     keys = dict.fromkeys(key for cell in listed for key in cell)
     ignored = (*SELECTING, "seed", "trials", "force")
     return [
@@ -88,32 +88,32 @@ def varying(cells: Iterable[Overrides]) -> list[str]:
     ]
 
 
-def _settled(words: Sequence[str]) -> list[str]:
+def _settled(arguments: Sequence[str]) -> list[str]:
     """One word a key, the last."""
-    return list({_key(word): word for word in words}.values())
+    return list({_key(argument): argument for argument in arguments}.values())
 
 
-def _key(word: str) -> str:
-    return word.lstrip("+").partition("=")[0]
+def _key(argument: str) -> str:
+    return argument.lstrip("+").partition("=")[0]
 
 
-def _values(word: str) -> list[str]:
-    return [each.partition("=")[2] for each in _alternatives(word)]
+def _values(argument: str) -> list[str]:
+    return [each.partition("=")[2] for each in _alternatives(argument)]
 
 
-def _alternatives(word: str) -> list[str]:
+def _alternatives(argument: str) -> list[str]:
     """The words that a word with several values stands for; itself if it has only one."""
-    override = _parsed(word)
+    override = _parsed(argument)
     if override is None or not override.is_sweep_override():
-        return [word]
-    name = word.partition("=")[0]
+        return [argument]
+    name = argument.partition("=")[0]
     if override.is_interval_sweep():
         raise UserError(
-            f"'{shown(word)}' is an interval, not a list of values\n"
+            f"'{shown(argument)}' is an interval, not a list of values\n"
             f"write {name}=V1,V2 or {name}=range(START,STOP)"
         )
     if not override.is_choice_sweep() and not override.is_range_sweep():
-        return [word]
+        return [argument]
     return [f"{name}={value}" for value in _listed(override)]
 
 
@@ -138,11 +138,11 @@ def _matching(group: str, pattern: Any) -> list[str]:
     return names
 
 
-def _parsed(word: str) -> Any:
+def _parsed(argument: str) -> Any:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
     try:
-        return OverridesParser.create().parse_override(word)
+        return OverridesParser.create().parse_override(argument)
     except (HydraException, ValueError, RecursionError):
         return None

@@ -171,4 +171,6 @@ def _follows(before: Job, job: Job) -> bool:
 
 
 def _without_seeds(overrides: Overrides) -> Overrides:
-    return tuple(word for word in overrides if word.partition("=")[0] not in ("seed", "trials"))
+    return tuple(
+        override for override in overrides if override.partition("=")[0] not in ("seed", "trials")
+    )

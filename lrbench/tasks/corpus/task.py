@@ -46,15 +46,13 @@ class CorpusTask(TaskBase):
         Raises UserError for a symbol that the task does not have.
         """
         ids = {symbol: token for token, symbol in enumerate(self.vocabulary)}
-        words = text.split()
-        for place, word in enumerate(words, 1):
-            if word not in ids:
-                raise UserError(
-                    f"symbol {place} is '{word[:40]}'; {self.name} has {' '.join(self.vocabulary)}"
-                )
-        if not words:
-            raise UserError(f"an empty string; {self.name} has {' '.join(self.vocabulary)}")
-        return [ids[word] for word in words]
+        known, symbols = " ".join(self.vocabulary), text.split()
+        for position, symbol in enumerate(symbols, 1):
+            if symbol not in ids:
+                raise UserError(f"symbol {position} is '{symbol[:40]}'; {self.name} has {known}")
+        if not symbols:
+            raise UserError(f"an empty string; {self.name} has {known}")
+        return [ids[symbol] for symbol in symbols]
 
     def load(self, split: str) -> Strings:
         """Return a split, read once a process. Raises UserError as `read` does."""

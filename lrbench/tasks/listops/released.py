@@ -71,22 +71,22 @@ def parenthesised(tokens: list[str]) -> str:
     An operator takes its arguments one by one, then its "]": each pair is put in parentheses, so
     that there are 3 n - 2 words for n tokens.
     """
-    words: list[str] = []
+    parts: list[str] = []
     opened: list[list[int]] = []  # of operators not closed yet: place in words, arguments so far
     for token in tokens:
         if token.startswith("["):
-            opened.append([len(words), 0])
-            words.append(token)
+            opened.append([len(parts), 0])
+            parts.append(token)
             continue
-        words.append(token)
+        parts.append(token)
         if token == "]":
             place, arguments = opened.pop()
-            words[place] = "( " * (arguments + 1) + words[place]
-            words.append(")")
+            parts[place] = "( " * (arguments + 1) + parts[place]
+            parts.append(")")
         if opened:
             opened[-1][1] += 1
-            words.append(")")
-    return " ".join(words)
+            parts.append(")")
+    return " ".join(parts)
 
 
 def _read(path: Path, lines: Iterator[tuple[int, str]], split: Split) -> Strings:

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from lrbench.errors import UserError
 
 VARIABLES = ("a", "b", "c", "d", "e", "f")
-WORDS = ("(", ")", *VARIABLES, "and", "or", "not")  # index = token
-OPEN, CLOSE, AND, OR, NOT = (WORDS.index(word) for word in ("(", ")", "and", "or", "not"))
-FIRST_VARIABLE = WORDS.index(VARIABLES[0])
+VOCABULARY = ("(", ")", *VARIABLES, "and", "or", "not")  # index = token
+OPEN, CLOSE, AND, OR, NOT = (VOCABULARY.index(token) for token in ("(", ")", "and", "or", "not"))
+FIRST_VARIABLE = VOCABULARY.index(VARIABLES[0])
 FIRST_OPERATOR = AND  # tokens from here on are operators
 
 RELATIONS = ("=", "<", ">", "^", "|", "v", "#")  # index = class
@@ -37,7 +37,7 @@ TRUE_IN = tuple(
 )
 
 # What rewriting makes of words: a formula's worlds, and right halves `( and X )`, `( or X )`.
-VALUE, RIGHT_AND, RIGHT_OR, END, NOTHING = range(len(WORDS), len(WORDS) + 5)
+VALUE, RIGHT_AND, RIGHT_OR, END, NOTHING = range(len(VOCABULARY), len(VOCABULARY) + 5)
 
 
 @dataclass(frozen=True)
@@ -48,27 +48,28 @@ class Formula:
     operators: int
 
 
-def parse(words: Sequence[str] | str) -> Formula:
+def parse(tokens: Sequence[str] | str) -> Formula:
     """Read one formula: a variable, `( not X )` or `( X ( and Y ) )`, likewise with `or`.
 
     Raises UserError for anything else, with the position of the first word that cannot be.
     """
-    words = words.split() if isinstance(words, str) else list(words)
+    tokens = tokens.split() if isinstance(tokens, str) else list(tokens)
     stack: list[str | int | tuple[str, int]] = []
-    for position, word in enumerate(words, 1):
-        if word in VARIABLES:
-            stack.append(TRUE_IN[VARIABLES.index(word)])
-        elif word not in WORDS:
+    for position, token in enumerate(tokens, 1):
+        if token in VARIABLES:
+            stack.append(TRUE_IN[VARIABLES.index(token)])
+        elif token not in VOCABULARY:
             raise UserError(
-                f"word {position} of a formula, {word[:20]!r}, is not one of: {' '.join(WORDS)}"
+                f"word {position} of a formula, {token[:20]!r}, is not one of:"
+                f" {' '.join(VOCABULARY)}"
             )
-        elif word != ")":
-            stack.append(word)
+        elif token != ")":
+            stack.append(token)
         else:
             stack[-3:] = [_closed(stack[-3:], position)]
     if len(stack) != 1 or not isinstance(stack[0], int):
-        raise UserError(f"a formula of {len(words)} words is not one whole: {_short(words)}")
-    return Formula(stack[0], sum(word in WORDS[FIRST_OPERATOR:] for word in words))
+        raise UserError(f"a formula of {len(tokens)} words is not one whole: {_short(tokens)}")
+    return Formula(stack[0], sum(token in VOCABULARY[FIRST_OPERATOR:] for token in tokens))
 
 
 def _closed(items: list[str | int | tuple[str, int]], position: int) -> int | tuple[str, int]:
@@ -127,8 +128,8 @@ def count_operators(tokens: Tokens, offsets: Offsets) -> NDArray[np.int64]:
     return np.diff(before[offsets])
 
 
-def _short(words: Sequence[str]) -> str:
-    text = " ".join(words)
+def _short(tokens: Sequence[str]) -> str:
+    text = " ".join(tokens)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

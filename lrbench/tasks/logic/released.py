@@ -22,7 +22,7 @@ from lrbench.tasks.corpus.recipe import Progress
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.logic.formulas import (
     RELATIONS,
-    WORDS,
+    VOCABULARY,
     Offsets,
     Tokens,
     contingent,
@@ -69,7 +69,7 @@ UNKNOWN = 255
 
 def pairs(tokens: Tokens, offsets: Offsets, labels: NDArray[np.uint8]) -> Strings:
     """Return n pairs of formulas as a corpus holds them; offsets (2n + 1,), labels (n,)."""
-    return Strings(tokens, offsets, labels, WORDS, RELATIONS, sides=2)
+    return Strings(tokens, offsets, labels, VOCABULARY, RELATIONS, sides=2)
 
 
 def read(path: Path) -> Strings:
@@ -159,11 +159,11 @@ def _scanned(text: bytes) -> Strings | None:
 def _words(data: Tokens, starts: NDArray[np.intp], lengths: NDArray[np.intp]) -> Tokens:
     """Return the token of each word, UNKNOWN for what is none."""
     tokens = np.where(lengths == 1, _LETTERS[data[starts]], UNKNOWN).astype(np.uint8)
-    for word in (word for word in WORDS if len(word) > 1):
+    for word in (word for word in VOCABULARY if len(word) > 1):
         rows = np.flatnonzero(lengths == len(word))
         for place, letter in enumerate(word.encode()):
             rows = rows[data[starts[rows] + place] == letter]
-        tokens[rows] = WORDS.index(word)
+        tokens[rows] = VOCABULARY.index(word)
     return tokens
 
 
@@ -196,9 +196,9 @@ def _check(line: str) -> None:
 def _lookups() -> tuple[Tokens, Tokens, NDArray[np.bool_]]:
     """Return byte -> token of one letter, byte -> class, byte -> whether it ends a word."""
     letters, labels = np.full(256, UNKNOWN, np.uint8), np.full(256, UNKNOWN, np.uint8)
-    for token, word in enumerate(WORDS):
-        if len(word) == 1:
-            letters[ord(word)] = token
+    for token, text in enumerate(VOCABULARY):
+        if len(text) == 1:
+            letters[ord(text)] = token
     for number, name in enumerate(RELATIONS):
         labels[ord(name)] = number
     separates = np.zeros(256, dtype=bool)

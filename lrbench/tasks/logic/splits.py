@@ -128,7 +128,7 @@ COMMANDS = {"released": "lrbench data fetch logic", "made": "lrbench data make l
 def load(split: str, source: str = "released") -> Strings:
     """Return a split: train, dev, test_0 ... test_12; `source` is released or made.
 
-    A row is a pair (`sides` = 2): tokens as in WORDS, label as in RELATIONS. Raises UserError
+    A row is a pair (`sides` = 2): tokens as in VOCABULARY, label as in RELATIONS. Raises UserError
     for an unknown split or source, and where data are missing or damaged, with the command that
     gets them.
     """

@@ -11,7 +11,7 @@ from lrbench.checks import one_of
 from lrbench.registry import register_task
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.corpus.task import CorpusTask
-from lrbench.tasks.logic.formulas import RELATIONS, WORDS, parse, relation
+from lrbench.tasks.logic.formulas import RELATIONS, VOCABULARY, parse, relation
 from lrbench.tasks.logic.splits import SOURCES, load
 
 
@@ -37,7 +37,7 @@ class Logic(CorpusTask):
 
     def __init__(self, config: LogicConfig) -> None:
         super().__init__(config)
-        self.vocabulary = WORDS
+        self.vocabulary = VOCABULARY
         self.class_names = RELATIONS
 
     def read(self, split: str) -> Strings:
@@ -53,7 +53,7 @@ class Logic(CorpusTask):
         return tokens
 
     def answer(self, *sides: Sequence[int]) -> int:
-        left, right = ([WORDS[token] for token in side] for side in sides)
+        left, right = ([VOCABULARY[token] for token in side] for side in sides)
         return RELATIONS.index(relation(left, right))
 
 

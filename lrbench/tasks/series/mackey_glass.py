@@ -23,7 +23,7 @@ LENGTH = 5_000  # values of a series that are read
 SUB_STEPS = 10  # Euler steps in a unit of time
 DROPPED = 100  # values at the start, as in the experiments the task is from
 START = 1.2
-WORDS = 1 << 30  # so many values a random number may have
+RANDOM_VALUES = 1 << 30  # that a uniform number may have
 GENERATION_SEED = 0  # the data are the same for every run
 
 
@@ -122,7 +122,7 @@ def mackey_glass(series: int, length: int, tau: int) -> Array:
     """
     delay = SUB_STEPS * tau
     stream = Stream.named(GENERATION_SEED, "mackey_glass", "history")
-    uniform = integers(stream, 0, series, 0, delay, WORDS, "cpu").numpy().T / WORDS
+    uniform = integers(stream, 0, series, 0, delay, RANDOM_VALUES, "cpu").numpy().T / RANDOM_VALUES
     past: Array = START + 0.2 * (uniform - 0.5)
     x = np.full(series, START)
     steps = SUB_STEPS * (DROPPED + length)

@@ -225,8 +225,8 @@ def test_compiled_and_plain_loops_are_tables_of_their_own(tmp_path: Path) -> Non
     for compiled, loop in ((True, 0.01), (False, 0.08)):
         rounds = {"sequential": [loop] * 3, "pscan": [0.04] * 3}
         setting = {"paper": "train T=40 b=8", "block": 8, "length": 40, "training": True}
-        words = ["lrbench", "bench", "fan2024_speed"]
-        content = raw(words, settings=[{"setting": setting, "rounds": rounds}])
+        arguments = ["lrbench", "bench", "fan2024_speed"]
+        content = raw(arguments, settings=[{"setting": setting, "rounds": rounds}])
         content["environment"]["compiled"] = compiled
         put(folder, f"{compiled}.json", content)
     page = build(folder)["README.md"].decode()
@@ -247,8 +247,8 @@ def test_heights_have_round_ticks() -> None:
 
 
 def test_pages_of_a_folder(trees: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def program(*words: str) -> int:
-        monkeypatch.setattr("sys.argv", ["benchmarks.pages", *words])
+    def program(*arguments: str) -> int:
+        monkeypatch.setattr("sys.argv", ["benchmarks.pages", *arguments])
         return main()
 
     results = trees.parent

@@ -33,7 +33,7 @@ def test_fixed_point_prints_counts_beside_the_specified_ones(lrbench: Run, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("words", "reported"),
+    ("arguments", "reported"),
     [
         (["fixed_point", "--draws", "0"], "--draws must be at least 1"),
         (["fixed_point", "--figure", "x.png"], "must end in .svg or .pdf"),
@@ -45,6 +45,6 @@ def test_fixed_point_prints_counts_beside_the_specified_ones(lrbench: Run, tmp_p
         (["scan", "--batches", "1,many"], "--batches must be numbers"),
     ],
 )
-def test_mistakes_are_reported(lrbench: Run, words: list[str], reported: str) -> None:
-    ended = lrbench("bench", *words)
+def test_mistakes_are_reported(lrbench: Run, arguments: list[str], reported: str) -> None:
+    ended = lrbench("bench", *arguments)
     assert ended.code in (1, 2) and reported in ended.err and "Traceback" not in ended.err

@@ -94,11 +94,11 @@ USAGE = [
 ]
 
 
-@pytest.mark.parametrize(("words", "code", "message"), USAGE)
+@pytest.mark.parametrize(("arguments", "code", "message"), USAGE)
 def test_mistakes(
-    lrbench: Callable[..., object], words: list[str], code: int, message: str
+    lrbench: Callable[..., object], arguments: list[str], code: int, message: str
 ) -> None:
-    ended = lrbench(*words)
+    ended = lrbench(*arguments)
     assert (ended.code, ended.out) == (code, "")
     assert message in ended.err
     assert len(ended.err.splitlines()) <= 6
@@ -108,9 +108,9 @@ def test_over_a_corpus(
     lrbench: Callable[..., object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LRBENCH_DATA", str(made_up_corpora.write(tmp_path / "data")))
-    words = ["task=listops", "model=bbt_grc", "model.width=8", "protocol.max_steps=1"]
-    words += ["protocol.test_splits=[near_iid,args_10]", "protocol.batch_size=8", "device=cpu"]
-    run_cell(composed([*words, "output_dir=runs"]))
+    arguments = ["task=listops", "model=bbt_grc", "model.width=8", "protocol.max_steps=1"]
+    arguments += ["protocol.test_splits=[near_iid,args_10]", "protocol.batch_size=8", "device=cpu"]
+    run_cell(composed([*arguments, "output_dir=runs"]))
     made = lrbench("bundle", "--runs", "runs", "--output", "b.zip")
     assert made.code == 0, made.err
     done = lrbench("verify", "b.zip")

@@ -239,7 +239,7 @@ def test_an_output_replaces_nobodys_files(run: Path, lrbench: Run, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("words", "message", "code"),
+    ("arguments", "message", "code"),
     [
         ((), "name a run's folder, or a file", 2),
         (("nowhere",), "is not a run", 1),
@@ -251,9 +251,9 @@ def test_an_output_replaces_nobodys_files(run: Path, lrbench: Run, tmp_path: Pat
     ],
 )
 def test_what_cannot_be_meant(
-    lrbench: Run, words: tuple[str, ...], message: str, code: int
+    lrbench: Run, arguments: tuple[str, ...], message: str, code: int
 ) -> None:
-    ended = lrbench("certify", *words)
+    ended = lrbench("certify", *arguments)
     assert (ended.code, ended.out) == (code, "") and message in ended.err
 
 
@@ -261,7 +261,9 @@ def test_a_series_is_no_automaton(
     lrbench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    tiny = [word for word in TINY if not word.startswith(("task=", "protocol.test_lengths"))]
+    tiny = [
+        argument for argument in TINY if not argument.startswith(("task=", "protocol.test_lengths"))
+    ]
     series = ["task=mackey_glass", "protocol.train_length=16", "protocol.test_lengths=[16]"]
     ended = lrbench("train", *series, *tiny)
     if ended.code:

@@ -20,11 +20,11 @@ from lrbench.registry import ENCODERS, MIXERS, Entry
 def check(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     """Return check(words): its exit code, and the lines on stdout and on stderr."""
 
-    def run(*words: str) -> tuple[int, list[str], list[str]]:
+    def run(*arguments: str) -> tuple[int, list[str], list[str]]:
         app = typer.Typer(pretty_exceptions_enable=False)
         add_to(app)
         app.command("another")(lambda: None)  # with one command alone, typer drops its name
-        monkeypatch.setattr(sys, "argv", ["lrbench", "check", *words])
+        monkeypatch.setattr(sys, "argv", ["lrbench", "check", *arguments])
         with pytest.raises(SystemExit) as left:
             guarded(app)
         out, err = capsys.readouterr()
@@ -52,7 +52,7 @@ def test_encoders_have_checks_of_their_own(check) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "text"),
+    ("arguments", "code", "text"),
     [
         ((), 2, "check needs a model"),
         (("model=",), 2, "check needs a model"),
@@ -69,8 +69,8 @@ def test_encoders_have_checks_of_their_own(check) -> None:
         (("model=blockdiag", "model.width=9"), 1, "not a multiple of model.mixer.block_size 8"),
     ],
 )
-def test_mistakes_are_reported(check, words: tuple[str, ...], code: int, text: str) -> None:
-    found, out, err = check(*words)
+def test_mistakes_are_reported(check, arguments: tuple[str, ...], code: int, text: str) -> None:
+    found, out, err = check(*arguments)
     assert (found, out) == (code, [])
     assert text in "\n".join(err) and len(err) <= 6
 

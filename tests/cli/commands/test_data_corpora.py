@@ -49,7 +49,7 @@ def test_made_once_read_and_written_out(lrbench: Run) -> None:
 
 
 def test_mistakes_are_reported(lrbench: Run, tmp_path: Path) -> None:
-    for words, code, why in (
+    for arguments, code, why in (
         (("make", "listop"), 2, "Did you mean 'listops'?"),
         (("make", "listops", "--splits", "trian"), 1, "Did you mean 'train'?"),
         (("make", "listops", "--seed", "-1"), 2, "--seed"),
@@ -57,8 +57,8 @@ def test_mistakes_are_reported(lrbench: Run, tmp_path: Path) -> None:
         (("export", "listops"), 1, "lrbench data make listops"),
         (("export", "listops", "--splits", "dev"), 1, "there is no split 'dev'"),
     ):
-        ended = lrbench("data", *words)
-        assert (ended.code, ended.out) == (code, ""), words
+        ended = lrbench("data", *arguments)
+        assert (ended.code, ended.out) == (code, ""), arguments
         assert why in ended.err and "Traceback" not in ended.err
     assert list(tmp_path.iterdir()) == []
 
@@ -66,11 +66,11 @@ def test_mistakes_are_reported(lrbench: Run, tmp_path: Path) -> None:
 def test_the_same_strings_in_a_process_without_torch(
     without_torch: Callable[..., tuple[list[int], str]], lrbench: Run
 ) -> None:
-    words = ["data", "make", "listops", "--splits", "args_iid"]
-    codes, out = without_torch([words, words])
+    arguments = ["data", "make", "listops", "--splits", "args_iid"]
+    codes, out = without_torch([arguments, arguments])
     assert codes == [0, 0] and out.splitlines()[-1] == "data/listops: 1 split, 0 new"
     first = Path("data/listops/args_iid/tokens.npy").read_bytes()
-    assert lrbench(*words, "--force").out == "data/listops: 1 split, 1 new\n"
+    assert lrbench(*arguments, "--force").out == "data/listops: 1 split, 1 new\n"
     assert Path("data/listops/args_iid/tokens.npy").read_bytes() == first
 
 

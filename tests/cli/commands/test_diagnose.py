@@ -26,9 +26,9 @@ def trained(lrbench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ca
     """Runs of two updates."""
     monkeypatch.chdir(tmp_path)
 
-    def train(*words: str) -> Path:
-        assert lrbench("train", *words, *TINY).code == 0
-        task, model = (word.partition("=")[2] for word in words[:2])
+    def train(*arguments: str) -> Path:
+        assert lrbench("train", *arguments, *TINY).code == 0
+        task, model = (argument.partition("=")[2] for argument in arguments[:2])
         return next(tmp_path.glob(f"runs/{task}/{model}/*/*/s0"))
 
     return train
@@ -120,7 +120,7 @@ def test_mistakes_are_reported_in_a_line(
     lrbench: Run, trained: Callable[..., Path], tmp_path: Path
 ) -> None:
     run = trained("task=mod_arith", "model=rnn")
-    for words, message in (
+    for arguments, message in (
         ([str(tmp_path / "nowhere")], "is not a run with a 'last' checkpoint"),
         ([str(run), "--which", "luck"], "rule 'luck' unknown"),
         ([str(run), "--lengths", "40"], "no strings of length 40"),
@@ -129,9 +129,9 @@ def test_mistakes_are_reported_in_a_line(
         ([str(run), "--html", "no/where.html"], "there is no folder 'no'"),
         ([str(run), "--device", "tpu"], "tpu"),
     ):
-        ended = lrbench("diagnose", *words)
-        assert ended.code in (1, 2) and ended.out == "", words
-        assert message in ended.err and "Traceback" not in ended.err, words
+        ended = lrbench("diagnose", *arguments)
+        assert ended.code in (1, 2) and ended.out == "", arguments
+        assert message in ended.err and "Traceback" not in ended.err, arguments
     (run / "checkpoints" / "last.pt").write_bytes(b"damaged")
     ended = lrbench("diagnose", str(run))
     assert ended.code == 1 and "Traceback" not in ended.err

@@ -13,7 +13,7 @@ Run = Callable[..., Any]
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         ((), "a run's folder or a --table, one of them"),
         (("x", "--table", "length_curves"), "a run's folder or a --table, one of them"),
@@ -25,10 +25,14 @@ Run = Callable[..., Any]
     ],
 )
 def test_what_cannot_be_meant(
-    lrbench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str], message: str
+    lrbench: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str],
+    message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    ended = lrbench("evaluate", *words)
+    ended = lrbench("evaluate", *arguments)
     assert ended.code in (1, 2) and message in ended.err
 
 
@@ -69,11 +73,11 @@ def test_old_weights_are_not_scored_in_other_code(
     assert lrbench("train", *TINY).code == 0
     (file,) = tmp_path.glob("runs/**/result.json")
     whole = json.loads(file.read_text())
-    for versions, words in (
+    for versions, arguments in (
         ({"model": 99}, "model 99 is 1 now"),
         ({"plugins": {"mine": "0" * 64}}, "the source of plugin 'mine' was changed"),
     ):
         file.write_text(json.dumps(whole | {"versions": whole["versions"] | versions}))
         ended = lrbench("evaluate", str(file.parent), "--lengths", "5")
-        assert ended.code == 1 and words in ended.err
+        assert ended.code == 1 and arguments in ended.err
     assert not list(file.parent.glob("evaluations/*"))

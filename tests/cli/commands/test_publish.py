@@ -14,7 +14,7 @@ Run = Callable[..., Any]
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         (),
         ("fan2024_table2", "--rebuild", "results"),
@@ -22,8 +22,8 @@ Run = Callable[..., Any]
         ("fan2024_table2", "--page", "README.md"),
     ],
 )
-def test_words_that_do_not_go_together(lrbench: Run, words: tuple[str, ...]) -> None:
-    ended = lrbench("publish", *words)
+def test_words_that_do_not_go_together(lrbench: Run, arguments: tuple[str, ...]) -> None:
+    ended = lrbench("publish", *arguments)
     assert ended.code == 2 and "--rebuild DIR" in ended.err
 
 

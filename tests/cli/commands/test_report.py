@@ -247,19 +247,19 @@ def test_figures_cannot_replace_a_file(lrbench: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("cell")
-@pytest.mark.parametrize("words", [["--figures", "here"], ["--format", "html"]])
+@pytest.mark.parametrize("arguments", [["--figures", "here"], ["--format", "html"]])
 def test_without_matplotlib(
-    lrbench: Run, monkeypatch: pytest.MonkeyPatch, words: list[str]
+    lrbench: Run, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    ended = lrbench("report", *words)
+    ended = lrbench("report", *arguments)
     assert (ended.code, ended.out) == (1, "")
     assert "matplotlib" in ended.err and ".[plot]" in ended.err
 
 
 @pytest.mark.usefixtures("cell")
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "said"),
     [
         (["--table", "fan2024_tabel2"], "Did you mean 'fan2024_table2'?"),
         (["--rows", "blokdiag"], "Did you mean 'blockdiag'?"),
@@ -272,8 +272,8 @@ def test_without_matplotlib(
         (["--rows", "blockdiag", "--fingerprint", "ffff"], "'ffff' unknown"),
     ],
 )
-def test_mistakes_are_reported_in_our_words(lrbench: Run, words: list[str], said: str) -> None:
-    ended = lrbench("report", *words)
+def test_mistakes_are_reported_in_our_words(lrbench: Run, arguments: list[str], said: str) -> None:
+    ended = lrbench("report", *arguments)
     assert ended.code in (1, 2) and ended.out == ""
     assert said in ended.err and "Traceback" not in ended.err
     assert len(ended.err.splitlines()) <= 6

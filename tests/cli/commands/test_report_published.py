@@ -30,14 +30,14 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_a_published_table_is_reported_as_its_runs(lrbench: Run, table: Path) -> None:
-    for words in (
+    for arguments in (
         ["--format", "csv"],
         ["--table", "fan2024_table2"],
         ["--rows", "blockdiag", "--format", "latex"],
     ):
-        of_runs = lrbench("report", *words)
+        of_runs = lrbench("report", *arguments)
         for place in (table, table / "runs.csv"):
-            ended = lrbench("report", "--runs", str(place), *words)
+            ended = lrbench("report", "--runs", str(place), *arguments)
             assert (ended.code, ended.err) == (0, "")
             assert ended.out == of_runs.out
     assert of_runs.out.count("blockdiag") > 1
@@ -46,8 +46,8 @@ def test_a_published_table_is_reported_as_its_runs(lrbench: Run, table: Path) ->
 def test_ones_own_runs_beside_a_published_table(lrbench: Run, table: Path, tmp_path: Path) -> None:
     result = make_result(model="mine", fingerprint="b" * 12)
     (run_folder(tmp_path / "own", result) / "result.json").write_text(json.dumps(result))
-    words = ["report", "--rows", "mine,blockdiag", "--runs", "own"]
-    both = lrbench(*words, "--runs", str(table))
+    arguments = ["report", "--rows", "mine,blockdiag", "--runs", "own"]
+    both = lrbench(*arguments, "--runs", str(table))
     assert (both.code, both.err) == (0, "")
     assert "| mine " in both.out
     assert "| blockdiag " in both.out

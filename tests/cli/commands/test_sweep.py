@@ -18,7 +18,7 @@ TINY = [
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("arguments", "code", "said"),
     [
         (["--table", "fan2024_tabel2"], 1, "Did you mean 'fan2024_table2'?"),
         (["--table", "mine.yaml"], 1, "no table file at 'mine.yaml'"),
@@ -36,9 +36,9 @@ TINY = [
     ],
 )
 def test_refused_in_our_words_before_anything_is_written(
-    lrbench, words: list[str], code: int, said: str
+    lrbench, arguments: list[str], code: int, said: str
 ) -> None:
-    ended = lrbench("sweep", *words)
+    ended = lrbench("sweep", *arguments)
     assert ended.code == code, ended.err
     assert said in ended.err
     assert ended.err.startswith("lrbench: ")
@@ -79,8 +79,8 @@ def test_presets_of_ones_own_count(lrbench, tmp_path: Path) -> None:
     preset = folder / "preset" / "model" / "fan2024_sum_blockdiag.yaml"
     preset.parent.mkdir(parents=True)
     preset.write_text("# @package _global_\noptim: {lr: 0.0123}\n")
-    words = ("--config-dir", str(folder), "task=sum", *TINY, "output_dir=out")
-    assert lrbench("sweep", *words).code == 0
+    arguments = ("--config-dir", str(folder), "task=sum", *TINY, "output_dir=out")
+    assert lrbench("sweep", *arguments).code == 0
     (config,) = Path("out").rglob("config.json")
     assert '"lr": 0.0123' in config.read_text()
 

@@ -18,9 +18,9 @@ LR = "optim.lr=1e-4,1e-3"
 SHORT = "protocol.max_steps=200"
 
 
-def finish(words: list[str], accuracy: float, status: str = "finished") -> None:
+def finish(arguments: list[str], accuracy: float, status: str = "finished") -> None:
     """Put a result into the folder of the run that these words are for."""
-    config = composed([*words, "protocol.stop=never"])
+    config = composed([*arguments, "protocol.stop=never"])
     cell = Cell.of(config)
     folder = cell.folder / f"s{config.seed}"
     folder.mkdir(parents=True)
@@ -46,15 +46,15 @@ def finish(words: list[str], accuracy: float, status: str = "finished") -> None:
     (folder / "result.json").write_text(json.dumps(result))
 
 
-def used(*words: str) -> Config:
+def used(*arguments: str) -> Config:
     """Return what `lrbench train` is given for these words, flags included."""
     given: list[Config] = []
-    run_hydra(words, given.append)
+    run_hydra(arguments, given.append)
     return given[0]
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("arguments", "code", "said"),
     [
         ([], 2, "tune needs settings to choose from"),
         (["--grid", "optim.lr"], 2, "'optim.lr' has no values"),
@@ -82,9 +82,9 @@ def used(*words: str) -> Config:
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_what_cannot_be_tuned_is_reported(
-    lrbench: Run, words: list[str], code: int, said: str
+    lrbench: Run, arguments: list[str], code: int, said: str
 ) -> None:
-    ended = lrbench("tune", *words)
+    ended = lrbench("tune", *arguments)
     assert ended.code == code, ended.err
     assert said in ended.err
     assert ended.err.startswith("lrbench: ")

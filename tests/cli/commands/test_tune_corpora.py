@@ -34,7 +34,7 @@ def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "said"),
     [
         (["--grid", LR, "protocol.patience=4"], "'protocol.patience=4' would end runs before"),
         (["--grid", "protocol.patience=1,2"], "would not compare"),
@@ -48,8 +48,8 @@ def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_tuned_is_reported(lrbench: Run, words: list[str], said: str) -> None:
-    ended = lrbench("tune", "task=listops", "model=bbt_grc", *words)
+def test_what_cannot_be_tuned_is_reported(lrbench: Run, arguments: list[str], said: str) -> None:
+    ended = lrbench("tune", "task=listops", "model=bbt_grc", *arguments)
     assert ended.code == 1, ended.err
     assert said in ended.err
     assert len(ended.err.splitlines()) <= 6
@@ -83,10 +83,10 @@ def test_a_dry_run_tells_the_budget_and_does_nothing(lrbench: Run) -> None:
     assert list(Path().iterdir()) == []
 
 
-def used(*words: str) -> Config:
+def used(*arguments: str) -> Config:
     """Return what `lrbench train` is given for these words, flags included."""
     given: list[Config] = []
-    run_hydra(words, given.append)
+    run_hydra(arguments, given.append)
     return given[0]
 
 

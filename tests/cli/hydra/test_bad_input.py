@@ -65,10 +65,10 @@ def refused(
 
     monkeypatch.setattr(Trial, "update", no_update)
 
-    def run(*words: str, code: int = 1) -> str:
-        named = any("output_dir" in word for word in words)
+    def run(*arguments: str, code: int = 1) -> str:
+        named = any("output_dir" in argument for argument in arguments)
         before, here = tree(outputs), tree(tmp_path)
-        ended = lrbench("train", *words, *([] if named else [f"output_dir={outputs}"]))
+        ended = lrbench("train", *arguments, *([] if named else [f"output_dir={outputs}"]))
         assert (ended.code, ended.out) == (code, "")
         assert "lrbench: " in ended.err and "Traceback" not in ended.err
         assert len(ended.err.splitlines()) <= 6
@@ -204,8 +204,8 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=[ascii(case[0])[1:40] for case in CASES])
 def test_one_wrong_word(refused: Callable[..., str], case: tuple[str, ...]) -> None:
-    word, *said = case
-    text = refused(word)
+    argument, *said = case
+    text = refused(argument)
     for part in said:
         assert part in text
 
@@ -223,8 +223,8 @@ TOGETHER = [
 
 @pytest.mark.parametrize("case", TOGETHER, ids=lambda case: " ".join(case[0]))
 def test_words_that_do_not_go_together(refused: Callable[..., str], case: tuple[Any, ...]) -> None:
-    words, *said = case
-    text = refused(*words)
+    arguments, *said = case
+    text = refused(*arguments)
     for part in said:
         assert part in text
 
@@ -246,8 +246,8 @@ FLAGS = [
 
 @pytest.mark.parametrize("case", FLAGS, ids=lambda case: " ".join(case[0]))
 def test_flags_that_train_does_not_take(refused: Callable[..., str], case: tuple[Any, ...]) -> None:
-    words, *said = case
-    text = refused(*words, code=2)
+    arguments, *said = case
+    text = refused(*arguments, code=2)
     for part in said:
         assert part in text
 

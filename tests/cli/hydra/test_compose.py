@@ -47,10 +47,10 @@ def leaves(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield prefix + key, value
 
 
-def hydra_gives(*words: str) -> Config:
+def hydra_gives(*arguments: str) -> Config:
     """Return what `lrbench train` is given for these words, flags included."""
     given: list[Config] = []
-    run_hydra(words, given.append)
+    run_hydra(arguments, given.append)
     [config] = given
     return config
 
@@ -183,7 +183,7 @@ def test_hydra_writes_nothing_whatever_a_file_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "word",
+    "argument",
     [
         "protocol.look_every=99999",  # the last update is a look
         "protocol.further_lengths=[]",
@@ -200,8 +200,8 @@ def test_hydra_writes_nothing_whatever_a_file_says(tmp_path: Path) -> None:
         "optim.lr=1_0e-4",
     ],
 )
-def test_what_looks_odd_and_is_right(word: str) -> None:
-    validated(composed([word]))
+def test_what_looks_odd_and_is_right(argument: str) -> None:
+    validated(composed([argument]))
 
 
 def test_of_words_for_one_key_the_last_counts(lrbench: Run) -> None:
@@ -231,9 +231,9 @@ def test_an_error_in_the_job_is_not_hydras() -> None:
         run_hydra([], job)
 
 
-@pytest.mark.parametrize("words", [["--cfg", "job"], ["-c", "job", "--resolve"]])
-def test_cfg_prints_the_configuration(lrbench: Run, tmp_path: Path, words: list[str]) -> None:
-    ended = lrbench("train", "seed=3", *words, "task.modulus=7", "output_dir=there")
+@pytest.mark.parametrize("arguments", [["--cfg", "job"], ["-c", "job", "--resolve"]])
+def test_cfg_prints_the_configuration(lrbench: Run, tmp_path: Path, arguments: list[str]) -> None:
+    ended = lrbench("train", "seed=3", *arguments, "task.modulus=7", "output_dir=there")
     assert (ended.code, ended.err) == (0, "")
     assert OmegaConf.create(ended.out) == OmegaConf.create(
         OmegaConf.to_container(
@@ -255,17 +255,17 @@ def own_logging() -> Iterator[None]:
 
 @pytest.mark.usefixtures("own_logging")
 @pytest.mark.parametrize(
-    "words", [["--hydra-help"], ["--info", "searchpath"], ["--info"], ["--cfg", "hydra"]]
+    "arguments", [["--hydra-help"], ["--info", "searchpath"], ["--info"], ["--cfg", "hydra"]]
 )
-def test_other_flags_of_hydra(lrbench: Run, tmp_path: Path, words: list[str]) -> None:
-    ended = lrbench("train", "seed=3", *words)
+def test_other_flags_of_hydra(lrbench: Run, tmp_path: Path, arguments: list[str]) -> None:
+    ended = lrbench("train", "seed=3", *arguments)
     assert (ended.code, ended.err) == (0, "")
     assert len(ended.out.splitlines()) > 5
     assert not list(tmp_path.iterdir())
 
 
-def fingerprint(*words: str) -> str:
-    return Cell.of(composed(words)).fingerprint
+def fingerprint(*arguments: str) -> str:
+    return Cell.of(composed(arguments)).fingerprint
 
 
 SPELLINGS = [
@@ -279,18 +279,18 @@ SPELLINGS = [
 
 
 def test_one_configuration_has_one_fingerprint() -> None:
-    assert len({fingerprint(*words) for words in SPELLINGS}) == 1
+    assert len({fingerprint(*arguments) for arguments in SPELLINGS}) == 1
 
 
 def test_everything_spelt_out_has_the_same_fingerprint() -> None:
     shown = OmegaConf.to_container(OmegaConf.structured(composed(["task=mod_arith"])))
-    words = [f"{key}={'null' if value is None else value}" for key, value in leaves(shown)]
-    assert len(words) > 30
-    assert fingerprint("task=mod_arith", *reversed(words)) == fingerprint("task=mod_arith")
+    arguments = [f"{key}={'null' if value is None else value}" for key, value in leaves(shown)]
+    assert len(arguments) > 30
+    assert fingerprint("task=mod_arith", *reversed(arguments)) == fingerprint("task=mod_arith")
 
 
 @pytest.mark.parametrize(
-    "word",
+    "argument",
     [
         "task.modulus=3",
         "model.layers=2",
@@ -302,8 +302,8 @@ def test_everything_spelt_out_has_the_same_fingerprint() -> None:
         "data_seed=5",
     ],
 )
-def test_another_configuration_has_another_fingerprint(word: str) -> None:
-    assert fingerprint(word) != fingerprint()
+def test_another_configuration_has_another_fingerprint(argument: str) -> None:
+    assert fingerprint(argument) != fingerprint()
 
 
 def test_a_typed_backbone_decides_the_settings() -> None:
@@ -326,15 +326,15 @@ def test_a_backbones_presets_of_its_task_still_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["model.backbone.name=s5"], "backbone 's5' unknown"),
         (["model.backbone.name=s4", "model.backbone.noise=1"], "model.backbone.noise"),
     ],
 )
-def test_a_backbones_mistakes_are_reported(words: list[str], message: str) -> None:
+def test_a_backbones_mistakes_are_reported(arguments: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        composed(words)
+        composed(arguments)
 
 
 def test_the_second_stage_comes_after_the_models_preset_and_before_what_is_typed() -> None:

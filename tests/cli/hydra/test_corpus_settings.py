@@ -66,7 +66,7 @@ def test_there_and_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
+    ("argument", "said"),
     [
         ("protocol.train_length=40", "train_length"),
         ("protocol.epochs=0", "protocol.epochs must be at least 1"),
@@ -77,6 +77,6 @@ def test_there_and_back() -> None:
         ("model.layers=2", "model.layers"),
     ],
 )
-def test_what_is_wrong_is_reported(word: str, said: str) -> None:
+def test_what_is_wrong_is_reported(argument: str, said: str) -> None:
     with pytest.raises(UserError, match=said):
-        composed(["task=listops", "model=bbt_grc", word])
+        composed(["task=listops", "model=bbt_grc", argument])

@@ -188,12 +188,12 @@ def likely(draw: st.DrawFn) -> str:
 SIGN = st.sampled_from(["", "", "", "", "", "", "+", "++", "~"])
 KEY = st.one_of(st.sampled_from(KEYS), st.sampled_from(KEYS), misspelt(), st.text(max_size=8))
 UNLIKELY = st.builds("{}{}={}".format, SIGN, KEY, st.one_of(PLAIN, NASTY))
-WORD = st.one_of(UNLIKELY, UNLIKELY, UNLIKELY, st.text(max_size=12))
+OVERRIDE = st.one_of(UNLIKELY, UNLIKELY, UNLIKELY, st.text(max_size=12))
 # One odd word is enough: of two, only the first would be seen
-WORDS = st.builds(
-    lambda words, odd, at: [*words[:at], *odd, *words[at:]],
+OVERRIDES = st.builds(
+    lambda arguments, odd, at: [*arguments[:at], *odd, *arguments[at:]],
     st.lists(likely(), max_size=2),
-    st.lists(WORD, max_size=1),
+    st.lists(OVERRIDE, max_size=1),
     st.integers(0, 2),
 )
 
@@ -211,12 +211,12 @@ def reported(error: UserError, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
-@given(words=WORDS)
+@given(arguments=OVERRIDES)
 def test_a_configuration_or_a_few_lines(
-    words: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+    arguments: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     try:
-        config = composed(words)
+        config = composed(arguments)
         validated(config)
     except UserError as error:
         reported(error, capsys)
@@ -228,12 +228,12 @@ def test_a_configuration_or_a_few_lines(
 
 
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
-@given(words=st.lists(st.one_of(st.sampled_from(FLAGS), WORD), max_size=5))
-def test_flags_or_a_few_lines(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@given(arguments=st.lists(st.one_of(st.sampled_from(FLAGS), OVERRIDE), max_size=5))
+def test_flags_or_a_few_lines(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     try:
-        said = split(words)
+        said = split(arguments)
     except UserError as error:
         reported(error, capsys)
     else:
-        assert set(said.overrides) <= set(words)
+        assert set(said.overrides) <= set(arguments)
     assert capsys.readouterr() == ("", "")

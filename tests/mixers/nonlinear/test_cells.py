@@ -113,7 +113,7 @@ def test_wrong_settings_are_refused(config: type, wrong: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "arguments"),
     [
         ("rnn", []),
         ("rnn", ["model.mixer.nonlinearity=relu"]),
@@ -122,6 +122,6 @@ def test_wrong_settings_are_refused(config: type, wrong: dict[str, Any]) -> None
         ("lstm", ["model.mixer.forget_bias=1"]),
     ],
 )
-def test_the_contract_is_kept(name: str, words: list[str]) -> None:
-    findings = run_contract(name, ["model.width=6", *words])
+def test_the_contract_is_kept(name: str, arguments: list[str]) -> None:
+    findings = run_contract(name, ["model.width=6", *arguments])
     assert [str(f) for f in findings if f.passed is False] == []

@@ -23,15 +23,18 @@ def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tens
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
 
-def made(kind: str, scale: float = 1.0, **words: Any) -> tuple[Recurrence, Tensor, Tensor]:
+def made(kind: str, scale: float = 1.0, **arguments: Any) -> tuple[Recurrence, Tensor, Tensor]:
     """Return a recurrence, u (T, B, M) and x_0 (B, N)."""
-    start = 0.5 * draw(BATCH, UNITS, seed=1, **words)
+    start = 0.5 * draw(BATCH, UNITS, seed=1, **arguments)
     if kind == "elman":
-        recurrence: Recurrence = Elman(scale * draw(UNITS, UNITS, seed=2, **words))
-        return recurrence, draw(LENGTH, BATCH, UNITS, seed=3, **words), start
-    gates, candidate = draw(2 * UNITS, UNITS, seed=2, **words), draw(UNITS, UNITS, seed=4, **words)
+        recurrence: Recurrence = Elman(scale * draw(UNITS, UNITS, seed=2, **arguments))
+        return recurrence, draw(LENGTH, BATCH, UNITS, seed=3, **arguments), start
+    gates, candidate = (
+        draw(2 * UNITS, UNITS, seed=2, **arguments),
+        draw(UNITS, UNITS, seed=4, **arguments),
+    )
     recurrence = GatedUnit(scale * gates, scale * candidate)
-    return recurrence, draw(LENGTH, BATCH, 3 * UNITS, seed=3, **words), start
+    return recurrence, draw(LENGTH, BATCH, 3 * UNITS, seed=3, **arguments), start
 
 
 @pytest.mark.parametrize("kind", ["elman", "gru"])

@@ -30,8 +30,8 @@ NUMBERS = [
 ]
 
 
-def numbers(*words: str) -> Config:
-    chosen = dict(word.split("=", 1) for word in [*NUMBERS, *words])
+def numbers(*arguments: str) -> Config:
+    chosen = dict(argument.split("=", 1) for argument in [*NUMBERS, *arguments])
     return composed([f"{key}={value}" for key, value in chosen.items()])
 
 

@@ -10,7 +10,7 @@ from lrbench.protocols.fan2024.examination import _examine
 from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.records import POSITIONS
 
-WORDS = [
+OVERRIDES = [
     "model=lstm",
     "model.width=8",
     "protocol.train_length=10",
@@ -21,7 +21,7 @@ WORDS = [
 
 
 def test_rows_of_every_position_stand_beside_the_usual_ones() -> None:
-    trial = LengthTrial(composed(["task=group", "task.group=S3", *WORDS]), seed=0)
+    trial = LengthTrial(composed(["task=group", "task.group=S3", *OVERRIDES]), seed=0)
     rows, _ = _examine(trial, lambda: None)
     usual = [row for row in rows if row["split"] != POSITIONS]
     assert [(row["length"], row["metric"]) for row in usual] == [(10, "accuracy"), (20, "accuracy")]
@@ -41,5 +41,7 @@ def test_rows_of_every_position_stand_beside_the_usual_ones() -> None:
 
 
 def test_other_tasks_have_no_such_rows() -> None:
-    trial = LengthTrial(composed(["task=group", "task.group=S3", "task.ask=last", *WORDS]), seed=0)
+    trial = LengthTrial(
+        composed(["task=group", "task.group=S3", "task.ask=last", *OVERRIDES]), seed=0
+    )
     assert {row["split"] for row in _examine(trial, lambda: None)[0]} == {"train_length", "test"}

@@ -19,9 +19,9 @@ test_plan.__test__ = False  # type: ignore[attr-defined]
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
     monkeypatch.setenv("LRBENCH_DATA", str(made_up_mnist.write(tmp_path)))
-    words = ["task=psmnist", "model=lstm", "model.width=6", "protocol.max_steps=4"]
-    words += ["protocol.train_length=20", "protocol.test_lengths=[20]", "protocol.band=[20,20]"]
-    return composed([*words, "protocol.batch_size=5", "protocol.look_every=2"])
+    arguments = ["task=psmnist", "model=lstm", "model.width=6", "protocol.max_steps=4"]
+    arguments += ["protocol.train_length=20", "protocol.test_lengths=[20]", "protocol.band=[20,20]"]
+    return composed([*arguments, "protocol.batch_size=5", "protocol.look_every=2"])
 
 
 def test_only_the_last_position_is_asked_and_made(config: Config) -> None:
@@ -33,9 +33,9 @@ def test_only_the_last_position_is_asked_and_made(config: Config) -> None:
     reads = []
     forward = trial.model.forward
 
-    def noted(*words: object, **named: object) -> object:
+    def noted(*arguments: object, **named: object) -> object:
         reads.append(named["read"])
-        return forward(*words, **named)
+        return forward(*arguments, **named)
 
     trial.model.forward = noted  # type: ignore[method-assign, assignment]
     trial.update()

@@ -23,12 +23,12 @@ from lrbench.training.procedure import EvaluationRequest
 from lrbench.training.scoring import pooled, score
 
 
-def config_of(*words: str) -> Config:
+def config_of(*arguments: str) -> Config:
     small = ["model=lstm", "model.width=6", "protocol.max_steps=4", "protocol.look_every=2"]
     small += ["protocol.train_length=5", "protocol.test_lengths=[9]", "protocol.band=[6,7]"]
     small += ["protocol.further_lengths=[12]", "protocol.batch_size=16", "protocol.test_size=50"]
     small += ["protocol.validation_size=20", "protocol.look_size=20"]
-    return composed(["task=nnch_stack_manipulation", *small, *words])
+    return composed(["task=nnch_stack_manipulation", *small, *arguments])
 
 
 class Answering(nn.Module):

@@ -20,8 +20,8 @@ from tests import made_up_corpora
 @pytest.fixture
 def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trial:
     monkeypatch.setenv("LRBENCH_DATA", str(made_up_corpora.write(tmp_path)))
-    words = ["task=listops", "model=bbt_grc", "model.width=8"]
-    return make_trial(composed([*words, "protocol.test_splits=[near_iid,args_10]"]), 0)
+    arguments = ["task=listops", "model=bbt_grc", "model.width=8"]
+    return make_trial(composed([*arguments, "protocol.test_splits=[near_iid,args_10]"]), 0)
 
 
 def split_of(trial: Trial, name: str) -> Strings:

@@ -22,7 +22,7 @@ from tests.training.test_loop import Diary
 
 Make = Callable[..., EpochTrial]
 
-WORDS = [
+OVERRIDES = [
     *("task=listops", "model=bbt_grc", "model.width=8", "protocol.batch_size=7"),
     *("protocol.bucket=2", "protocol.epochs=3", "protocol.test_splits=[near_iid]"),
 ]
@@ -38,8 +38,8 @@ def trial(corpora: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     """A function from extra overrides to a trial of 24 strings, 4 updates an epoch."""
     monkeypatch.setenv("LRBENCH_DATA", str(corpora))
 
-    def make(*words: str, seed: int = 0) -> EpochTrial:
-        chosen = dict(word.split("=", 1) for word in [*WORDS, *words])
+    def make(*arguments: str, seed: int = 0) -> EpochTrial:
+        chosen = dict(argument.split("=", 1) for argument in [*OVERRIDES, *arguments])
         made = make_trial(composed([f"{key}={value}" for key, value in chosen.items()]), seed)
         assert isinstance(made, EpochTrial)
         return made
@@ -76,8 +76,8 @@ def test_strings_of_a_batch_are_neighbours_in_length(trial: Make) -> None:
 
 def test_pieces_add_up_to_the_gradient_of_the_batch(trial: Make) -> None:
     still = ("model.framework.in_dropout=0.0", "model.framework.out_dropout=0.0")
-    words = (*still, "model.encoder.dropout=0.0", "optim.clip=null")
-    whole, pieces = trial(*words), trial(*words, "protocol.micro_batch=3")
+    arguments = (*still, "model.encoder.dropout=0.0", "optim.clip=null")
+    whole, pieces = trial(*arguments), trial(*arguments, "protocol.micro_batch=3")
     rows = whole.rows(1)
     assert [len(piece) for piece in pieces._pieces(rows)] == [3, 3, 1]
     assert float(whole.update()) == pytest.approx(float(pieces.update()), rel=1e-5)

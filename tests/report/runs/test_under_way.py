@@ -238,8 +238,8 @@ def test_of_two_configurations_there_is_no_number(runs: Path) -> None:
 
 def test_the_cell_that_asks_for_most_has_it(runs: Path) -> None:
     going(runs, config(lr=3e-4))
-    words = ("task=sum", "model=blockdiag")
-    spec = TableSpec("t", "T", (TableCell(words), TableCell((*words, "optim.lr=3e-4"))))
+    arguments = ("task=sum", "model=blockdiag")
+    spec = TableSpec("t", "T", (TableCell(arguments), TableCell((*arguments, "optim.lr=3e-4"))))
     main = paper_tables(collect(runs), spec)[0]
     assert [row[2].text for row in main.rows if row[1].text == "best look"] == ["-", "unfinished"]
     [note] = [note for note in main.notes if "goes on with" in note]

@@ -15,25 +15,25 @@ from lrbench.tables import TableCell, TableSpec
 Write = Callable[..., Path]
 
 
-def filled(runs: Path, *words: str, reference: str | None = None, **options: Any) -> FilledCell:
-    cell = TableCell(("task=sum", "model=blockdiag", *words), reference)
+def filled(runs: Path, *arguments: str, reference: str | None = None, **options: Any) -> FilledCell:
+    cell = TableCell(("task=sum", "model=blockdiag", *arguments), reference)
     [found] = select(collect(runs), TableSpec("t", "T", (cell,)), **options)
     return found
 
 
 def test_rows_are_models_and_what_sets_cells_apart() -> None:
-    words = [
+    arguments = [
         ("task=sum", "model=a", "x=1"),
         ("task=sum", "model=a", "x=2"),
         ("task=sum", "model=b"),
     ]
-    assert row_labels([TableCell(cell) for cell in words]) == ["a x=1", "a x=2", "b"]
+    assert row_labels([TableCell(cell) for cell in arguments]) == ["a x=1", "a x=2", "b"]
     common = [("task=sum", "model=a", "trials=5"), ("task=even_pair", "model=a", "trials=5")]
     assert row_labels([TableCell(cell) for cell in common]) == ["a", "a"]
 
 
 @pytest.mark.parametrize(
-    ("word", "there"),
+    ("argument", "there"),
     [
         ("optim.lr=1e-4", True),
         ("optim.lr=0.0001", True),
@@ -51,9 +51,11 @@ def test_rows_are_models_and_what_sets_cells_apart() -> None:
         ("no.such.key=1", False),
     ],
 )
-def test_runs_are_those_the_overrides_say(runs: Path, write: Write, word: str, there: bool) -> None:
+def test_runs_are_those_the_overrides_say(
+    runs: Path, write: Write, argument: str, there: bool
+) -> None:
     write()
-    assert len(filled(runs, word).runs) == there
+    assert len(filled(runs, argument).runs) == there
 
 
 def test_the_modulus_is_the_cells_the_runs_or_the_papers(runs: Path, write: Write) -> None:

@@ -22,8 +22,10 @@ LRA = ("protocol.train_split=lra_train", "protocol.test_splits=[lra_test]")
 MIX = ("protocol.train_split=mix_train", "protocol.test_splits=[mix_test]")
 
 
-def spec(*models: str, table: str = "2", words: tuple[str, ...] = (), **changes: Any) -> TableSpec:
-    common = ("task=listops", "trials=3", *(words or ("protocol.train_split=train",)))
+def spec(
+    *models: str, table: str = "2", arguments: tuple[str, ...] = (), **changes: Any
+) -> TableSpec:
+    common = ("task=listops", "trials=3", *(arguments or ("protocol.train_split=train",)))
     cells = tuple(TableCell((*common, f"model={model}")) for model in models)
     source = f"arXiv:2311.04449, Table {table}"
     given: dict[str, Any] = {"columns": tuple(SCORES), **changes}
@@ -174,7 +176,7 @@ def test_what_was_trained_on_says_which_row_and_column_a_run_fills(
     three({"lra_test": 0.55}, source="lra_train", fingerprint=A)
     three({"mix_test": 0.7}, source="mix_train", fingerprint=B)
     three(SCORES, fingerprint=C)
-    cells = (*spec("bbt_grc", words=LRA).cells, *spec("bbt_grc", words=MIX).cells)
+    cells = (*spec("bbt_grc", arguments=LRA).cells, *spec("bbt_grc", arguments=MIX).cells)
     table = TableSpec("mine", "Mine", cells, "arXiv:2311.04449, Table 4", "rir2023")
     main, rest, cost, *_ = shown(runs, table, printed)
     assert [column.title for column in main.columns[2:]] == ["lra_test", "mix_test"]

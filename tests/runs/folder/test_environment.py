@@ -15,10 +15,10 @@ import torch
 from lrbench.runs.folder.environment import command, commit, environment
 
 
-def git(root: Path, *words: str) -> str:
+def git(root: Path, *arguments: str) -> str:
     who = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
-    words = ("git", *who, "-C", str(root), *words)
-    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+    arguments = ("git", *who, "-C", str(root), *arguments)
+    return subprocess.run(arguments, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def test_says_what_bit_identity_depends_on(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
@@ -75,7 +75,7 @@ def test_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "kept"),
+    ("argument", "kept"),
     [
         ("output_dir=/home/me/runs", "output_dir=runs"),
         ("/home/me/x.py", "x.py"),
@@ -87,6 +87,6 @@ def test_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("task/data=sum", "task/data=sum"),
     ],
 )
-def test_command_keeps_words_and_loses_folders(word: str, kept: str) -> None:
-    assert command(["/usr/bin/lrbench", word]) == ["lrbench", kept]
+def test_command_keeps_words_and_loses_folders(argument: str, kept: str) -> None:
+    assert command(["/usr/bin/lrbench", argument]) == ["lrbench", kept]
     assert command([]) == [""]

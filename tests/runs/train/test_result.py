@@ -17,8 +17,8 @@ from tests import made_up_corpora
 def test_the_data_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = made_up_corpora.write(tmp_path / "data")
     monkeypatch.setenv("LRBENCH_DATA", str(data))
-    words = ["task=logic", "model=bbt_grc", "model.width=8", "protocol.max_steps=2"]
-    [outcome] = run_cell(composed([*words, "protocol.test_splits=[test_9]", "device=cpu"]))
+    arguments = ["task=logic", "model=bbt_grc", "model.width=8", "protocol.max_steps=2"]
+    [outcome] = run_cell(composed([*arguments, "protocol.test_splits=[test_9]", "device=cpu"]))
     assert outcome.status == "finished" and outcome.result is not None
     assert result_complaint(json.loads(json.dumps(outcome.result))) is None
     reported = outcome.result["data"]

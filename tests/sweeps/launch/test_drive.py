@@ -50,8 +50,8 @@ class Driven:
 
 @pytest.fixture
 def driven(plan_of, tmp_path: Path) -> Callable[..., Driven]:
-    def make(*words: str) -> Driven:
-        return Driven(plan_of(*words), Parent.here(tmp_path / "stop"))
+    def make(*arguments: str) -> Driven:
+        return Driven(plan_of(*arguments), Parent.here(tmp_path / "stop"))
 
     return make
 

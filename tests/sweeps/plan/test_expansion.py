@@ -22,7 +22,7 @@ TABLE = TableSpec(
 
 
 @pytest.mark.parametrize(
-    ("words", "cells"),
+    ("arguments", "cells"),
     [
         ([], [()]),
         (["a=1"], [("a=1",)]),
@@ -41,8 +41,8 @@ TABLE = TableSpec(
         (["not an override"], [("not an override",)]),
     ],
 )
-def test_product(words: list[str], cells: list[tuple[str, ...]]) -> None:
-    assert expand(words) == cells
+def test_product(arguments: list[str], cells: list[tuple[str, ...]]) -> None:
+    assert expand(arguments) == cells
 
 
 def test_glob_is_of_registered_names() -> None:

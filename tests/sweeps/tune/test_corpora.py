@@ -32,7 +32,7 @@ def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "allowed", "passes"),
+    ("arguments", "allowed", "passes"),
     [
         (["protocol.epochs=7"], 21, 7),  # 24 strings in batches of 10
         (["protocol.epochs=7", "protocol.max_steps=5"], 5, None),
@@ -42,9 +42,9 @@ def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_updates_are_those_that_a_trial_is_trained_for(
-    words: list[str], allowed: int, passes: int | None
+    arguments: list[str], allowed: int, passes: int | None
 ) -> None:
-    config = composed([*TINY, *words])
+    config = composed([*TINY, *arguments])
     procedure = procedure_for(config)
     assert procedure.updates == EpochTrial(config, 0).steps == allowed
     assert procedure.epochs == passes
@@ -55,13 +55,13 @@ def test_a_task_that_draws_has_its_setting() -> None:
     assert (procedure.updates, procedure.epochs) == (123, None)
 
 
-def plan_of(*words: str) -> Plan:
-    return make_plan(expand([*TINY, *words]), composed)
+def plan_of(*arguments: str) -> Plan:
+    return make_plan(expand([*TINY, *arguments]), composed)
 
 
-def finish(*words: str, **changes: Any) -> None:
+def finish(*arguments: str, **changes: Any) -> None:
     """Put a result into the folder of the run that these words are for."""
-    config = composed([*TINY, *words])
+    config = composed([*TINY, *arguments])
     cell = Cell.of(config)
     folder = cell.folder / f"s{config.seed}"
     folder.mkdir(parents=True)
@@ -109,9 +109,9 @@ def test_the_note_tells_what_decided() -> None:
 
 
 def test_models_get_the_same_budget() -> None:
-    words = [*TINY, "optim.lr=0.1"]
-    cells = [*expand([*words, "protocol.epochs=2"])]
-    cells += expand([*words, "model=rnn_grc", "protocol.epochs=3"])
+    arguments = [*TINY, "optim.lr=0.1"]
+    cells = [*expand([*arguments, "protocol.epochs=2"])]
+    cells += expand([*arguments, "model=rnn_grc", "protocol.epochs=3"])
     plan = make_plan(cells, composed)
     with pytest.raises(UserError, match=r"6 updates of 10, rnn_grc 9 .*\nprotocol\.epochs=N"):
         studies(plan, ["optim.lr"], protocols(plan))

@@ -19,7 +19,7 @@ from lrbench.tasks.logic.formulas import (
     RELATIONS,
     TRUE_IN,
     VARIABLES,
-    WORDS,
+    VOCABULARY,
     contingent,
     count_operators,
     evaluate,
@@ -69,7 +69,7 @@ def truth_table(tree: Tree) -> int:
 
 
 def tokens_of(strings: list[list[str]]) -> tuple[np.ndarray, np.ndarray]:
-    tokens = [WORDS.index(word) for words in strings for word in words]
+    tokens = [VOCABULARY.index(word) for words in strings for word in words]
     offsets = np.cumsum([0, *map(len, strings)])
     return np.array(tokens, np.uint8), offsets
 
@@ -124,7 +124,7 @@ def test_what_is_no_formula_is_refused_by_both(text: str) -> None:
     assert evaluate(*tokens_of(around))[1].tolist() == [True, False, True, True]
 
 
-@given(st.lists(st.sampled_from(WORDS), max_size=9))
+@given(st.lists(st.sampled_from(VOCABULARY), max_size=9))
 def test_both_agree_on_what_a_formula_is(words: list[str]) -> None:
     try:
         worlds = parse(words).worlds

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lrbench.errors import UserError
 from lrbench.tasks.logic import released as module
-from lrbench.tasks.logic.formulas import RELATIONS, WORDS
+from lrbench.tasks.logic.formulas import RELATIONS, VOCABULARY
 from lrbench.tasks.logic.released import read, sizes
 
 GOOD = "#\ta\t( b ( or c ) )\n^\t( not c )\tc\n>\t( not ( c ( and ( not d ) ) ) )\td\n"
@@ -25,7 +25,7 @@ def file(tmp_path: Path) -> Path:
 def test_a_file_is_read_word_for_word(file: Path) -> None:
     file.write_text(GOOD)
     pairs = read(file)
-    assert (pairs.sides, pairs.vocabulary, pairs.class_names) == (2, WORDS, RELATIONS)
+    assert (pairs.sides, pairs.vocabulary, pairs.class_names) == (2, VOCABULARY, RELATIONS)
     lines = [
         f"{RELATIONS[label]}\t{pairs.text(row, 0)}\t{pairs.text(row, 1)}\n"
         for row, label in enumerate(pairs.labels)

@@ -44,13 +44,17 @@ def test_a_configuration_survives_the_way(tiny: Make) -> None:
 
 @pytest.mark.parametrize("hardened", [False, True])
 def test_each_ends_as_it_would_alone(tiny: Make, hardened: bool) -> None:
-    words = ["protocol.max_steps=110", "protocol.look_every=60"]
+    arguments = ["protocol.max_steps=110", "protocol.look_every=60"]
     if hardened:  # noise on states, of each member's own stream
-        rnn = [word for word in TINY if "backbone" not in word and "model.mixer" not in word]
+        rnn = [
+            argument
+            for argument in TINY
+            if "backbone" not in argument and "model.mixer" not in argument
+        ]
         own = ["model=rnn", "model.mixer.noise=0.1", "optim.saturate=0.5"]
-        config = composed([*rnn, *own, *words])
+        config = composed([*rnn, *own, *arguments])
     else:
-        config = tiny(*words)
+        config = tiny(*arguments)
     trials, diary = group(config, 3), Diary()
     for _ in range(5):  # one that comes from a checkpoint further on than the others
         trials[2].update()

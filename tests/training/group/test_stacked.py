@@ -24,9 +24,10 @@ CASES = {
 MIXERS = ("lru", "s5", "s4d", "lrnn_diag", "rwkv4", "transformer")
 
 
-def trials(tiny: Make, *words: str, count: int = 3, double: bool = False) -> list[LengthTrial]:
+def trials(tiny: Make, *arguments: str, count: int = 3, double: bool = False) -> list[LengthTrial]:
     made = [
-        LengthTrial(tiny("protocol.max_steps=20", "optim.lr=1e-3", *words), k) for k in range(count)
+        LengthTrial(tiny("protocol.max_steps=20", "optim.lr=1e-3", *arguments), k)
+        for k in range(count)
     ]
     for trial in made if double else ():
         trial.model.double()
@@ -41,10 +42,12 @@ def assert_equal(stacked: list[LengthTrial], alone: list[LengthTrial], tolerance
             torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("words", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("arguments", CASES.values(), ids=CASES)
 @pytest.mark.parametrize(("double", "tolerance"), [(False, 1e-4), (True, 1e-9)])
-def test_twenty_updates(tiny: Make, words: tuple[str, ...], double: bool, tolerance: float) -> None:
-    together, alone = (trials(tiny, *words, double=double) for _ in range(2))
+def test_twenty_updates(
+    tiny: Make, arguments: tuple[str, ...], double: bool, tolerance: float
+) -> None:
+    together, alone = (trials(tiny, *arguments, double=double) for _ in range(2))
     stack = Stacked(together)
     for _ in range(20):
         stack.update()
@@ -57,11 +60,13 @@ def test_twenty_updates(tiny: Make, words: tuple[str, ...], double: bool, tolera
 def test_other_models(tiny: Make, model: str) -> None:
     from lrbench.cli.hydra.compose import composed
 
-    words = [
+    arguments = [
         *("task=sum", f"model={model}", "model.width=8", "protocol.train_length=6"),
         *("protocol.batch_size=4", "protocol.max_steps=20"),
     ]
-    together, alone = ([LengthTrial(composed(words), seed) for seed in range(2)] for _ in range(2))
+    together, alone = (
+        [LengthTrial(composed(arguments), seed) for seed in range(2)] for _ in range(2)
+    )
     assert stackable(together[0]) == ""
     for trial in (*together, *alone):
         trial.model.double()
