@@ -214,9 +214,9 @@ def draw_figure(counts: Sequence[IterationCount], costs: Sequence[LayerCost], pa
 def _iterations(axes: Axes, counts: Sequence[IterationCount]) -> None:
     """A line a surrogate over the kinds of networks: the median of draws."""
     kinds = list(dict.fromkeys((count.scale, count.radius) for count in counts))
-    for place, name in enumerate(dict.fromkeys(count.surrogate for count in counts)):
+    for tick, name in enumerate(dict.fromkeys(count.surrogate for count in counts)):
         mine = [count.median for count in counts if count.surrogate == name]
-        axes.plot(range(len(kinds)), mine, label=name, **_style(place))
+        axes.plot(range(len(kinds)), mine, label=name, **_style(tick))
     axes.axhline(LENGTH, color="#6e6e6e", linewidth=0.8, linestyle=(0, (1, 1.5)))
     axes.set_yscale("log")
     _plain_ticks(axes.yaxis, (2, 5, 10, 20, 50, 100, 200))
@@ -229,10 +229,10 @@ def _iterations(axes: Axes, counts: Sequence[IterationCount]) -> None:
 def _times(axes: Axes, costs: Sequence[LayerCost]) -> None:
     """A line a model over lengths: time a symbol, forward and backward."""
     reached: list[float] = []
-    for place, name in enumerate(dict.fromkeys(cost.model for cost in costs)):
+    for tick, name in enumerate(dict.fromkeys(cost.model for cost in costs)):
         mine = [cost for cost in costs if cost.model == name]
         per_symbol = [cost.seconds * 1e6 / (cost.length * cost.batch) for cost in mine]
-        axes.plot([cost.length for cost in mine], per_symbol, label=name, **_style(place))
+        axes.plot([cost.length for cost in mine], per_symbol, label=name, **_style(tick))
         reached += per_symbol
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -245,9 +245,9 @@ def _times(axes: Axes, costs: Sequence[LayerCost]) -> None:
     _legend_below(axes, 2)
 
 
-def _plain_ticks(axis: Axis, places: Sequence[float]) -> None:
+def _plain_ticks(axis: Axis, ticks: Sequence[float]) -> None:
     """Put plain numbers at some places of a logarithmic axis, and nothing between."""
-    axis.set_ticks(places, [f"{place:g}" for place in places])
+    axis.set_ticks(ticks, [f"{tick:g}" for tick in ticks])
     axis.set_ticks([], minor=True)
 
 
@@ -255,7 +255,7 @@ def _legend_below(axes: Axes, columns: int) -> None:
     axes.legend(ncols=columns, loc="upper center", bbox_to_anchor=(0.5, -0.24))
 
 
-def _style(place: int) -> dict[str, Any]:
-    marker = MARKERS[(place + place // len(COLOURS)) % len(MARKERS)]
-    colour = COLOURS[place % len(COLOURS)]
+def _style(tick: int) -> dict[str, Any]:
+    marker = MARKERS[(tick + tick // len(COLOURS)) % len(MARKERS)]
+    colour = COLOURS[tick % len(COLOURS)]
     return {"color": colour, "marker": marker, "markersize": 3.2, "linewidth": 1.2}

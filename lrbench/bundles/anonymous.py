@@ -58,8 +58,8 @@ def identities(folders: Iterable[str]) -> list[Identity]:
     found = [("user", name) for name in _user_names()]
     found += [("host", name) for name in _host_names()]
     named = [folder for folder in folders if folder.rstrip("/") not in EVERYWHERE]
-    places = [str(Path.home()), os.getcwd(), *named, *map(os.path.abspath, folders)]
-    found += [("folder", place.rstrip("/")) for place in places]
+    searched = [str(Path.home()), os.getcwd(), *named, *map(os.path.abspath, folders)]
+    found += [("folder", path.rstrip("/")) for path in searched]
     found += _of_git()
     wanted = {
         Identity(kind, text)

@@ -53,8 +53,8 @@ def pack(
     files = {f"{layout.RUNS}/{path}": data for path, data in found.files.items()}
     files |= {f"{layout.PLUGINS}/{path}": data for path, data in plugins.items()}
     files[layout.STRINGS] = _json({f: data_of(r) for f, r in found.results.items()})
-    places = [str(root), *_output_folders(found)]
-    who = identities(places) if anonymous else []
+    private_paths = [str(root), *_output_folders(found)]
+    who = identities(private_paths) if anonymous else []
     if anonymous:
         open_ones, files = files, anonymised(files, who)
         _refuse_changed_settings(open_ones, files)

@@ -396,8 +396,8 @@ def _blocks(mixer: Any, left: dict[str, Array], table: Array | None) -> dict[str
     """Return the matrices A_s that symbols make, if they are of whole numbers, as `layers`."""
     maps = {}
     for name in ("transition", "value"):
-        places = [0, 2] if f"mixers.0.{name}.2.weight" in left else [0]
-        named = [f"mixers.0.{name}.{place}" for place in places]
+        indices = [0, 2] if f"mixers.0.{name}.2.weight" in left else [0]
+        named = [f"mixers.0.{name}.{index}" for index in indices]
         maps[name] = [(left.pop(f"{one}.weight"), left.pop(f"{one}.bias")) for one in named]
     table = _one_hot(maps["transition"][0][0].shape[1]) if table is None else table
     start = left.pop("mixers.0.start")

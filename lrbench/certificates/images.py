@@ -80,8 +80,8 @@ class Cells:
     @property
     def outputs(self) -> NDArray[np.bool_]:
         """Which of the carried numbers (D,) are outputs of a layer, and not an lstm's c."""
-        places = zip(self.layers, self.sizes, strict=True)
-        return np.concatenate([np.arange(size) < layer.units for layer, size in places])
+        pairs = zip(self.layers, self.sizes, strict=True)
+        return np.concatenate([np.arange(size) < layer.units for layer, size in pairs])
 
     def named(self, number: int) -> str:
         """Return what a person calls one of the carried numbers: 'unit 3 of layer 2'."""

@@ -387,10 +387,10 @@ class _Seeker:
         sizes = [2**k for k in range(len(tokens).bit_length())]
         for size in sorted({*sizes, 3} & set(range(1, len(tokens))), reverse=True):
             left = len(tokens) - size
-            places = np.unique(
+            starts = np.unique(
                 np.linspace(0, left, min(left + 1, max(16, CUT_SYMBOLS // left))).astype(np.int64)
             )
-            cut = [np.delete(tokens, slice(i, i + size)) for i in places]
+            cut = [np.delete(tokens, slice(i, i + size)) for i in starts]
             valid = np.array(
                 [word for word in np.unique(cut, axis=0) if self._asks(tuple(word.tolist()))]
             )

@@ -92,50 +92,50 @@ def _svg(figure: Figure) -> str:
 
 def _positions(axes: Axes, survey: Survey) -> list[float]:
     """Make the axis of positions; return where each bin stands, the last of its positions."""
-    places = [float(one.last) for one in survey.bins]
-    log_ticks(axes, places[0] / 1.15, places[-1] * 1.15)
+    ticks = [float(one.last) for one in survey.bins]
+    log_ticks(axes, ticks[0] / 1.15, ticks[-1] * 1.15)
     axes.set_xlabel("position (log scale)")
     axes.grid(axis="y", color="#e4e4e4", linewidth=0.5)
     axes.set_axisbelow(True)
-    return places
+    return ticks
 
 
 def _walk(axes: Axes, wrong: Sequence[tuple[str, float | None]]) -> None:
     leads = [np.nan if lead is None else lead for _, lead in wrong]
-    places = range(1, len(wrong) + 1)
-    axes.plot(places, leads, color=COLOURS[0], marker="o", markersize=2.4, linewidth=1)
+    ticks = range(1, len(wrong) + 1)
+    axes.plot(ticks, leads, color=COLOURS[0], marker="o", markersize=2.4, linewidth=1)
     axes.axhline(0, color=INK, linewidth=0.6)
     if len(wrong) <= NAMED:
-        axes.set_xticks(places, [drawable(symbol) for symbol, _ in wrong])
+        axes.set_xticks(ticks, [drawable(symbol) for symbol, _ in wrong])
     axes.set_xlabel("the string, symbol by symbol")
     axes.set_ylabel("lead, logits")
 
 
 def _accuracy(axes: Axes, survey: Survey) -> None:
-    places = _positions(axes, survey)
+    ticks = _positions(axes, survey)
     shares = [one.right / one.asked if one.asked else np.nan for one in survey.bins]
-    axes.plot(places, shares, color=COLOURS[0], linewidth=1.5)
+    axes.plot(ticks, shares, color=COLOURS[0], linewidth=1.5)
     axes.set_ylim(-0.03, 1.04)
     axes.set_ylabel("accuracy")
 
 
 def _leads(axes: Axes, survey: Survey) -> None:
-    places = _positions(axes, survey)
+    ticks = _positions(axes, survey)
     for place, name in enumerate(("mean", "least")):
         values = [one.least_lead if place else one.mean_lead for one in survey.bins]
         shown = [np.nan if value is None else value for value in values]
-        axes.plot(places, shown, color=COLOURS[place], linewidth=1.5, label=name)
+        axes.plot(ticks, shown, color=COLOURS[place], linewidth=1.5, label=name)
     axes.axhline(0, color=INK, linewidth=0.6)
     axes.set_ylabel("lead, logits")
     axes.legend()
 
 
 def _norms(axes: Axes, survey: Survey) -> None:
-    places = _positions(axes, survey)
+    ticks = _positions(axes, survey)
     for place, name in enumerate(survey.parts[:MOST_CURVES]):
         values = [one.norms[place] for one in survey.bins]
         finite = [value if np.isfinite(value) else np.nan for value in values]
-        axes.plot(places, finite, color=COLOURS[place], linewidth=1.5, label=name)
+        axes.plot(ticks, finite, color=COLOURS[place], linewidth=1.5, label=name)
     top = axes.get_ylim()[1]
     axes.set_ylim(0, top)
     axes.set_ylabel("norm")

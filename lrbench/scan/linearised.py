@@ -67,9 +67,9 @@ class Linearised(ABC):
         f = `after` is overwritten. All of a position is done while it is in the cache.
         """
         changes = torch.empty_like(states)
-        places = zip(after.unbind(0), states.unbind(0), changes.unbind(0), strict=True)
+        steps = zip(after.unbind(0), states.unbind(0), changes.unbind(0), strict=True)
         before = None
-        for k, (value, state, change) in enumerate(places):
+        for k, (value, state, change) in enumerate(steps):
             if before is not None:
                 self.add_product(value, k, before)
             before = torch.sub(value, state, out=change)
@@ -93,9 +93,9 @@ def linearised_adjoint(jacobians: Linearised, gradient: Tensor, algorithm: str) 
         zero = torch.zeros_like(gradient[0])
         return _by_matrices(backwards, gradient.flip(0), zero, algorithm).flip(0)
     adjoints = gradient.clone(memory_format=torch.contiguous_format)
-    places = adjoints.unbind(0)
-    for k in range(len(places) - 1, 0, -1):
-        jacobians.add_transposed(places[k - 1], k, places[k])
+    upstream = adjoints.unbind(0)
+    for k in range(len(upstream) - 1, 0, -1):
+        jacobians.add_transposed(upstream[k - 1], k, upstream[k])
     return adjoints
 
 

@@ -51,7 +51,7 @@ class BbtGrc(Encoder):
 
     def forward(self, x: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
         lengths = lengths_of(mask)
-        real = torch.from_numpy(_places(lengths, x.shape[1])).to(x.device)
+        real = torch.from_numpy(_real_slots(lengths, x.shape[1])).to(x.device)
         nodes: Tensor = self.leaf(x.flatten(0, 1).index_select(0, real))
         levels, roots = balanced(lengths)
         for pairs, alone in levels:
@@ -111,6 +111,6 @@ def balanced(lengths: list[int]) -> tuple[list[tuple[np.ndarray, np.ndarray]], n
     return levels, nodes
 
 
-def _places(lengths: list[int], padded: int) -> np.ndarray:
+def _real_slots(lengths: list[int], padded: int) -> np.ndarray:
     """Return where the positions of strings are among N S padded ones."""
     return np.concatenate([n * padded + np.arange(length) for n, length in enumerate(lengths)])

@@ -69,7 +69,7 @@ class ChunkLevel:
     several: np.ndarray
     size: int
 
-    def places(self, chunks: np.ndarray) -> tuple[Tensor, Tensor]:
+    def indices(self, chunks: np.ndarray) -> tuple[Tensor, Tensor]:
         """Return where positions of some chunks lie, (m, c), 0 at padding, and their mask (m, c).
 
         c is the longest of them.
@@ -248,8 +248,8 @@ def ascend(
 
 def gather(packed: Tensor, level: ChunkLevel, chunks: np.ndarray) -> tuple[Tensor, Tensor]:
     """Return the vectors of chunks (m, c, d), 0 at padding, and their mask (m, c)."""
-    places, mask = (tensor.to(packed.device) for tensor in level.places(chunks))
-    below = packed.index_select(0, places.flatten()).view(*places.shape, -1)
+    indices, mask = (tensor.to(packed.device) for tensor in level.indices(chunks))
+    below = packed.index_select(0, indices.flatten()).view(*indices.shape, -1)
     return below * mask[..., None], mask
 
 

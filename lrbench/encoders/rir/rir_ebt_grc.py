@@ -89,7 +89,7 @@ class RirEbtGrc(RirEncoder):
         leaves, lengths = self.leaves(x, mask, generator), lengths_of(mask)
         search = EasyFirst(self.cell, self.scorer, leaves, self.config.beam, generator)
         for number, level in enumerate(self.levels(mask, generator is not None)):
-            found = search.climb(*level.places(np.arange(len(level.lengths))))
+            found = search.climb(*level.indices(np.arange(len(level.lengths))))
             if level.several.any():
                 uniform = self._draws(found.scores, (level, number, lengths), generator)
                 search.go_on(self._aligned(found.scores, found.valid, level, uniform))
@@ -104,14 +104,14 @@ class RirEbtGrc(RirEncoder):
         h, ids = leaves[:, None], torch.arange(1, len(leaves) + 1)[:, None]
         scores, valid = h.new_zeros(len(h), 1), torch.ones_like(ids, dtype=torch.bool)
         for number, level in enumerate(self.levels(mask, generator is not None)):
-            places, inside = level.places(np.arange(len(level.lengths)))
-            beams = [(t[places] * inside[..., *(None,) * (t.dim() - 1)]) for t in (h, ids, scores)]
+            indices, inside = level.indices(np.arange(len(level.lengths)))
+            beams = [(t[indices] * inside[..., *(None,) * (t.dim() - 1)]) for t in (h, ids, scores)]
             h, ids, scores, valid = plain.search(
                 inside.sum(1),
                 beams[0].transpose(1, 2),
                 beams[1].transpose(1, 2),
                 beams[2].sum(1),
-                valid[places[:, 0]],
+                valid[indices[:, 0]],
             )
             if level.several.any():
                 uniform = self._draws(scores, (level, number, lengths), generator)

@@ -57,8 +57,8 @@ class RirOm(RirEncoder):
 
     def compose(self, x: Tensor, mask: Tensor, generator: torch.Generator | None) -> Tensor:
         plan = Packing.of(lengths_of(mask))
-        places = plan.rows * x.shape[1] + plan.positions
-        packed = x.flatten(0, 1).index_select(0, places.to(x.device))
+        indices = plan.rows * x.shape[1] + plan.positions
+        packed = x.flatten(0, 1).index_select(0, indices.to(x.device))
         last: Tensor = self.memory(packed, plan, generator)
         return last
 

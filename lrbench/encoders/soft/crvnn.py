@@ -176,9 +176,9 @@ def between(ends: Tensor, x: Tensor, lengths: Tensor) -> Tensor:
     tokens = torch.where((position < lengths[:, None])[..., None], x[:, :longest], 0)
     start = ends[0].expand(len(x), 1, -1)
     framed = torch.cat([start, tokens, torch.zeros_like(start)], 1)
-    places = torch.arange(len(x), device=x.device) * framed.shape[1] + lengths + 1
+    indices = torch.arange(len(x), device=x.device) * framed.shape[1] + lengths + 1
     end = ends[1:].expand(len(x), -1)
-    return framed.flatten(0, 1).index_copy(0, places, end).view_as(framed)
+    return framed.flatten(0, 1).index_copy(0, indices, end).view_as(framed)
 
 
 def reaches(lengths: Tensor) -> Tensor:
@@ -225,8 +225,8 @@ class FramedStrings:
         length = lengths[:, None]
         scored = (position >= 1) & (position < length)
         composed = (position >= 2) & (position <= length)
-        places = [mask.flatten().nonzero().squeeze(1) for mask in (scored, composed)]
-        return cls(lengths, position < length + 2, *places)
+        indices = [mask.flatten().nonzero().squeeze(1) for mask in (scored, composed)]
+        return cls(lengths, position < length + 2, *indices)
 
 
 @dataclass
@@ -271,8 +271,8 @@ class ComposingStrings:
         """Return rows of some strings and their last tokens (., d)."""
         if not len(self.rows):
             return self.rows, self.h[:, 0]
-        places = some.nonzero().squeeze(1)
-        return self.rows[places], self.h[places, self.strings.lengths[places]]
+        indices = some.nonzero().squeeze(1)
+        return self.rows[indices], self.h[indices, self.strings.lengths[indices]]
 
     def bytes(self) -> int:
         """Return about how much a step keeps for the backward."""

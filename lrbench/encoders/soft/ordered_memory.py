@@ -97,8 +97,8 @@ class OrderedMemory(Encoder):
 
     def forward(self, x: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
         plan = Packing.of(lengths_of(mask))
-        places = plan.positions.to(x.device) + plan.rows.to(x.device) * x.shape[1]
-        packed = self.memory.cell.norm(self.leaf(x.flatten(0, 1).index_select(0, places)))
+        indices = plan.positions.to(x.device) + plan.rows.to(x.device) * x.shape[1]
+        packed = self.memory.cell.norm(self.leaf(x.flatten(0, 1).index_select(0, indices)))
         outputs: Tensor = self.memory(packed, plan, generator)
         return outputs
 
@@ -186,7 +186,7 @@ class Memory(nn.Module):
         drop, bits = None, []
         if generator is not None and cell.dropout > 0:
             drop = dropping(cell.dropout)
-            shapes = [(len(slots.places), wide * cell.width) for wide in (2, EXPANSION)]
+            shapes = [(len(slots.indices), wide * cell.width) for wide in (2, EXPANSION)]
             bits = [draw_bits(shape, generator, x.device) for shape in shapes]
         chain = Chain(cell.norm.eps, drop, slots, self.config.recompute)
         return chain(*cell.weights(), x, memory, cp, *bits)
@@ -232,13 +232,13 @@ def _reached(memory: Tensor, hat: Tensor, p: Tensor) -> tuple[Tensor, Tensor, Te
 class Slots:
     """Which slots of which strings are computed.
 
-    order (n,): strings by their first slot. counts: n_0 .. n_{k-1}. places (packed): where in (n k)
-    each lies, string by string. whole: every slot of every string is computed.
+    order (n,): strings by their first slot. counts: n_0 .. n_{k-1}. indices (packed): where in
+    (n k) each lies, string by string. whole: every slot of every string is computed.
     """
 
     order: Tensor
     counts: tuple[int, ...]
-    places: Tensor
+    indices: Tensor
     whole: bool
 
     @classmethod
@@ -284,7 +284,7 @@ class Chain:
         x, m = inputs[6:8]
         out, *kept = self._run(*inputs)
         h = x[:, None].expand_as(m).clone(memory_format=torch.contiguous_format)
-        h.view(-1, x.shape[1]).index_copy_(0, self.slots.places, out)
+        h.view(-1, x.shape[1]).index_copy_(0, self.slots.indices, out)
         return (h,) if self.recompute else (h, *kept)
 
     def _run(
@@ -335,7 +335,7 @@ class Chain:
         packed = self._packed(*given[6:9])
         u, slope = torch.empty_like(inner), torch.empty_like(inner)
         loops_for(m, m.shape[2], self.drop, self.epsilon).slope(inner, u, slope, hidden)
-        g = gradient.reshape(-1, m.shape[2]).index_select(0, self.slots.places)
+        g = gradient.reshape(-1, m.shape[2]).index_select(0, self.slots.indices)
         do, dh, dm, dx, dcp, sums = self._back(given, packed, kept, slope, left, g)
         through = dh @ w1[:, m.shape[2] :]
         dm += through if right is None else through.mul_(right)
@@ -390,19 +390,19 @@ class Chain:
     def _packed(self, x: Tensor, m: Tensor, cp: Tensor) -> Tensors:
         """Return x in its order, and m and cp packed."""
         x = x.index_select(0, self.slots.order)
-        m = m.reshape(-1, x.shape[1]).index_select(0, self.slots.places)
-        return x, m, cp.reshape(-1, 1).index_select(0, self.slots.places)
+        m = m.reshape(-1, x.shape[1]).index_select(0, self.slots.indices)
+        return x, m, cp.reshape(-1, 1).index_select(0, self.slots.indices)
 
     def _dense(self, packed: Tensor, shape: tuple[int, ...]) -> Tensor:
         """Return packed rows as (n, k, .), zero where there are none."""
         dense = packed.new_zeros(shape[0] * shape[1], shape[2])
-        return dense.index_copy_(0, self.slots.places, packed).view(shape)
+        return dense.index_copy_(0, self.slots.indices, packed).view(shape)
 
     def _beside(self, gradient: Tensor) -> Tensor:
         """Return the gradient of x from slots that are not computed, where h is x."""
         if self.slots.whole:
             return torch.zeros_like(gradient[:, 0])
-        rest = gradient.flatten(0, 1).index_fill(0, self.slots.places, 0)
+        rest = gradient.flatten(0, 1).index_fill(0, self.slots.indices, 0)
         return rest.view_as(gradient).sum(1)
 
     def _kept(self, bits: Tensor | None, like: Tensor) -> tuple[Tensor | None, Tensor | None]:

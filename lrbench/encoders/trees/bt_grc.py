@@ -100,8 +100,8 @@ class BeamTree(Encoder):
         """Return the leaves (n, d) of all strings, one after the other, and their lengths."""
         lengths = lengths_of(mask)
         rows = [row * x.shape[1] + np.arange(length) for row, length in enumerate(lengths)]
-        places = torch.from_numpy(np.concatenate(rows)).to(x.device)
-        return self.leaf(x.flatten(0, 1).index_select(0, places)), lengths
+        indices = torch.from_numpy(np.concatenate(rows)).to(x.device)
+        return self.leaf(x.flatten(0, 1).index_select(0, indices)), lengths
 
     def _draws(self, generator: torch.Generator | None) -> Draws | None:
         return Draws.by_step(generator, self.config.noise or self.config.dropout > 0)

@@ -101,10 +101,10 @@ class BtGrcOs(BeamTree):
             return super().forward(x, mask)
         leaves, lengths = self._leaves(x, mask)
         sizes = mask.sum(1)
-        places = torch.arange(max(lengths), device=x.device)
+        positions = torch.arange(max(lengths), device=x.device)
         starts = (sizes.cumsum(0) - sizes)[:, None]
-        at = starts + torch.minimum(places, sizes[:, None] - 1)
-        h = leaves.index_select(0, at.flatten()).view(len(x), 1, len(places), -1)
+        at = starts + torch.minimum(positions, sizes[:, None] - 1)
+        h = leaves.index_select(0, at.flatten()).view(len(x), 1, len(positions), -1)
         scores = x.new_zeros(len(x), 1)
         rows = torch.arange(len(x), device=x.device)
         nodes = VectorBeams(rows, sizes - 1, h, scores, torch.ones_like(scores, dtype=torch.bool))
@@ -165,21 +165,21 @@ class BtGrcOs(BeamTree):
         if self.config.noise:
             noise = gumbel(tuple(e.shape), how.draws.source(t, PAIRS), e)
         state = nodes.left, nodes.scores, nodes.valid
-        places, scores, valid, _ = propose(e, state, beam, noise, past_end=False)
-        k = places.shape[2]
-        places, count = places.flatten(1), scores.shape[1]
+        positions, scores, valid, _ = propose(e, state, beam, noise, past_end=False)
+        k = positions.shape[2]
+        positions, count = positions.flatten(1), scores.shape[1]
         if count <= beam:
             order = torch.arange(count, device=e.device).expand_as(scores)
-            return MixedChoice(order // k, places, scores, valid)
+            return MixedChoice(order // k, positions, scores, valid)
         order = top_k(scores, valid, count)
         best, others = order[:, : beam - 1], order[:, beam - 1 :]
         rest, counted = scores.gather(1, others), valid.gather(1, others)
         q = masked_log_softmax(rest, counted).exp()
         owners = torch.zeros_like(e[:, :, 0]).scatter_add(1, others // k, q)
-        shares = torch.zeros_like(e[:, 0]).scatter_add(1, places.gather(1, others), q)
+        shares = torch.zeros_like(e[:, 0]).scatter_add(1, positions.gather(1, others), q)
         return MixedChoice(
             best // k,
-            places.gather(1, best),
+            positions.gather(1, best),
             torch.cat([scores.gather(1, best), (q * rest).sum(1, keepdim=True)], 1),
             torch.cat([valid.gather(1, best), counted.any(1, keepdim=True)], 1),
             (owners, shares),

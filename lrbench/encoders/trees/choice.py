@@ -129,7 +129,7 @@ class ChosenMerges:
     """Beams (R, B') that go on: the beam each comes from, the pair it merges, score, validity."""
 
     parents: Tensor
-    places: Tensor
+    positions: Tensor
     scores: Tensor
     valid: Tensor
 
@@ -155,20 +155,20 @@ def propose(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return K = min(P, beam) proposals of each beam, and log s of all pairs (R, B, P).
 
-    Proposals are places (R, B, K), scores and validity (R, B K). logits (R, B, P): of pairs. beams:
-    how many pairs each string has (R,), scores and validity (R, B). past_end: whether merges beyond
-    the end of a string are valid, at log 1e-20.
+    Proposals are positions (R, B, K), scores and validity (R, B K). logits (R, B, P): of pairs.
+    beams: how many pairs each string has (R,), scores and validity (R, B). past_end: whether
+    merges beyond the end of a string are valid, at log 1e-20.
     """
     (own, had, possible), count = beams, logits.shape[2]
     left = own[:, None, None]
     real = (torch.arange(count, device=logits.device) < left).expand_as(logits)
-    places = top_k(logits, real, min(count, beam), noise)
+    positions = top_k(logits, real, min(count, beam), noise)
     logs = masked_log_softmax(logits, real)
-    scores = (had[..., None] + logs.gather(2, places)).flatten(1)
-    valid = possible[..., None].expand_as(places)
+    scores = (had[..., None] + logs.gather(2, positions)).flatten(1)
+    valid = possible[..., None].expand_as(positions)
     if not past_end:
-        valid = valid & (places < left)
-    return places, scores, valid.flatten(1), logs
+        valid = valid & (positions < left)
+    return positions, scores, valid.flatten(1), logs
 
 
 def choose(
@@ -179,15 +179,15 @@ def choose(
     scores: of all pairs, by number.
     """
     state = beams.left, beams.scores, beams.valid
-    places, proposed, valid, logs = propose(scores[beams.pairs], state, beam, noise[0], past_end)
-    each, count = places.shape[2], proposed.shape[1]
+    positions, proposed, valid, logs = propose(scores[beams.pairs], state, beam, noise[0], past_end)
+    each, count = positions.shape[2], proposed.shape[1]
     if count > beam:
         kept = top_k(proposed, valid, beam, noise[1])
     else:
         kept = torch.arange(count, device=scores.device).expand(len(proposed), -1)
     if beams.shares is not None:
         beams.shares = beams.shares + logs.exp()
-    where = places.flatten(1).gather(1, kept)
+    where = positions.flatten(1).gather(1, kept)
     return ChosenMerges(kept // each, where, proposed.gather(1, kept), valid.gather(1, kept))
 
 
@@ -200,13 +200,13 @@ def choose_fast(scores: Tensor, beams: Beams, beam: int, noise: Noise) -> Chosen
     rows, before, count = beams.pairs.shape
     each = min(count, beam)
     shape = rows, min(before * each, beam)
-    parents, places = beams.pairs.new_empty(2, *shape)
-    chosen = ChosenMerges(parents, places, scores.new_empty(shape), beams.valid.new_empty(shape))
+    parents, positions = beams.pairs.new_empty(2, *shape)
+    chosen = ChosenMerges(parents, positions, scores.new_empty(shape), beams.valid.new_empty(shape))
     none, tracks = scores.new_empty(1, 0, 0), beams.shares is not None
     loop = choose_loop(noise[0] is not None, tracks, DTYPES[scores.dtype])
     given = beams.pairs, scores, beams.left, beams.scores, beams.valid
     drawn = [none if noise[0] is None else noise[0], none[0] if noise[1] is None else noise[1]]
-    filled = parents, places, chosen.scores, chosen.valid
+    filled = parents, positions, chosen.scores, chosen.valid
     shares = none if beams.shares is None else beams.shares
     loop(*map(array, given), each, LOG_FLOOR, *map(array, (*drawn, *filled)), array(shares))
     return chosen
@@ -220,9 +220,9 @@ def move(beams: Beams, chosen: ChosenMerges, made: Tensor) -> tuple[Tensor, Tens
     if usable(beams.scores):
         return _move_compiled(beams, chosen, made)
     rows, _, count = beams.pairs.shape
-    source = (chosen.parents[..., None] * count + shifted(chosen.places, count - 1)).flatten(1)
+    source = (chosen.parents[..., None] * count + shifted(chosen.positions, count - 1)).flatten(1)
     # a pair's place before the merge is one less than in a table with edges
-    around = chosen.places[..., None] + torch.arange(2, device=made.device)
+    around = chosen.positions[..., None] + torch.arange(2, device=made.device)
 
     def moved(old: Tensor, fresh: Tensor) -> Tensor:
         table = old.new_empty(*made.shape[:2], count + 1)
@@ -245,12 +245,12 @@ def _move_compiled(
     none = beams.scores.new_empty(0, 0, 0)
     had, shares = (none, none) if beams.shares is None else (beams.shares, none.new_empty(shape))
     loop = move_loop(tracks, DTYPES[beams.scores.dtype])
-    given = beams.pairs, had, chosen.parents, chosen.places, made
+    given = beams.pairs, had, chosen.parents, chosen.positions, made
     loop(*map(array, (*given, numbers, shares)))
     return numbers, shares if tracks else None
 
 
-def shifted(places: Tensor, count: int) -> Tensor:
-    """Return where `count` numbers come from once one is left out: that after, or at, `places`."""
-    numbers = torch.arange(count, device=places.device)
-    return numbers + (numbers >= places[..., None])
+def shifted(positions: Tensor, count: int) -> Tensor:
+    """Return where `count` numbers come from without that after, or at, `positions`."""
+    numbers = torch.arange(count, device=positions.device)
+    return numbers + (numbers >= positions[..., None])

@@ -87,9 +87,9 @@ class CellSearch(TreeSearch):
         """Search the trees of strings whose leaves stand one after the other."""
         device = self.nodes.vectors.device
         sizes = torch.tensor(self.lengths, device=device)
-        places = torch.arange(max(self.lengths), device=device)
+        positions = torch.arange(max(self.lengths), device=device)
         first = 1 + sizes.cumsum(0) - sizes
-        leaves = first[:, None] + torch.minimum(places, sizes[:, None] - 1)
+        leaves = first[:, None] + torch.minimum(positions, sizes[:, None] - 1)
         scores = self.nodes.vectors.new_zeros(len(sizes), 1)
         valid = torch.ones_like(scores, dtype=torch.bool)
         found = self.run(leaves[:, None], sizes, scores, valid, sort=False)
@@ -123,7 +123,7 @@ class CellSearch(TreeSearch):
         table, logits = beams.pairs, None
         if self.fresh:
             table, logits = self._nodes(beams.pairs), self.scores[beams.pairs]
-        went = chosen.parents, chosen.places, step.nodes
+        went = chosen.parents, chosen.positions, step.nodes
         return ComposedStep(beams.rows, beams.left, table, logits, *went)
 
     def _nodes(self, pairs: Tensor) -> Tensor:
@@ -144,9 +144,9 @@ class FreshCellSearch(CellSearch):
 
     def onward(self, step: SearchStep, number: int) -> Beams:
         chosen, count = step.chosen, step.beams.pairs.shape[2]
-        places = shifted(chosen.places, count)
-        nodes = taken(self._nodes(step.beams.pairs), chosen.parents, places)
-        here = torch.arange(count, device=nodes.device) == chosen.places[..., None]
+        positions = shifted(chosen.positions, count)
+        nodes = taken(self._nodes(step.beams.pairs), chosen.parents, positions)
+        here = torch.arange(count, device=nodes.device) == chosen.positions[..., None]
         nodes = torch.where(here, step.nodes[..., None], nodes)
         left = step.beams.left - 1
         beams = Beams(step.beams.rows, left, nodes, chosen.scores, chosen.valid)
@@ -154,7 +154,7 @@ class FreshCellSearch(CellSearch):
 
     def merge(self, pairs: Tensor) -> Tensor:
         flat = pairs.flatten()
-        vectors = self.parents.index_select(0, self.places[flat])
+        vectors = self.parents.index_select(0, self.positions[flat])
         return self.nodes.add(self.left[flat], self.right[flat], vectors, None).view_as(pairs)
 
     def _anew(self, nodes: Tensor, beams: Beams, step: int) -> Tensor:
@@ -165,8 +165,8 @@ class FreshCellSearch(CellSearch):
         self.left, self.right = nodes[..., :-1].flatten(), nodes[..., 1:].flatten()
         pairs = self.nodes.pairs(self.left[real], self.right[real])
         self.parents = self.cell.parents(pairs, self.fresh_bits(step, shape, real))
-        self.places = torch.zeros_like(self.left)
-        self.places[real] = torch.arange(len(real), device=real.device)
+        self.positions = torch.zeros_like(self.left)
+        self.positions[real] = torch.arange(len(real), device=real.device)
         self.scores = self.parents.new_zeros(len(self.left))
         self.scores[real] = self.scorer(self.parents).squeeze(1)
         return torch.arange(len(self.left), device=real.device).view(shape)
@@ -300,11 +300,11 @@ def _by_height(pool: NodePool, traced: Ancestry) -> tuple[list[PairGroup], Tenso
     numbers = wanted.nonzero().squeeze(1)
     heights, order = pool.height[numbers].sort(stable=True)
     numbers = numbers[order]
-    places = torch.zeros(pool.count, dtype=torch.int64, device=entries.device)
-    places[numbers] = torch.arange(len(numbers), device=entries.device)
+    rows = torch.zeros(pool.count, dtype=torch.int64, device=entries.device)
+    rows[numbers] = torch.arange(len(numbers), device=entries.device)
     sizes = torch.bincount(heights)[1:].tolist()
     groups = [_of_height(pool, some) for some in numbers.split(sizes)]
-    return groups, numbers, places[entries]
+    return groups, numbers, rows[entries]
 
 
 def _of_height(pool: NodePool, numbers: Tensor) -> PairGroup:

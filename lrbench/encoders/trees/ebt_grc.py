@@ -250,11 +250,11 @@ class EndedPairs:
 class Climbed:
     """What one level did.
 
-    places (M, c): the packed positions of each chunk; mask (M, c). chosen (T', B): the beam of each
-    chunk that became a beam above it.
+    indices (M, c): the packed positions of each chunk; mask (M, c). chosen (T', B): the beam of
+    each chunk that became a beam above it.
     """
 
-    places: Tensor
+    indices: Tensor
     mask: Tensor
     found: FoundTrees
     chosen: Tensor
@@ -296,18 +296,18 @@ class EasyFirst(TreeSearch):
         self.valid = torch.ones_like(self.beams, dtype=torch.bool)
         self.climbed: list[Climbed] = []
 
-    def climb(self, places: Tensor, mask: Tensor) -> FoundTrees:
+    def climb(self, indices: Tensor, mask: Tensor) -> FoundTrees:
         """Go from positions to the chunks of a level, beam b of all of them in beam b.
 
-        places (M, c): the packed positions of each chunk; mask (M, c).
+        indices (M, c): the packed positions of each chunk; mask (M, c).
         """
-        places, mask = places.to(self.beams.device), mask.to(self.beams.device)
+        indices, mask = indices.to(self.beams.device), mask.to(self.beams.device)
         inside = mask[..., None]
-        leaves = (self.beams[places] * inside).transpose(1, 2)
-        scores = (self.beam_scores[places] * inside).sum(1)
-        found = self.run(leaves, mask.sum(1), scores, self.valid[places[:, 0]], sort=True)
-        same = torch.arange(found.roots.shape[1], device=places.device).expand_as(found.roots)
-        self.climbed.append(Climbed(places, mask, found, same))
+        leaves = (self.beams[indices] * inside).transpose(1, 2)
+        scores = (self.beam_scores[indices] * inside).sum(1)
+        found = self.run(leaves, mask.sum(1), scores, self.valid[indices[:, 0]], sort=True)
+        same = torch.arange(found.roots.shape[1], device=indices.device).expand_as(found.roots)
+        self.climbed.append(Climbed(indices, mask, found, same))
         self.go_on(same)
         return found
 
@@ -379,7 +379,7 @@ class EasyFirst(TreeSearch):
         _, before, count = beams.pairs.shape
         if beams.shares is None:
             return None
-        beside = chosen.places[..., None] + torch.arange(-1, 2, device=chosen.places.device)
+        beside = chosen.positions[..., None] + torch.arange(-1, 2, device=chosen.positions.device)
         had = taken(beams.shares, chosen.parents, beside.clamp(0, count - 1))
         weights = torch.where((beside >= 0) & (beside < count), -had, 0)
         weights[..., 1] += 1.0 if count > 1 else 0.0
@@ -427,7 +427,7 @@ class EasyFirst(TreeSearch):
             below = pulled(at.found, found, to_pairs)
             rows, positions = at.mask.nonzero(as_tuple=True)
             gradient = below.new_zeros(len(rows), below.shape[1])
-            gradient[at.places[rows, positions]] = below[rows, : gradient.shape[1]]
+            gradient[at.indices[rows, positions]] = below[rows, : gradient.shape[1]]
 
     def trees(self, lengths: list[int]) -> list[Tree]:
         """Return the tree of each string's best beam; leaves are positions of the string."""

@@ -58,15 +58,15 @@ def by_products(
             break
         e = scorer(parents).squeeze(-1)
         every, k, noisy = valid.expand_as(e), min(e.shape[2], beam), draws if noise else None
-        places = top_k(_noised(e, alive, noisy, t, PAIRS), every, k)
-        scores = (scores[..., None] + masked_log_softmax(e, every).gather(2, places)).flatten(1)
+        positions = top_k(_noised(e, alive, noisy, t, PAIRS), every, k)
+        scores = (scores[..., None] + masked_log_softmax(e, every).gather(2, positions)).flatten(1)
         first = torch.arange(k, device=x.device) == 0
         beams = (beams[..., None] & (alive[:, None, None] | first)).flatten(1)
         if soft and draws is not None and scores.shape[1] > beam:
             weights = _one_soft(scores, beams, beam)
         else:
             weights = _all_hard(scores, _noised(scores, alive, noisy, t, BEAMS), beams, beam)
-        selected = weights @ one_hot(places.flatten(1), e.shape[2]).to(x)
+        selected = weights @ one_hot(positions.flatten(1), e.shape[2]).to(x)
         owners = weights.unflatten(2, (-1, k)).sum(3)
         scores = (weights @ scores[..., None]).squeeze(-1)
         beams = (weights @ beams.to(x)[..., None]).squeeze(-1) > 0.5
@@ -146,14 +146,14 @@ class ReleasedSearch:
         for step in range(int(ordered[0]) - 1):
             left = ordered - 1 - step  # pairs that a string has
             going = (left > 0)[:, None]
-            parents, places, scores, valid = self._choose(h, left, scores, valid)
+            parents, positions, scores, valid = self._choose(h, left, scores, valid)
             h = _beams(h, parents)
             ids = _beams(ids, parents)
-            pairs = [_beams(h, places + side, 2) for side in (0, 1)]
-            made = self._number(_beams(ids, places, 2), _beams(ids, places + 1, 2), going)
+            pairs = [_beams(h, positions + side, 2) for side in (0, 1)]
+            made = self._number(_beams(ids, positions, 2), _beams(ids, positions + 1, 2), going)
             merged = self.cell.parents(torch.cat(pairs, 2).flatten(0, 1), self._drawn(made))
-            h = _merge(h, places, merged.view_as(pairs[0]), going)
-            ids = _merge(ids[..., None], places, made[..., None], going)[..., 0]
+            h = _merge(h, positions, merged.view_as(pairs[0]), going)
+            ids = _merge(ids[..., None], positions, made[..., None], going)[..., 0]
         back = order.argsort()
         return h[back, :, 0], ids[back, :, 0], scores[back], valid[back]
 
@@ -167,8 +167,8 @@ class ReleasedSearch:
         e = self.scorer(h[:, :, :-1], h[:, :, 1:])
         ok = (torch.arange(count) < left[:, None])[:, None].expand_as(e)
         each = min(count, self.beam)
-        places = top_k(e.detach() + self._noise(e, left), ok, each)
-        proposed = (scores[..., None] + masked_log_softmax(e, ok).gather(2, places)).flatten(1)
+        positions = top_k(e.detach() + self._noise(e, left), ok, each)
+        proposed = (scores[..., None] + masked_log_softmax(e, ok).gather(2, positions)).flatten(1)
         possible = valid.repeat_interleave(each, 1)
         kept = torch.arange(beams * each).expand(n, -1)
         if beams * each > self.beam:
@@ -179,7 +179,7 @@ class ReleasedSearch:
         going, copies = (left > 0)[:, None], (slots % beams).expand_as(kept)
         return (
             torch.where(going, kept // each, copies),
-            torch.where(going, places.flatten(1).gather(1, kept), 0),
+            torch.where(going, positions.flatten(1).gather(1, kept), 0),
             torch.where(going, proposed.gather(1, kept), scores.gather(1, copies)),
             torch.where(going, possible.gather(1, kept), valid.gather(1, copies) & (slots < beams)),
         )
@@ -225,9 +225,10 @@ def _beams(x: Tensor, index: Tensor, axis: int = 1) -> Tensor:
     return taken.squeeze(2) if axis == 2 else taken
 
 
-def _merge(h: Tensor, places: Tensor, merged: Tensor, going: Tensor) -> Tensor:
+def _merge(h: Tensor, positions: Tensor, merged: Tensor, going: Tensor) -> Tensor:
     """Return h (N, B, S - 1, d) after merges; without the last position where none is made."""
     slots = torch.arange(h.shape[2] - 1)
-    at, after = (slots == places[..., None])[..., None], (slots > places[..., None])[..., None]
+    where = positions[..., None]
+    at, after = (slots == where)[..., None], (slots > where)[..., None]
     moved = torch.where(at, merged[:, :, None], torch.where(after, h[:, :, 1:], h[:, :, :-1]))
     return torch.where(going[..., None, None], moved, h[:, :, :-1])

@@ -236,7 +236,7 @@ class TreeSearch(ABC):
         else:
             noise = noise_of(self.noisy, number, shape, self.beam, self.scores)
             chosen = self.choose(beams, noise)
-        beside = chosen.places[..., None] + torch.arange(-1, 2, device=beams.rows.device)
+        beside = chosen.positions[..., None] + torch.arange(-1, 2, device=beams.rows.device)
         around = taken(beams.pairs, chosen.parents, beside.clamp(0, count - 1))
         return SearchStep(beams, chosen, around, self.merge(around[..., 1]))
 
@@ -244,13 +244,13 @@ class TreeSearch(ABC):
         """Return the first node of each beam after a step."""
         pairs, chosen = step.beams.pairs, step.chosen
         first = self.left[pairs[..., 0].gather(1, chosen.parents)]
-        return torch.where(chosen.places == 0, step.nodes, first)
+        return torch.where(chosen.positions == 0, step.nodes, first)
 
 
-def taken(table: Tensor, parents: Tensor, places: Tensor) -> Tensor:
-    """Return what stands in a table (R, B, P) at places (R, B', k) of the beams `parents`."""
-    at = parents[..., None] * table.shape[2] + places
-    return table.flatten(1).gather(1, at.flatten(1)).view_as(places)
+def taken(table: Tensor, parents: Tensor, positions: Tensor) -> Tensor:
+    """Return what stands in a table (R, B, P) at positions (R, B', k) of the beams `parents`."""
+    at = parents[..., None] * table.shape[2] + positions
+    return table.flatten(1).gather(1, at.flatten(1)).view_as(positions)
 
 
 def _going(left: list[int], like: Tensor) -> tuple[Kept, list[int]]:

@@ -29,20 +29,20 @@ def solve(a: Tensor, b: Tensor, action: Action) -> None:
     """Turn inputs b (T, B, ...) into states, in place; see `adjoint.Solve`."""
     size = isqrt(len(b))
     whole = len(b) // size * size
-    places = b[:whole].unflatten(0, (-1, size)).unbind(1)  # c times (T / c, B, ...)
+    partial = b[:whole].unflatten(0, (-1, size)).unbind(1)  # c times (T / c, B, ...)
     if action.constant:
         steps: tuple[Tensor, ...] = (a,) * size
     else:
         steps = a[:whole].unflatten(0, (-1, size)).unbind(1)
     products = [steps[0]]
     for j in range(1, size):
-        action.add(places[j], steps[j], places[j - 1])
+        action.add(partial[j], steps[j], partial[j - 1])
         products.append(action.join(steps[j], products[-1]))
-    ends = places[-1]
+    ends = partial[-1]
     for i in range(1, len(ends)):
         action.add(ends[i : i + 1], _of_chunks(products[-1], i, i + 1, action), ends[i - 1 : i])
-    for place, product in zip(places[:-1], products[:-1], strict=True):
-        action.add(place[1:], _of_chunks(product, 1, len(ends), action), ends[:-1])
+    for value, product in zip(partial[:-1], products[:-1], strict=True):
+        action.add(value[1:], _of_chunks(product, 1, len(ends), action), ends[:-1])
     for k in range(whole, len(b)):
         action.add(b[k : k + 1], a if action.constant else a[k : k + 1], b[k - 1 : k])
 

@@ -51,8 +51,8 @@ def _constant_backward(
     conjugate, dtable = values.conj().resolve_conj(), torch.zeros_like(rows_of(table))
     total, adjoint = torch.zeros_like(initial), torch.zeros_like(initial)
     scratch = torch.empty_like(initial)
-    places = gradient.unbind(1), (initial, *states.unbind(1)[:-1]), _marks(table, index)
-    for upstream, before, mark in reversed(list(zip(*places, strict=True))):
+    steps = gradient.unbind(1), (initial, *states.unbind(1)[:-1]), _marks(table, index)
+    for upstream, before, mark in reversed(list(zip(*steps, strict=True))):
         torch.addcmul(upstream, conjugate, adjoint, out=adjoint)
         total.addcmul_(conjugate_into(scratch, adjoint), before)
         dtable.addmm_(mark, rows_of(adjoint))
@@ -71,8 +71,8 @@ def _varying_backward(
     dtable, carried = torch.zeros_like(rows_of(table)), torch.zeros_like(initial)
     adjoint, a, scratch = (torch.empty_like(initial) for _ in range(3))
     befores = initial, *states.unbind(1)[:-1]
-    places = gradient.unbind(1), befores, _marks(table, index), index.T.contiguous()
-    for upstream, before, mark, symbols in reversed(list(zip(*places, strict=True))):
+    steps = gradient.unbind(1), befores, _marks(table, index), index.T.contiguous()
+    for upstream, before, mark, symbols in reversed(list(zip(*steps, strict=True))):
         torch.add(upstream, carried, out=adjoint)
         dtable.addmm_(mark, rows_of(adjoint))
         torch.index_select(conjugate, 0, symbols, out=a)

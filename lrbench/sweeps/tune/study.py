@@ -129,9 +129,9 @@ def _refuse_unequal(every: Sequence[Study]) -> None:
 
 
 def _by_task(every: Sequence[Study]) -> Iterator[tuple[tuple[str, str], list[Study]]]:
-    places = dict.fromkeys((study.protocol, study.task) for study in every)
-    for place in places:
-        yield place, [study for study in every if (study.protocol, study.task) == place]
+    groups = dict.fromkeys((study.protocol, study.task) for study in every)
+    for group in groups:
+        yield group, [study for study in every if (study.protocol, study.task) == group]
 
 
 def _spent(study: Study) -> list[tuple[int, int]]:

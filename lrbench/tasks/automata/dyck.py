@@ -79,10 +79,10 @@ class Dyck(WalkTask):
         for end in range(1, len(tokens) + 1):
             left = list(tokens[:end])
             while True:
-                places = [i for i in range(len(left) - 1) if self._match(left[i], left[i + 1])]
-                if not places:
+                matches = [i for i in range(len(left) - 1) if self._match(left[i], left[i + 1])]
+                if not matches:
                     break
-                del left[places[0] : places[0] + 2]
+                del left[matches[0] : matches[0] + 2]
             top = (
                 f"{self.vocabulary[left[-1]]}{'|' * (len(left) == self.config.depth)}"
                 if left

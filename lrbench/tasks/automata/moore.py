@@ -93,8 +93,8 @@ class MooreTask(Task):
         if self.asks == "all" or not self.prefixes:
             return drawn
         targets, last = self._answer(drawn.tokens, 0, None)[0], drawn.lengths[:, None] - 1
-        places = torch.arange(targets.shape[1], device=targets.device)
-        return replace(drawn, targets=targets.masked_fill(places != last, IGNORE))
+        positions = torch.arange(targets.shape[1], device=targets.device)
+        return replace(drawn, targets=targets.masked_fill(positions != last, IGNORE))
 
     def _answer(self, tokens: Tensor, start: int, carry: Carry | None) -> tuple[Tensor, Carry]:
         """Walk all rows at once; the carry is the states (B,), as rows of the flat table."""

@@ -69,9 +69,9 @@ def positive(word: Tensor, small: Tensor, bits: Tensor) -> Tensor:
     numbers of up to 31 bits are made: of them 0 cannot be left out bit by bit. A long number is 0
     once in 2^32 times; then it is 1.
     """
-    places = torch.arange(word.shape[1])
+    positions = torch.arange(word.shape[1])
     short = 1 + below(small, (1 << bits.clamp(max=WORD)) - 1)
-    long = below(word, 2) * (places < bits)
+    long = below(word, 2) * (positions < bits)
     long[:, 0] |= (long.sum(1) == 0).long()
     return torch.where(bits <= WORD, bits_of(short, word.shape[1]), long)
 
@@ -124,10 +124,10 @@ class TwoNumbers(ManyAnswers):
         if length < 3:
             return self.alone(symbols)
         sign = (symbols == SIGN).long().argmax(1, keepdim=True)
-        places = torch.arange(length)
-        left = symbols * (places < sign)
-        shifted = symbols.gather(1, (places + sign + 1) % length)
-        right = shifted * (places < length - 1 - sign)
+        positions = torch.arange(length)
+        left = symbols * (positions < sign)
+        shifted = symbols.gather(1, (positions + sign + 1) % length)
+        right = shifted * (positions < length - 1 - sign)
         bits = applied(type(self).exact, (left, right), self.slots(length), type(self).fast)
         return ended(bits)
 

@@ -80,15 +80,15 @@ def values(symbols: Numbers) -> Numbers:
     signs = np.flatnonzero(operators & ~operand_before)
     value[signs] = -value[signs + 1]
     # brackets and operators by row and depth: an operator follows the bracket that it belongs to
-    places = np.flatnonzero(opens | (operators & operand_before))
-    levels = depth.reshape(-1)[places]
-    order = np.argsort(places // length * deepest + levels, kind="stable")
-    places, levels = places[order], levels[order]
-    is_open = symbols.reshape(-1)[places] == OPEN
-    following = np.append(places[1:], 0)
+    positions = np.flatnonzero(opens | (operators & operand_before))
+    levels = depth.reshape(-1)[positions]
+    order = np.argsort(positions // length * deepest + levels, kind="stable")
+    positions, levels = positions[order], levels[order]
+    is_open = symbols.reshape(-1)[positions] == OPEN
+    following = np.append(positions[1:], 0)
     joins = is_open & ~np.append(is_open[1:], True)  # (d) and (-d) have no operator
     middle = np.where(joins, following, -1)[is_open]
-    places, levels = places[is_open], levels[is_open]
+    positions, levels = positions[is_open], levels[is_open]
     inwards = np.argsort(-levels, kind="stable")
     bounds = np.cumsum(np.bincount(deepest - levels, minlength=deepest + 1))
     flat = symbols.reshape(-1)
@@ -96,7 +96,7 @@ def values(symbols: Numbers) -> Numbers:
         mine = inwards[first:last]
         if not len(mine):
             continue
-        place, between = places[mine], middle[mine]
+        place, between = positions[mine], middle[mine]
         left, right, operator = value[place + 1], value[between + 1], flat[between]
         joined = np.where(
             operator == PRODUCT, left * right, left + np.where(operator == PLUS, right, -right)

@@ -122,10 +122,10 @@ class QueriedTask(MooreTask):
         return integers(stream, step, rows, start, stop, len(self.symbols), device)
 
 
-def cycle(steps: Sequence[int], places: int) -> Machine:
+def cycle(steps: Sequence[int], size: int) -> Machine:
     """Return the machine that adds steps[symbol] to a place on a cycle, and answers the place."""
-    edges = tuple(tuple((q + step) % places for step in steps) for q in range(places))
-    return Machine(tuple(map(str, range(places))), 0, edges, tuple(range(places)))
+    edges = tuple(tuple((q + step) % size for step in steps) for q in range(size))
+    return Machine(tuple(map(str, range(size))), 0, edges, tuple(range(size)))
 
 
 @dataclass

@@ -93,7 +93,7 @@ def test_alignment_keeps_scores_with_their_beams() -> None:
         encoder.cell, encoder.scorer, encoder.leaves(inputs(), MASK), encoder.config.beam, generator
     )
     level = encoder.levels(MASK, True)[0]
-    found = search.climb(*level.places(np.arange(len(level.lengths))))
+    found = search.climb(*level.indices(np.arange(len(level.lengths))))
     assert search.beam_scores.shape == (len(level.lengths), 7)
     uniform = torch.rand(search.beam_scores.shape, generator=generator, dtype=torch.float64)
     chosen = encoder._aligned(found.scores, found.valid, level, uniform)

@@ -91,7 +91,7 @@ def test_slots_of_positions() -> None:
     slots = Slots.of(torch.tensor([[0.0, 0.3, 1.0], [0.2, 0.5, 1.0], [0.0, 0.0, 1.0]]))
     assert slots.order.tolist() == [1, 0, 2]
     assert slots.counts == (1, 2, 3)
-    assert slots.places.tolist() == [3, 4, 1, 5, 2, 8]
+    assert slots.indices.tolist() == [3, 4, 1, 5, 2, 8]
     assert not slots.whole
     assert Slots.of(torch.ones(2, 3)).whole
 

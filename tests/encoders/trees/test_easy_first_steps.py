@@ -35,7 +35,7 @@ def stepped(width: int, beam: int, noisy: bool) -> list[Tensor]:
     draws = Draws(torch.Generator().manual_seed(2)) if noisy else None
     noise = noise_of(draws, 0, beams.pairs.shape, beam, scores)
     chosen = choose_fast(scores, beams, beam, noise)
-    made = 100 + torch.arange(2 * chosen.places.numel()).view(*chosen.places.shape, 2)
+    made = 100 + torch.arange(2 * chosen.positions.numel()).view(*chosen.positions.shape, 2)
     numbers, shares = move(beams, chosen, made)
     assert shares is not None and beams.shares is not None
     return [*vars(chosen).values(), beams.shares, numbers, shares]

@@ -17,7 +17,7 @@ LOWEST = -np.inf
 
 
 @part
-def insert(value, place, values, places, count):  # type: ignore[no-untyped-def]
+def insert(value, slot, values, slots, count):  # type: ignore[no-untyped-def]
     """Put a value among the `count` largest, largest first; of equal ones the earlier is first."""
     at = count
     while at > 0 and values[at - 1] < value:
@@ -26,9 +26,9 @@ def insert(value, place, values, places, count):  # type: ignore[no-untyped-def]
         return
     for i in range(count - 1, at, -1):
         values[i] = values[i - 1]
-        places[i] = places[i - 1]
+        slots[i] = slots[i - 1]
     values[at] = value
-    places[at] = place
+    slots[at] = slot
 
 
 @cache
@@ -36,14 +36,14 @@ def choose_loop(noisy: bool, shares: bool, dtype: str) -> Loop:
     """Return the loop of one step's choice.
 
     (numbers (n, B, P), scores of all pairs, left (n,), scores and validity of beams (n, B),
-    proposals of a beam, floor, noise of pairs (n, B, P) and of proposals (n, B K); parents, places,
-    scores, valid (n, beams); added to: shares of softmax (n, B, P))
+    proposals of a beam, floor, noise of pairs (n, B, P) and of proposals (n, B K); parents,
+    positions, scores, valid (n, beams); added to: shares of softmax (n, B, P))
     """
 
     @compiled(int(noisy), int(shares), dtype)
     def easy_first_choose(  # type: ignore[no-untyped-def]
         numbers, scores, left, before, possible, each, floor, pair_noise, beam_noise,
-        parents, places, after, valid, had,
+        parents, positions, after, valid, had,
     ):  # fmt: skip
         strings, width, count = numbers.shape
         beams = parents.shape[1]
@@ -97,7 +97,7 @@ def choose_loop(noisy: bool, shares: bool, dtype: str) -> Loop:
                                 insert(value, i, kept, order, beams)
             for i in range(beams):
                 parents[n, i] = order[i] // each
-                places[n, i] = slots[order[i]]
+                positions[n, i] = slots[order[i]]
                 after[n, i] = proposed[order[i]]
                 valid[n, i] = possible[n, order[i] // each]
 
@@ -108,35 +108,35 @@ def choose_loop(noisy: bool, shares: bool, dtype: str) -> Loop:
 def move_loop(shares: bool, dtype: str) -> Loop:
     """Return the loop that merges pairs in tables.
 
-    (numbers (n, B, P), shares (n, B, P), parents, places (n, beams), pairs that are new left and
+    (numbers (n, B, P), shares (n, B, P), parents, positions (n, beams), pairs that are new left and
     right of a merge (n, beams, 2); numbers and shares (n, beams, P - 1))
     """
 
     @compiled(int(shares), dtype)
     def easy_first_move(  # type: ignore[no-untyped-def]
-        numbers, had, parents, places, made, numbers_after, had_after
+        numbers, had, parents, positions, made, numbers_after, had_after
     ):
         strings, _, count = numbers.shape
         beams = parents.shape[1]
         for n in range(strings):
             for b in range(beams):
-                parent, place = parents[n, b], places[n, b]
-                for j in range(place):
+                parent, position = parents[n, b], positions[n, b]
+                for j in range(position):
                     numbers_after[n, b, j] = numbers[n, parent, j]
-                for j in range(place, count - 1):
+                for j in range(position, count - 1):
                     numbers_after[n, b, j] = numbers[n, parent, j + 1]
-                if place > 0:
-                    numbers_after[n, b, place - 1] = made[n, b, 0]
-                if place < count - 1:
-                    numbers_after[n, b, place] = made[n, b, 1]
+                if position > 0:
+                    numbers_after[n, b, position - 1] = made[n, b, 0]
+                if position < count - 1:
+                    numbers_after[n, b, position] = made[n, b, 1]
                 if shares:
-                    for j in range(place):
+                    for j in range(position):
                         had_after[n, b, j] = had[n, parent, j]
-                    for j in range(place, count - 1):
+                    for j in range(position, count - 1):
                         had_after[n, b, j] = had[n, parent, j + 1]
-                    if place > 0:
-                        had_after[n, b, place - 1] = 0
-                    if place < count - 1:
-                        had_after[n, b, place] = 0
+                    if position > 0:
+                        had_after[n, b, position - 1] = 0
+                    if position < count - 1:
+                        had_after[n, b, position] = 0
 
     return easy_first_move
