@@ -14,7 +14,7 @@ from lrbench.tasks.logic.formulas import (
     FIRST_VARIABLE,
     RELATIONS,
     VARIABLES,
-    WORDS,
+    VOCABULARY,
 )
 
 MEANS = (
@@ -46,12 +46,12 @@ def describe(pairs: Strings) -> Statistics:
     """Return the numbers of at least one pair."""
     left, right = pairs.lengths.T
     longer = np.maximum(left, right)
-    tokens = np.bincount(pairs.tokens, minlength=len(WORDS))
+    tokens = np.bincount(pairs.tokens, minlength=len(VOCABULARY))
     labels = np.bincount(pairs.labels, minlength=len(RELATIONS))
     return Statistics(
         n=len(pairs),
         relations=_shares(RELATIONS, labels),
-        operators=_shares(WORDS[FIRST_OPERATOR:], tokens[FIRST_OPERATOR:]),
+        operators=_shares(VOCABULARY[FIRST_OPERATOR:], tokens[FIRST_OPERATOR:]),
         left_tokens=float(left.mean()),
         longest_left=int(left.max()),
         longer_tokens=float(longer.mean()),

@@ -122,10 +122,10 @@ def verify(opened: Opened, options: Options) -> tuple[list[BundleFinding], list[
         findings += [_fingerprints(opened), _strings(opened, states), *_tables(opened)]
         unpack(opened.files, folder, layout.RUNS)
         comparisons, unscored = _scores(opened, folder / layout.RUNS, options, states)
-    left_out = list(unscored_splits(opened.results, opened.choice.rule, states))
-    scored = _scored(opened, comparisons, bool(left_out))
+    not_scored = list(unscored_splits(opened.results, opened.choice.rule, states))
+    scored = _scored(opened, comparisons, bool(not_scored))
     later = later_scores(opened.files, layout.RUNS)
-    return [*findings, scored, *later, *left_out, *unscored], comparisons
+    return [*findings, scored, *later, *not_scored, *unscored], comparisons
 
 
 def _plugins(opened: Opened) -> BundleFinding:
@@ -249,14 +249,14 @@ def _scores(
     return comparisons, unscored
 
 
-def _scored(opened: Opened, comparisons: list[ScoreComparison], left_out: bool) -> BundleFinding:
+def _scored(opened: Opened, comparisons: list[ScoreComparison], not_scored: bool) -> BundleFinding:
     scored = len({one.run for one in comparisons})
     kinds = {over_corpus(result) for result in opened.results.values()}
     where = {frozenset({True}): "on their splits", frozenset({False}): "on fresh strings"}
     on = where.get(frozenset(kinds), "on fresh strings or on their splits")
     text = f"{scored} of {len(opened.results)} runs scored again {on}"
     far = [f"{one.run} {one.place}" for one in (differing(comparisons) if comparisons else [])]
-    if not far and left_out:
+    if not far and not_scored:
         return BundleFinding("scores", OPEN, f"{text}; why not on all of them is told below")
     if not far and scored < len(opened.results):
         return BundleFinding("scores", OPEN, f"{text}; of the others there is nothing to score")

@@ -56,7 +56,7 @@ def closed_boxes(net: Cells, machine: Machine, nodes: ProofGraph) -> Boxes | Blo
     count, size = len(nodes), net.carried
     lo, hi = np.full((count, size), np.inf), np.full((count, size), -np.inf)
     lo[0] = hi[0] = 0.0
-    asked = machine.asked[nodes.states]
+    targets = machine.targets[nodes.states]
     lost = np.zeros(count, int)
     dirty = np.array([0])
     for rounds in range(1, MOST_ROUNDS + 1):
@@ -75,11 +75,11 @@ def closed_boxes(net: Cells, machine: Machine, nodes: ProofGraph) -> Boxes | Blo
             width = WIDEN_BY * (hi[dirty] - lo[dirty]) + WIDEN_LEAST
             lo[dirty] = -_widened(net, -lo[dirty], np.where(down[dirty], width, 0))
             hi[dirty] = _widened(net, hi[dirty], np.where(up[dirty], width, 0))
-        behind = dirty[_behind(net, asked[dirty], lo[dirty], hi[dirty])]
+        behind = dirty[_behind(net, targets[dirty], lo[dirty], hi[dirty])]
         lost[behind] += 1
         if not len(dirty):
             entered = np.unique(nodes.following[nodes.following != NOWHERE])
-            if not _behind(net, asked[entered], lo[entered], hi[entered]).any():
+            if not _behind(net, targets[entered], lo[entered], hi[entered]).any():
                 return Boxes(nodes, lo, hi, rounds)
             break
         if (lost > PATIENCE).any() or max(-lo[dirty].min(), hi[dirty].max()) > LARGEST:

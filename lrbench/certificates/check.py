@@ -114,9 +114,9 @@ def _checked(claim: Any, arrays: dict[str, Array]) -> dict[str, float]:
         entered[to] = True
     least = np.inf
     for answer in sorted({a for a in answers if a is not None}):
-        asked = [v for v in np.nonzero(entered)[0] if answers[labels[v]] == answer]
-        if asked:
-            lead = margin(net["head"], answer, output(net, (lo[asked], hi[asked])))
+        scored = [v for v in np.nonzero(entered)[0] if answers[labels[v]] == answer]
+        if scored:
+            lead = margin(net["head"], answer, output(net, (lo[scored], hi[scored])))
             least = float(np.minimum(least, lead))  # of a nan it is nan
     _need(0 < least < np.inf, "a box on which the right answer does not lead")
     return {"nodes": len(reached), "margin": float(least)}

@@ -74,7 +74,7 @@ def affine_steps(reader: SymbolReader, symbols: int, of_several: bool = False) -
     if len(stateful) != 1 and not of_several:
         return f"{len(stateful)} layers carry a state: only one can be foretold"
     with torch.no_grad():
-        first, *others = ([layer.initial_state(1)] for layer in stateful)
+        first, *deeper = ([layer.initial_state(1)] for layer in stateful)
     size = len(flat(first)[0])
     if size > MOST_NUMBERS:
         return f"a state of {size} numbers is more than {MOST_NUMBERS}"
@@ -85,7 +85,11 @@ def affine_steps(reader: SymbolReader, symbols: int, of_several: bool = False) -
     matrices, offsets = [], []
     for symbol in range(symbols):
         tokens = torch.full((len(points),), symbol)
-        above = [state for other in others for state in chosen(other, torch.zeros_like(tokens))]
+        above = [
+            state
+            for layer_states in deeper
+            for state in chosen(layer_states, torch.zeros_like(tokens))
+        ]
         _, after = reader.step(tokens, [*unflat(points, first), *above])
         reached = flat(after[:1]).double().numpy()
         if not np.isfinite(reached).all():
@@ -187,8 +191,8 @@ def _accuracy(
 ) -> float | None:
     """Return the accuracy one symbol after these moments; None where nothing is asked."""
     rng = np.random.default_rng(0)
-    right = asked = 0.0
-    answers, table = machine.asked, machine.table
+    right = scored = 0.0
+    answers, table = machine.targets, machine.table
     for q in np.nonzero(moments.p > 0)[0]:
         drawn = _gaussian(rng, moments.p[q], moments.m[q], moments.c[q])
         symbols = [s for s in range(machine.symbols) if table[q, s] != NOWHERE]
@@ -201,8 +205,8 @@ def _accuracy(
             logits, _ = reader.step(tokens, unflat(torch.from_numpy(drawn), steps.like))
             good = logits.isfinite().all(-1) & (logits.argmax(-1) == int(answer))
             right += weight * float(good.double().mean())
-            asked += weight
-    return right / asked if asked > 0 else None
+            scored += weight
+    return right / scored if scored > 0 else None
 
 
 def _gaussian(rng: np.random.Generator, p: float, m: Numbers, c: Numbers) -> Numbers:

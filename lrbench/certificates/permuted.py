@@ -49,7 +49,7 @@ def counted_states(
     if "mixers.0.out.weight" in numbers:
         read = read @ numbers["mixers.0.out.weight"].T + numbers["mixers.0.out.bias"]
     entered = np.unique(boxes.nodes.following[boxes.nodes.following != NOWHERE])
-    answers = machine.asked[boxes.nodes.states]
+    answers = machine.targets[boxes.nodes.states]
     judged = entered[answers[entered] >= 0]
     ahead = leads(head_of(numbers), answers[judged], read[judged], read[judged])
     if (ahead > 0).all():

@@ -157,7 +157,7 @@ class _Seeker:
 
     def __init__(self, reader: SymbolReader, machine: Machine, budget: SearchBudget) -> None:
         self.reader, self.machine, self.budget = reader, machine, budget
-        self.table, self.asked = machine.table, machine.asked
+        self.table, self.targets = machine.table, machine.targets
         self.found = WitnessSearch(budget)
         self.until = math.inf
         numbers = reader.numbers(machine.symbols)
@@ -297,7 +297,7 @@ class _Seeker:
         states = None if front.states is None else chosen(front.states, picked)
         logits, states = self.reader.step(torch.from_numpy(np.ascontiguousarray(symbols)), states)
         margins, wrong = self._judged(logits, at)
-        kept = np.where(self.asked[at] >= 0, margins, front.margins[rows])
+        kept = np.where(self.targets[at] >= 0, margins, front.margins[rows])
         self.found.strings += len(rows)
         self._note(longer, at, margins, wrong, how)
         return _Front(longer, at, states, kept)
@@ -308,16 +308,16 @@ class _Seeker:
         Where nothing is asked the lead is infinite. What is not finite is no answer.
         """
         values = logits.detach().cpu().double().numpy()
-        right = self.asked[at]
-        asked, index = right >= 0, np.arange(len(right))
-        answer = np.where(asked, right, 0)
-        others = values.copy()
-        others[index, answer] = -np.inf
-        margins = values[index, answer] - others.max(1)
+        right = self.targets[at]
+        scored, index = right >= 0, np.arange(len(right))
+        answer = np.where(scored, right, 0)
+        rivals = values.copy()
+        rivals[index, answer] = -np.inf
+        margins = values[index, answer] - rivals.max(1)
         finite = np.isfinite(values).all(1)
-        wrong = asked & (~finite | (values.argmax(1) != right))
+        wrong = scored & (~finite | (values.argmax(1) != right))
         margins = np.where(finite, margins, -np.inf)
-        return np.where(asked, margins, np.inf), wrong
+        return np.where(scored, margins, np.inf), wrong
 
     def _note(
         self,

@@ -75,7 +75,7 @@ def extract(
 
     while True:
         if stopped := learner.close():
-            return Extracted(None, needed, len(oracle.asked), len(strings), LENGTH, stopped)
+            return Extracted(None, needed, len(oracle.queried), len(strings), LENGTH, stopped)
         hypothesis = learner.hypothesis()
         differing = _first_difference(hypothesis, strings, answers)
         if differing is None:
@@ -86,8 +86,8 @@ def extract(
     if word is not None:
         given = oracle.answers([word])[0]
         right = machine.answers[machine.walk(word)[-1]]
-    asked = len(oracle.asked)
-    return Extracted(hypothesis, needed, asked, len(strings), LENGTH, "", word, given, right)
+    queries = len(oracle.queried)
+    return Extracted(hypothesis, needed, queries, len(strings), LENGTH, "", word, given, right)
 
 
 def apart(machine: Machine) -> Machine:
@@ -151,20 +151,20 @@ def random_words(machine: Machine, count: int, length: int, seed: int) -> list[W
 
 
 class _Oracle:
-    """The model's answers, each asked once. `asked` are the words that were asked alone."""
+    """The model's answers, each asked once. `queried` are the words asked for alone."""
 
     def __init__(self, reader: SymbolReader, machine: Machine) -> None:
         self.reader, self.machine = reader, machine
         self.known: dict[Word, int] = {}
-        self.asked: set[Word] = set()
+        self.queried: set[Word] = set()
 
     def answers(self, words: Sequence[Word]) -> list[int]:
         """Return the class after each word, or that nothing is asked, valid or finite there."""
         known = [self._without_the_model(word) for word in words]
-        asked = {word for word, one in zip(words, known, strict=True) if one is None}
-        self.asked |= asked
+        queried = {word for word, one in zip(words, known, strict=True) if one is None}
+        self.queried |= queried
         by_length: dict[int, list[Word]] = {}
-        for word in sorted(asked - self.known.keys()):
+        for word in sorted(queried - self.known.keys()):
             by_length.setdefault(len(word), []).append(word)
         for some in by_length.values():
             for start in range(0, len(some), ROWS):
@@ -181,12 +181,12 @@ class _Oracle:
         for length in sorted({len(word) for word in words} - {0}):
             rows = [row for row, word in enumerate(words) if len(word) == length]
             tokens, state = torch.tensor([words[row] for row in rows]), None
-            table, asked = self.machine.table, self.machine.asked
+            table, targets = self.machine.table, self.machine.targets
             at = np.full(len(rows), self.machine.start)
             for place in range(length):
                 logits, state = self.reader.step(tokens[:, place], state)
                 at = table[at, tokens[:, place].numpy()]
-                here = np.where(asked[at] >= 0, _classes(logits), UNASKED)
+                here = np.where(targets[at] >= 0, _classes(logits), UNASKED)
                 for row, answer in zip(rows, here.tolist(), strict=True):
                     found[row].append(answer)
                     if answer != UNASKED:
@@ -238,7 +238,7 @@ class _Learner:
         while done < len(self.access):
             front = self.access[done:]
             longer = [(*word, s) for word in front for s in range(self.machine.symbols)]
-            if len(self.oracle.asked) + len(longer) > self.most_questions:
+            if len(self.oracle.queried) + len(longer) > self.most_questions:
                 return f"more than {self.most_questions:,} questions"
             rows = iter(self._rows(longer))
             for word in front:
@@ -256,7 +256,7 @@ class _Learner:
             done += len(front)
             if len(self.access) > self.most_states:
                 return f"more than {self.most_states:,} states"
-            if len(self.oracle.asked) > self.most_questions:
+            if len(self.oracle.queried) > self.most_questions:
                 return f"more than {self.most_questions:,} questions"
         return ""
 
@@ -290,8 +290,8 @@ class _Learner:
         self.suffixes.append(word[place:])
 
     def _rows(self, words: Sequence[Word]) -> list[tuple[int, ...]]:
-        asked = [(*word, *suffix) for word in words for suffix in self.suffixes]
-        answers = iter(self.oracle.answers(asked))
+        queries = [(*word, *suffix) for word in words for suffix in self.suffixes]
+        answers = iter(self.oracle.answers(queries))
         return [tuple(next(answers) for _ in self.suffixes) for _ in words]
 
 
@@ -299,7 +299,7 @@ def _first_difference(
     hypothesis: Machine, words: Iterable[Word], answers: Iterable[Sequence[int]]
 ) -> Word | None:
     """Return the shortest beginning of a word that an automaton answers otherwise, or None."""
-    table, asked = hypothesis.table, hypothesis.asked
+    table, targets = hypothesis.table, hypothesis.targets
     shortest: Word | None = None
     for word, outputs in zip(words, answers, strict=True):
         state = hypothesis.start
@@ -307,7 +307,7 @@ def _first_difference(
             if shortest is not None and place >= len(shortest):
                 break
             state = int(table[state, word[place - 1]])
-            if state == NOWHERE or asked[state] != answer:
+            if state == NOWHERE or targets[state] != answer:
                 shortest = word[:place]
                 break
     return shortest

@@ -84,8 +84,8 @@ def as_json(found: Diagnosis) -> dict[str, Any]:
 
 def accuracy(seen: AtLength) -> float | None:
     """Return the share of right answers at the positions up to a length."""
-    asked, right = (sum(part) for part in zip(*seen.by_state, strict=True))
-    return right / asked if asked else None
+    scored, right = (sum(part) for part in zip(*seen.by_state, strict=True))
+    return right / scored if scored else None
 
 
 # --- sentences
@@ -98,12 +98,12 @@ def _random(found: Diagnosis) -> str:
 
 def _extracted(found: Diagnosis) -> str:
     seen = found.extracted
-    asked = f"{seen.questions:,} questions, {seen.strings} random strings of {seen.length}"
+    effort = f"{seen.questions:,} questions, {seen.strings} random strings of {seen.length}"
     if seen.machine is None:
-        return f"extraction: no automaton, {seen.stopped} ({asked}); it counts, or it drifts"
+        return f"extraction: no automaton, {seen.stopped} ({effort}); it counts, or it drifts"
     count = f"extraction: {seen.machine.states} states, the empty string's among them"
     if seen.distinguishing is None:
-        return f"{count}; equal to the task's on what was asked ({asked}), which proves nothing"
+        return f"{count}; equal to the task's on what was asked ({effort}), which proves nothing"
     word = " ".join(found.symbols[symbol] for symbol in seen.distinguishing)
     right = "-" if seen.right is None else found.classes[seen.right]
     states = (
@@ -208,16 +208,16 @@ def _by_state(found: Diagnosis) -> Table:
     """Accuracy by the task's state, the most mistaken first where there are many."""
     survey = found.survey
     last = survey.lengths[-1].by_state
-    asked = [
+    scored = [
         q for q, _ in enumerate(found.states) if any(one.by_state[q][0] for one in survey.lengths)
     ]
-    wrong = sorted(asked, key=lambda q: last[q][1] - last[q][0])
+    wrong = sorted(scored, key=lambda q: last[q][1] - last[q][0])
     shown = sorted(wrong[:MOST_STATES])
     rows = [
         _row(found.states[q], (_share(_ratio(one.by_state[q])) for one in survey.lengths))
         for q in shown
     ]
-    more = len(asked) - len(shown)
+    more = len(scored) - len(shown)
     notes = (f"{more} more states, each with no more mistakes than these",) if more > 0 else ()
     return _table("Right answers by the task's state", survey, rows, *notes)
 
@@ -334,8 +334,8 @@ def _padded(values: Sequence[float]) -> list[str]:
 
 
 def _ratio(part: tuple[int, int]) -> float | None:
-    asked, right = part
-    return right / asked if asked else None
+    scored, right = part
+    return right / scored if scored else None
 
 
 def _share(value: float | None) -> str:

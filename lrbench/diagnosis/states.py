@@ -45,7 +45,7 @@ class Bin:
 
     first: int
     last: int
-    asked: int
+    asked: int  # positions where something is; a key of diagnosis.json
     right: int
     mean_lead: float | None
     least_lead: float | None
@@ -192,9 +192,9 @@ def leads_along(
     found: list[float | None] = []
     for symbol, at in zip(word, machine.walk(word), strict=True):
         logits, state = reader.step(torch.tensor([symbol]), state)
-        leads, _ = _judged(logits, machine.asked[[at]])
-        asked = machine.answers[at] is not None and math.isfinite(leads[0])
-        found.append(float(leads[0]) if asked else None)
+        leads, _ = _judged(logits, machine.targets[[at]])
+        scored = machine.answers[at] is not None and math.isfinite(leads[0])
+        found.append(float(leads[0]) if scored else None)
     return tuple(found)
 
 
@@ -205,7 +205,7 @@ class _Survey:
         self, machine: Machine, lengths: Sequence[int], window: int, fixed: bool, strings: int
     ) -> None:
         self.machine, self.lengths, self.fixed, self.strings = machine, lengths, fixed, strings
-        self.asked = machine.asked
+        self.targets = machine.targets
         self.windows = {n: _Window(max(1, n - min(window, (n + 1) // 2) + 1), n) for n in lengths}
         self.edges = _edges(lengths[-1])
         self.parts: tuple[str, ...] = ()
@@ -217,13 +217,13 @@ class _Survey:
 
     def step(self, position: int, logits: Tensor, state: Any, at: Rows, last: Rows) -> None:
         """Look at one position of all strings."""
-        leads, right = _judged(logits, self.asked[at])
-        asked = self.asked[at] >= 0
+        leads, right = _judged(logits, self.targets[at])
+        scored = self.targets[at] >= 0
         bin_ = self.open
         bin_.positions += 1
-        bin_.asked += int(asked.sum())
+        bin_.scored += int(scored.sum())
         bin_.right += int(right.sum())
-        bin_.leads.append(leads[asked])
+        bin_.leads.append(leads[scored])
         if self.fixed:
             leaves = [_real(leaf) for layer in state for leaf in tensors(layer)]
             if not self.parts:
@@ -236,7 +236,7 @@ class _Survey:
             self.open = _OpenBin()
         for window in self.windows.values():
             if window.first <= position <= window.length:
-                window.add(state if self.fixed else None, at, last, asked, right)
+                window.add(state if self.fixed else None, at, last, scored, right)
                 if position == window.length:
                     self._close(window)
 
@@ -246,9 +246,9 @@ class _Survey:
     def _close(self, window: _Window) -> None:
         """Look at a window's states together, and forget them."""
         at, last, rows = (np.concatenate(part) for part in (window.at, window.last, window.rows))
-        asked, right = np.concatenate(window.asked), np.concatenate(window.right)
+        scored, right = np.concatenate(window.scored), np.concatenate(window.right)
         by_state = tuple(
-            (int(asked[at == q].sum()), int(right[at == q].sum()))
+            (int(scored[at == q].sum()), int(right[at == q].sum()))
             for q in range(self.machine.states)
         )
         saturation: list[Saturation] = []
@@ -302,7 +302,7 @@ class _Survey:
 @dataclass
 class _OpenBin:
     positions: int = 0
-    asked: int = 0
+    scored: int = 0
     right: int = 0
     leads: list[Numbers] = field(default_factory=list)
     norms: list[Tensor] = field(default_factory=list)
@@ -314,7 +314,7 @@ class _OpenBin:
         return Bin(
             last - self.positions + 1,
             last,
-            self.asked,
+            self.scored,
             self.right,
             float(finite.mean()) if len(finite) else None,
             float(finite.min()) if len(finite) else None,
@@ -332,7 +332,7 @@ class _Window:
     at: list[Rows] = field(default_factory=list)
     last: list[Rows] = field(default_factory=list)
     rows: list[Rows] = field(default_factory=list)
-    asked: list[NDArray[np.bool_]] = field(default_factory=list)
+    scored: list[NDArray[np.bool_]] = field(default_factory=list)
     right: list[NDArray[np.bool_]] = field(default_factory=list)
 
     def add(
@@ -340,13 +340,13 @@ class _Window:
         state: Any,
         at: Rows,
         last: Rows,
-        asked: NDArray[np.bool_],
+        scored: NDArray[np.bool_],
         right: NDArray[np.bool_],
     ) -> None:
         self.at.append(at)
         self.last.append(last)
         self.rows.append(np.arange(len(at)))
-        self.asked.append(asked)
+        self.scored.append(scored)
         self.right.append(right)
         if state is None:
             return
@@ -357,7 +357,7 @@ class _Window:
                 part.append(_real(leaf).cpu())
 
     def forget(self) -> None:
-        for part in (self.layers, self.at, self.last, self.rows, self.asked, self.right):
+        for part in (self.layers, self.at, self.last, self.rows, self.scored, self.right):
             part.clear()
 
 
@@ -369,11 +369,11 @@ def _judged(logits: Tensor, right: Rows) -> tuple[Numbers, NDArray[np.bool_]]:
     values = logits.detach().cpu().double().numpy()
     answers = np.maximum(right, 0)
     rows = np.arange(len(right))
-    others = values.copy()
-    others[rows, answers] = -np.inf
+    rivals = values.copy()
+    rivals[rows, answers] = -np.inf
     finite = np.isfinite(values).all(1)
     with np.errstate(invalid="ignore"):
-        leads = np.where(finite, values[rows, answers] - others.max(1), -np.inf)
+        leads = np.where(finite, values[rows, answers] - rivals.max(1), -np.inf)
     return leads, (right >= 0) & finite & (values.argmax(1) == answers)
 
 

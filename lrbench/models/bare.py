@@ -76,16 +76,16 @@ class Bare(Backbone):
     def activations(
         self, tokens: Tensor, carry: Carry, last: bool, generator: torch.Generator | None
     ) -> Tensor:
-        first, *others = self.stateful
+        first, *above = self.stateful
         if self.symbols and first.takes_symbols:
             a = carry(first, self._table(), tokens)
         else:
-            others = [first, *others]
+            above = [first, *above]
             a = self._inputs(tokens)
-        for mixer in others[:-1]:
+        for mixer in above[:-1]:
             a = carry(mixer, a)
-        if others:
-            a = carry.last(others[-1], a) if last else carry(others[-1], a)
+        if above:
+            a = carry.last(above[-1], a) if last else carry(above[-1], a)
         elif last:
             a = a[:, -1]
         normal: Tensor = self.norm(a)

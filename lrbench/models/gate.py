@@ -70,12 +70,12 @@ def _backward(
     bias: Tensor,
     x: Tensor,
     residual: Tensor,
-    *others: Tensor,
+    *rest: Tensor,
     by_symbol: bool,
 ) -> tuple[Tensor, ...]:
     from lrbench.scan.compiled.layers.gate import backward_loop, slope_loop
 
-    *index, h, gradient = others
+    *index, h, gradient = rest
     flat, width = x.flatten(0, -2), x.shape[-1]
     dweight, dbias = torch.zeros_like(weight), torch.zeros_like(bias)
     dx = flat.new_empty(flat.shape)

@@ -75,8 +75,8 @@ def _ends(
         rows, read, last = min(_ROWS, n - row), 0, None
         for piece in task.segments(stream.from_row(row), rows, length, _SEGMENT, device):
             if counts is not None:
-                asked = piece.targets[piece.targets != IGNORE]
-                counts += torch.bincount(asked, minlength=len(counts))
+                scored = piece.targets[piece.targets != IGNORE]
+                counts += torch.bincount(scored, minlength=len(counts))
             if read < length <= read + piece.tokens.shape[1]:
                 last = piece.tokens[:, length - read - 1].tolist()
             read += piece.tokens.shape[1]

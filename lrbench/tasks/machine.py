@@ -62,7 +62,7 @@ class Machine:
         return np.array(rows, dtype=np.int64)
 
     @property
-    def asked(self) -> NDArray[np.int64]:
+    def targets(self) -> NDArray[np.int64]:
         """The answers as an array (Q,), `UNASKED` where nothing is asked."""
         return np.array([UNASKED if one is None else one for one in self.answers], dtype=np.int64)
 

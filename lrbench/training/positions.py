@@ -23,7 +23,7 @@ class PositionCounts:
     """What strings of one length add up to; they come some rows at a time, piece by piece."""
 
     def __init__(self, length: int) -> None:
-        self.strings, self.right, self.asked = 0, 0, 0
+        self.strings, self.right, self.scored = 0, 0, 0
         self._prefixes = torch.zeros(length, dtype=torch.int64)  # rows right up to each position
         self._alive: Tensor | None = None  # (rows, 1) of the rows being read
         self._read = 0
@@ -32,16 +32,16 @@ class PositionCounts:
         """Begin with the first piece of other rows."""
         self.strings, self._alive, self._read = self.strings + rows, None, 0
 
-    def add(self, logits: Tensor, targets: Tensor, asked: Tensor | None = None) -> None:
-        """Count the next piece: logits (B, S, C), targets (B, S); those of `asked` (B, S) alone.
+    def add(self, logits: Tensor, targets: Tensor, scored: Tensor | None = None) -> None:
+        """Count the next piece: logits (B, S, C), targets (B, S); those of `scored` (B, S) alone.
 
         None: all that are not IGNORE. What is not finite is wrong.
         """
-        asked = targets != IGNORE if asked is None else asked
+        scored = targets != IGNORE if scored is None else scored
         right = (logits.argmax(-1) == targets) & logits.isfinite().all(-1)
-        self.right += int((right & asked).sum())
-        self.asked += int(asked.sum())
-        alive = (right | ~asked).long().cumprod(1)
+        self.right += int((right & scored).sum())
+        self.scored += int(scored.sum())
+        alive = (right | ~scored).long().cumprod(1)
         if self._alive is not None:
             alive *= self._alive
         self._alive, stop = alive[:, -1:], self._read + targets.shape[1]
@@ -51,7 +51,7 @@ class PositionCounts:
     @property
     def token(self) -> float:
         """The share of asked positions that are right."""
-        return self.right / self.asked
+        return self.right / self.scored
 
     @property
     def sequence(self) -> float:

@@ -60,7 +60,7 @@ class Score:
 class _Sums(NamedTuple):
     right: int = 0
     loss: float = 0.0
-    asked: int = 0  # supervised positions
+    supervised: int = 0  # positions
     error: float = 0.0
     power: float = 0.0  # of the targets
 
@@ -68,7 +68,7 @@ class _Sums(NamedTuple):
         return _Sums(
             self.right + other.right,
             self.loss + other.loss,
-            self.asked + other.asked,
+            self.supervised + other.supervised,
             self.error + other.error,
             self.power + other.power,
         )
@@ -80,7 +80,7 @@ def pooled(scores: Sequence[Score]) -> float:
     if not squares:
         counts = [s.positions for s in scores if s.averaged and s.positions is not None]
         if counts:
-            return sum(c.right for c in counts) / sum(c.asked for c in counts)
+            return sum(c.right for c in counts) / sum(c.scored for c in counts)
         return sum(s.correct for s in scores) / sum(s.n for s in scores)
     error, power = map(sum, zip(*squares, strict=True))
     return math.sqrt(error / power) if power > 0 and math.isfinite(error) else math.inf
@@ -121,11 +121,11 @@ def score(
         sums = sums.and_also(
             _score_rows(model, task, part, length, batch, device, with_loss, check, positions)
         )
-    loss = sums.loss / sums.asked if with_loss else None
+    loss = sums.loss / sums.supervised if with_loss else None
     squares = None if task.metric.counts else (sums.error, sums.power)
     right = sums.right
     if averaged and positions is not None:
-        right = positions.right * n // positions.asked
+        right = positions.right * n // positions.scored
     seconds = time.perf_counter() - began
     return Score(length, n, right, loss, seconds, squares, positions, averaged)
 
@@ -146,7 +146,7 @@ def _score_rows(
     if not task.metric.counts:
         return _score_numbers(model, task, stream, length, batch, device, check)
     segment = max(1, SYMBOLS // batch)
-    state, total, asked, read = None, 0.0, 0, 0
+    state, total, supervised, read = None, 0.0, 0, 0
     right = torch.zeros((), dtype=torch.int64)
     if positions is not None:
         positions.begin(batch)
@@ -159,7 +159,7 @@ def _score_rows(
         logits, state = model(piece.tokens, state, read=how)
         if with_loss:
             total += _loss_sum(logits, piece.targets)
-            asked += int((piece.targets != IGNORE).sum())
+            supervised += int((piece.targets != IGNORE).sum())
         if positions is not None:
             positions.add(logits, piece.targets, piece.counted)
         if everywhere:
@@ -168,7 +168,7 @@ def _score_rows(
             # a state that overflowed answers nothing, whatever argmax makes of its NaN
             answered = logits.isfinite().all(-1)
             right = (answered & (logits.argmax(-1) == piece.targets[:, -1])).sum()
-    return _Sums(int(right), total, asked)
+    return _Sums(int(right), total, supervised)
 
 
 def _score_numbers(

@@ -73,11 +73,11 @@ def _errs(network: Shuffled, machine: Machine, rng: np.random.Generator) -> bool
     """Whether one of 1,000 random strings of 100 is answered wrongly anywhere, sums shuffled."""
     tokens = rng.integers(0, machine.symbols, (1000, 100))
     states, carried = np.full(1000, machine.start), network.start(1000)
-    table, asked = machine.table, machine.asked
+    table, targets = machine.table, machine.targets
     for symbols in tokens.T:
         logits, carried = network.step(symbols, carried)
         states = table[states, symbols]
-        if (asked[states] != logits.argmax(1))[asked[states] >= 0].any():
+        if (targets[states] != logits.argmax(1))[targets[states] >= 0].any():
             return True
     return False
 
@@ -148,4 +148,4 @@ def test_a_certified_network_does_not_err(kind: str, tmp_path: Path) -> None:
         answers = mine.model(torch.from_numpy(tokens))[0].argmax(-1).numpy()
     for place, symbols in enumerate(tokens.T):
         states = machine.table[states, symbols]
-        assert (machine.asked[states] == answers[:, place]).all()
+        assert (machine.targets[states] == answers[:, place]).all()

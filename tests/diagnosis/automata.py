@@ -25,7 +25,10 @@ class Automaton(nn.Module):
     def __init__(self, machine: Machine) -> None:
         super().__init__()
         self.machine = machine
-        self.table, self.asked = torch.from_numpy(machine.table), torch.from_numpy(machine.asked)
+        self.table, self.targets = (
+            torch.from_numpy(machine.table),
+            torch.from_numpy(machine.targets),
+        )
         self.strings_read = 0
 
     def forward(self, tokens: Tensor, state: Any = None, read: str = "all") -> tuple[Tensor, Any]:
@@ -33,9 +36,9 @@ class Automaton(nn.Module):
         for place in range(tokens.shape[1]):
             at = self.table[at, tokens[:, place]]
             assert bool((at != NOWHERE).all()), "a string that is not valid was read"
-        assert bool((self.asked[at] >= 0).all()) or state is not None or tokens.shape[1] == 1
-        logits = torch.zeros(len(tokens), int(self.asked.max()) + 1)
-        logits[torch.arange(len(tokens)), self.asked[at].clamp(min=0)] = 1
+        assert bool((self.targets[at] >= 0).all()) or state is not None or tokens.shape[1] == 1
+        logits = torch.zeros(len(tokens), int(self.targets.max()) + 1)
+        logits[torch.arange(len(tokens)), self.targets[at].clamp(min=0)] = 1
         return logits, [at]
 
 

@@ -46,9 +46,9 @@ def single_agrees(make: EncoderFactory, strings: PaddedStrings) -> Finding:
         return not_applicable(name, "float64 is not declared")
     exact = make(dtype=torch.float64)
     expected = _run(exact, strings, torch.float64)
-    others = [dtype for dtype in exact.dtypes if dtype != torch.float64]
-    comparison = Comparison(max((TOLERANCES.get(d, 1e-2) for d in others), default=1e-4), 1.0)
-    for dtype in others:
+    reduced = [dtype for dtype in exact.dtypes if dtype != torch.float64]
+    comparison = Comparison(max((TOLERANCES.get(d, 1e-2) for d in reduced), default=1e-4), 1.0)
+    for dtype in reduced:
         rounded = copy.deepcopy(exact).to(dtype)
         comparison.add(shown(dtype), _run(rounded, strings, dtype), expected)
     return comparison.finding(name, "results and gradients against float64")

@@ -145,9 +145,9 @@ def _backward(
     gamma: Tensor,
     beta: Tensor,
     pairs: Tensor,
-    *others: Tensor,
+    *rest: Tensor,
 ) -> tuple[Tensor, ...]:
-    *drawn, h, o, norm, gradient = others
+    *drawn, h, o, norm, gradient = rest
     bits = drawn[0] if drawn else None
     rows, width, gradient = len(pairs), len(gamma), gradient.contiguous()
     dw1, db1, dw2 = torch.zeros_like(w1), torch.zeros_like(b1), torch.zeros_like(w2)
@@ -245,9 +245,9 @@ class TorchLoops:
         ds = (d - d.mean(1, keepdim=True) - normal * tilt) * norm[:, 1:]
         a, b, gate, c = o.chunk(4, 1)
         sides = torch.stack([ds * a, ds * b, ds * gate], 1)
-        others = torch.stack([*pair, c], 1)
+        partners = torch.stack([*pair, c], 1)
         gates = o[:, : 3 * width].unflatten(1, (3, width))
-        torch.mul(sides * others, 1 - gates, out=do[:, : 3 * width].unflatten(1, (3, width)))
+        torch.mul(sides * partners, 1 - gates, out=do[:, : 3 * width].unflatten(1, (3, width)))
         do[:, 3 * width :] = sides[:, 2]
         dpair.copy_(sides[:, :2].flatten(1))
         sums += torch.cat([do.sum(0), (g * normal).sum(0), g.sum(0)])
@@ -285,8 +285,8 @@ class CompiledLoops:
         from lrbench.scan.compiled.encoders.grc import combine_loop
 
         sides = _placed(pair[0]) + _placed(pair[1])
-        others = (*map(array, affine), array(y), array(norm), self.epsilon)
-        combine_loop(self.wide, DTYPES[o.dtype])(len(o), array(o), array(b2), *sides, *others)
+        operands = (*map(array, affine), array(y), array(norm), self.epsilon)
+        combine_loop(self.wide, DTYPES[o.dtype])(len(o), array(o), array(b2), *sides, *operands)
 
     def combine_backward(
         self,
@@ -302,8 +302,8 @@ class CompiledLoops:
         from lrbench.scan.compiled.encoders.grc import combine_backward_loop
 
         sides = _placed(pair[0]) + _placed(pair[1])
-        others = map(array, (gamma, norm, g, do, dpair, sums))
-        combine_backward_loop(self.wide, DTYPES[o.dtype])(len(o), array(o), *sides, *others)
+        operands = map(array, (gamma, norm, g, do, dpair, sums))
+        combine_backward_loop(self.wide, DTYPES[o.dtype])(len(o), array(o), *sides, *operands)
 
     def _drawn(self, bits: Tensor | None) -> tuple[Any, int, float]:
         if bits is None or self.drop is None:

@@ -156,9 +156,9 @@ def _backward(
     gamma: Tensor,
     beta: Tensor,
     x: Tensor,
-    *others: Tensor,
+    *rest: Tensor,
 ) -> tuple[Tensor, ...]:
-    *drawn, y, h, o, norm, gradient = others
+    *drawn, y, h, o, norm, gradient = rest
     total, width = x.shape
     upstream, before = gradient.clone(), _before(y, counts)
     u, slope = torch.empty_like(h), torch.empty_like(h)

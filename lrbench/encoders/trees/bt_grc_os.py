@@ -172,11 +172,11 @@ class BtGrcOs(BeamTree):
             order = torch.arange(count, device=e.device).expand_as(scores)
             return MixedChoice(order // k, positions, scores, valid)
         order = top_k(scores, valid, count)
-        best, others = order[:, : beam - 1], order[:, beam - 1 :]
-        rest, counted = scores.gather(1, others), valid.gather(1, others)
+        best, merged_away = order[:, : beam - 1], order[:, beam - 1 :]
+        rest, counted = scores.gather(1, merged_away), valid.gather(1, merged_away)
         q = masked_log_softmax(rest, counted).exp()
-        owners = torch.zeros_like(e[:, :, 0]).scatter_add(1, others // k, q)
-        shares = torch.zeros_like(e[:, 0]).scatter_add(1, positions.gather(1, others), q)
+        owners = torch.zeros_like(e[:, :, 0]).scatter_add(1, merged_away // k, q)
+        shares = torch.zeros_like(e[:, 0]).scatter_add(1, positions.gather(1, merged_away), q)
         return MixedChoice(
             best // k,
             positions.gather(1, best),

@@ -359,8 +359,8 @@ def _form(
     def forward(*inputs: Tensor) -> tuple[Tensor, ...]:
         return (values,)
 
-    def backward(leaves: Tensor, w: Tensor, b: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
-        *weights, gradient = others
+    def backward(leaves: Tensor, w: Tensor, b: Tensor, *operands: Tensor) -> tuple[Tensor, ...]:
+        *weights, gradient = operands
         ends = gradient[: len(roots) * leaves.shape[1]].view(len(roots), -1)
         of_logits = gradient[ends.numel() :]
         of_nodes = leaves.new_zeros(pool.count, leaves.shape[1]).index_add_(0, roots, ends)
@@ -413,9 +413,9 @@ def sparing(form: ClosedForm, keep: bool) -> ClosedForm:
         return results if keep else results[:1]
 
     def backward(*tensors: Tensor) -> tuple[Tensor, ...]:
-        weights, (pairs, *others, gradient) = tensors[:WEIGHTS], tensors[WEIGHTS:]
+        weights, (pairs, *operands, gradient) = tensors[:WEIGHTS], tensors[WEIGHTS:]
         some = telling(gradient)
-        known = [tensor.index_select(0, some) for tensor in (pairs, *others)]
+        known = [tensor.index_select(0, some) for tensor in (pairs, *operands)]
         inner = [] if keep else form.forward(*weights, *known)[1:]
         *changes, sides = form.backward(*weights, *known, *inner, gradient.index_select(0, some))
         return *changes, torch.zeros_like(pairs).index_copy_(0, some, sides)

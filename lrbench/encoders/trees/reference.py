@@ -99,9 +99,9 @@ def _all_hard(scores: Tensor, noised: Tensor, beams: Tensor, beam: int) -> Tenso
 def _one_soft(scores: Tensor, beams: Tensor, beam: int) -> Tensor:
     """Return weights (N, beam, C): the best, and a mixture of all that are left."""
     order = top_k(scores.detach(), beams, scores.shape[1])
-    best, others = order[:, : beam - 1], order[:, beam - 1 :]
-    shares = masked_log_softmax(scores.gather(1, others), beams.gather(1, others)).exp()
-    mixture = torch.zeros_like(scores).scatter(1, others, shares)
+    best, merged_away = order[:, : beam - 1], order[:, beam - 1 :]
+    shares = masked_log_softmax(scores.gather(1, merged_away), beams.gather(1, merged_away)).exp()
+    mixture = torch.zeros_like(scores).scatter(1, merged_away, shares)
     return torch.cat([one_hot(best, scores.shape[1]).to(scores.dtype), mixture[:, None]], 1)
 
 

@@ -147,10 +147,10 @@ class LiquidS4Mixer(DiagonalStateSpace):
 def together(inputs: Sequence[tuple[System, Tensor]], x: Tensor) -> tuple[Tensor, Tensor]:
     """Drive one state x (B, D, M) by several inputs (B, T, D), one position at a time."""
     outputs = []
-    (first, _), *others = inputs
+    (first, _), *products = inputs
     for now, *terms in zip(*(u.unbind(1) for _, u in inputs), strict=True):
         x = first.advance(x, now)
-        for (system, _), term in zip(others, terms, strict=True):
+        for (system, _), term in zip(products, terms, strict=True):
             x = x + system.b * term[..., None]
         outputs.append(first.read(x, now))
     return torch.stack(outputs, 1), x
@@ -158,9 +158,9 @@ def together(inputs: Sequence[tuple[System, Tensor]], x: Tensor) -> tuple[Tensor
 
 def convolved(inputs: Sequence[tuple[System, Tensor]], x: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return what `together` does as a sum of convolutions; x is None at rest."""
-    (system, u), *others = inputs
+    (system, u), *products = inputs
     y, last = diagonal_response(system, u.shape[1], x is not None)(u, x)
-    for system, u in others:
+    for system, u in products:
         more, moved = diagonal_response(system, u.shape[1], False)(u, None)
         y, last = y + more, last + moved
     return y, last

@@ -74,7 +74,7 @@ def of_rule(
     return [answers.get(folder, {}).get(rule) for folder in folders]
 
 
-def of_others(answer: Answer) -> bool:
+def of_other_weights(answer: Answer) -> bool:
     """Whether an answer is of other weights than those that the table's scores are of."""
     return _again(answer) == AGAIN_OTHER
 

@@ -29,7 +29,7 @@ from lrbench.report.tables.horizons import (
     certified_columns,
     certified_legend,
     horizon_cells,
-    of_others,
+    of_other_weights,
     of_rule,
     reached,
 )
@@ -78,7 +78,7 @@ class LengthCurve:
         runs = zip(self.by_rule[rule].values(), self.answers[rule], strict=True)
         return [
             EVERYWHERE_REACHED
-            if answer is not None and answer.verdict == "certified" and not of_others(answer)
+            if answer is not None and answer.verdict == "certified" and not of_other_weights(answer)
             else reached((s.length, s.value, s.n) for s in run.values())
             for run, answer in runs
             if run

@@ -82,7 +82,7 @@ def narrowed(collection: Collection, request: Request) -> Collection:
         kept &= runs["model"].isin(models)
     if request.columns:
         kept &= runs["task"].isin(tasks_of(request.columns, collection))
-    under_way = [run for run in collection.under_way if _asked(run, collection, request)]
+    under_way = [run for run in collection.under_way if _requested(run, collection, request)]
     if kept.all() and len(under_way) == len(collection.under_way):
         return collection
     frame = collection.frame[collection.frame["folder"].isin(runs.loc[kept, "folder"])]
@@ -114,7 +114,7 @@ def _rounded(cell: PrintedCell, digits: int) -> PrintedCell:
     return cell
 
 
-def _asked(run: UnderWay, collection: Collection, request: Request) -> bool:
+def _requested(run: UnderWay, collection: Collection, request: Request) -> bool:
     """Tell whether the request is about an unfinished run."""
     if request.table:
         cells = (matching_under_way(collection, request.table, c) for c in request.table.cells)

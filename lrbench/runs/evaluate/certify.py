@@ -154,8 +154,8 @@ def _check_output(output: Path) -> None:
         ours = files.read_json(output).get("format") == FORMAT
     except UnreadableFile:
         ours = False
-    others = (output, arrays, output.with_name(WITNESS))
-    if not ours and any(path.exists() for path in others):
+    targets = (output, arrays, output.with_name(WITNESS))
+    if not ours and any(path.exists() for path in targets):
         raise UserError(
             f"--output '{output}': there are files of that name, or {arrays.name} or {WITNESS},"
             " that are no certificate's; choose another",

@@ -109,8 +109,8 @@ def diagnose_run(
 
 def _lengths(task: Task, text: str, grows: bool) -> tuple[list[int], list[str]]:
     """Return the lengths to look at, in order, and what is left out of them."""
-    asked = parse_lengths(text, ())
-    for length in asked:
+    requested = parse_lengths(text, ())
+    for length in requested:
         if not task.valid_length(length):
             raise UserError(
                 f"task {task.name}: no strings of length {length}; it has {task.length_rule}\n"
@@ -119,7 +119,7 @@ def _lengths(task: Task, text: str, grows: bool) -> tuple[list[int], list[str]]:
             )
         if length > MOST_LENGTH:
             raise UserError(f"--lengths must be at most {MOST_LENGTH:,}, not {length}", exit_code=2)
-    lengths = sorted(set(asked or map(task.nearest_length, LENGTHS)))
+    lengths = sorted(set(requested or map(task.nearest_length, LENGTHS)))
     if not grows:
         return lengths, []
     kept = [n for n in lengths if n <= GROWING_TO] or [task.nearest_length(GROWING_TO)]

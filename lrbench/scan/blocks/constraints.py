@@ -184,12 +184,12 @@ def compiled_few(constraint: str, p: float) -> ClosedForm:
         v, y, powers, inverse = kept
         return y, v, powers, inverse
 
-    def backward(_: Tensor, y: Tensor, v: Tensor, *others: Tensor) -> tuple[Tensor]:
+    def backward(_: Tensor, y: Tensor, v: Tensor, *saved: Tensor) -> tuple[Tensor]:
         from lrbench.scan.compiled.scans.constraints import backward_loop
 
         dv = torch.empty_like(v)
         loop = backward_loop(v.shape[-1], constraint, DTYPES[v.dtype])
-        loop(*map(array, (v, y, *others, dv)), p, torch.finfo(v.dtype).tiny)
+        loop(*map(array, (v, y, *saved, dv)), p, torch.finfo(v.dtype).tiny)
         return (dv,)
 
     return ClosedForm(forward, backward, one_by_one)

@@ -130,8 +130,8 @@ def by_rows(weight: Tensor, constraint: str) -> Tensor:
     """
     if constraint != "max_column_centred":
         return weight.transpose(0, 1).contiguous()
-    others = weight[:, :-1].transpose(0, 1)
-    return torch.sub(others, weight.mean(1), out=weight.new_empty(others.shape))
+    kept = weight[:, :-1].transpose(0, 1)
+    return torch.sub(kept, weight.mean(1), out=weight.new_empty(kept.shape))
 
 
 def by_heads(gradient: Tensor, constraint: str) -> Tensor:

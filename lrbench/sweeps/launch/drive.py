@@ -43,7 +43,7 @@ class Drive:
         """Launch until nothing is pending. Raises Interrupted when asked to stop."""
         with StopRequest() as stop, Lookout(self.ledger, lambda: self._pass_on(stop)):
             while self.pending:
-                self._stop_if_asked(stop)
+                self._stop_if_requested(stop)
                 free = [job for job in self.pending if not _held(job)]
                 self.elsewhere |= set(self.pending) - set(free)
                 if self.detached:
@@ -54,7 +54,7 @@ class Drive:
                 else:
                     self._wait()
                 self._drop_ended()
-            self._stop_if_asked(stop)
+            self._stop_if_requested(stop)
 
     def _next(self, free: list[Job]) -> list[Job]:
         """All that were never tried; then the others one at a time, lest neighbours be blamed."""
@@ -128,7 +128,7 @@ class Drive:
         if stop.requested:
             self.parent.ask_to_stop()
 
-    def _stop_if_asked(self, stop: StopRequest) -> None:
+    def _stop_if_requested(self, stop: StopRequest) -> None:
         if stop.requested or self.parent.wants_stop:
             self.parent.ask_to_stop()
             raise Interrupted("interrupted; the same command goes on where it stopped")

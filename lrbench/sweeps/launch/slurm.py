@@ -87,7 +87,7 @@ class Preemption:
     """Context of a submitit job in which its signal asks for a stop; elsewhere it does nothing."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
         self._number = _signal_of_submitit()
         self._submitits: Any = None
 
@@ -108,7 +108,7 @@ class Preemption:
 
         Where SLURM refuses, nothing happens: the sweep submits the job again.
         """
-        if not self.asked:
+        if not self.requested:
             return
         try:
             self._submitits(self._number, None)
@@ -118,7 +118,7 @@ class Preemption:
             print(f"not requeued: {error}", file=sys.stderr)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
+        self.requested = True
         request_everywhere(signal.Signals(number).name)
         signal.signal(signal.SIGALRM, lambda *_: self.requeue())
         signal.alarm(GRACE_SECONDS)

@@ -114,13 +114,13 @@ def _await(jobs: Sequence[Any], parent: Any) -> list[JobEnd]:
     """Wait until each job has left its result, or the queue without one."""
     ends = [JobEnd("declined")] * len(jobs)
     open_jobs, missed = dict(enumerate(jobs)), dict.fromkeys(range(len(jobs)), 0)
-    deadline, asked = 0.0, 0.0
+    deadline, polled = 0.0, 0.0
     while open_jobs:
         for index, job in list(open_jobs.items()):
             if job.paths.result_pickle.exists() or missed[index] > 1:
                 ends[index] = _end_of(open_jobs.pop(index), "SLURM job")
-        if time.monotonic() - asked > slurm.SECONDS:
-            asked, there = time.monotonic(), slurm.in_queue()
+        if time.monotonic() - polled > slurm.SECONDS:
+            polled, there = time.monotonic(), slurm.in_queue()
             for index, job in open_jobs.items():
                 missed[index] += there is not None and job.job_id not in there
         if parent.wants_stop and not deadline:

@@ -133,6 +133,6 @@ class Dfa(MooreTask):
         if self.config.kind != "reset":
             return super()._letters(stream, step, rows, start, stop, length, device, carry)
         words = integers(stream, step, rows, start, stop, UNIT, device)
-        others, share = self._machine.symbols - 1, round((1 - self.config.reset_p) * UNIT)
-        letters: Tensor = (words * others // share).clamp_(max=others)
+        rest, share = self._machine.symbols - 1, round((1 - self.config.reset_p) * UNIT)
+        letters: Tensor = (words * rest // share).clamp_(max=rest)
         return letters

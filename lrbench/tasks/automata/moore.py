@@ -42,7 +42,7 @@ class MooreTask(Task):
         dead = torch.full((machine.symbols,), machine.states)
         table[table == NOWHERE] = machine.states
         rows = torch.cat((torch.from_numpy(table).flatten(), dead)) * machine.symbols
-        answers = torch.from_numpy(machine.asked)
+        answers = torch.from_numpy(machine.targets)
         answers = torch.cat((answers.masked_fill(answers < 0, IGNORE), torch.tensor([IGNORE])))
         self._edges, self._classes = {"cpu": rows}, {"cpu": answers}
 
@@ -52,7 +52,7 @@ class MooreTask(Task):
 
     def answers(self, tokens: Tensor) -> Tensor:
         """Return the targets (B, T) of given whole strings (B, T)."""
-        return self._asked(super().answers(tokens), last=True)
+        return self._scored(super().answers(tokens), last=True)
 
     def _letters(
         self,
@@ -83,7 +83,7 @@ class MooreTask(Task):
             tokens = self._letters(stream, step, batch, start, stop, end, device, carry)
             targets, carry = self._answer(tokens, start, carry)
             lengths = torch.full((batch,), stop - start, device=device)
-            yield Batch(tokens, self._asked(targets, last=stop == end), lengths)
+            yield Batch(tokens, self._scored(targets, last=stop == end), lengths)
 
     def of_lengths(
         self, stream: Stream, step: int, lengths: Sequence[int], device: Device
@@ -110,7 +110,7 @@ class MooreTask(Task):
         start = self._machine.start * self._machine.symbols
         return torch.full((rows,), start, dtype=torch.int64, device=device)
 
-    def _asked(self, targets: Tensor, last: bool) -> Tensor:
+    def _scored(self, targets: Tensor, last: bool) -> Tensor:
         if self.asks == "last":
             targets[:, : -1 if last else None] = IGNORE
         return targets

@@ -67,8 +67,8 @@ class QueriedTask(MooreTask):
     def __init__(self, config: Any, machine: Machine) -> None:
         self.query: bool = config.query
         alphabet = len(self.symbols)
-        asked = queried(machine, alphabet) if self.query else widened(machine, alphabet)
-        super().__init__(config, asked, "all" if self.query else "last")
+        queried_machine = queried(machine, alphabet) if self.query else widened(machine, alphabet)
+        super().__init__(config, queried_machine, "all" if self.query else "last")
         self.by_position = False
         self.vocabulary = (*self.symbols, EMPTY) if self.query else self.symbols
 

@@ -75,7 +75,7 @@ def test_accuracy_is_the_share_of_scored_answers(
     perfect = torch.where(batch.counted, batch.targets, 0)
     best = score(Answering(perfect, 3), task, stream, length, n, "cpu", rows=16)
     assert (best.accuracy, best.correct) == (1.0, n)
-    weights = found.positions.asked, best.positions.asked  # type: ignore[union-attr]
+    weights = found.positions.scored, best.positions.scored  # type: ignore[union-attr]
     assert pooled([found, best]) == (right + weights[1]) / sum(weights)
 
 
