@@ -200,12 +200,12 @@ def draw_figure(counts: Sequence[IterationCount], costs: Sequence[LayerCost], pa
         left, right = figure.subplots(1, 2)
         _iterations(left, counts)
         _times(right, costs)
-        kind, drawn = path.suffix.lstrip("."), io.BytesIO()
+        suffix, drawn = path.suffix.lstrip("."), io.BytesIO()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            figure.savefig(drawn, format=kind, metadata=NO_METADATA[kind])
+            figure.savefig(drawn, format=suffix, metadata=NO_METADATA[suffix])
             made = drawn.getvalue()
-            path.write_bytes(portable_svg(made) if kind == "svg" else made)
+            path.write_bytes(portable_svg(made) if suffix == "svg" else made)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise UserError(f"--figure '{path}': {reason}") from error
@@ -213,14 +213,14 @@ def draw_figure(counts: Sequence[IterationCount], costs: Sequence[LayerCost], pa
 
 def _iterations(axes: Axes, counts: Sequence[IterationCount]) -> None:
     """A line a surrogate over the kinds of networks: the median of draws."""
-    kinds = list(dict.fromkeys((count.scale, count.radius) for count in counts))
-    for tick, name in enumerate(dict.fromkeys(count.surrogate for count in counts)):
+    networks = list(dict.fromkeys((count.scale, count.radius) for count in counts))
+    for number, name in enumerate(dict.fromkeys(count.surrogate for count in counts)):
         mine = [count.median for count in counts if count.surrogate == name]
-        axes.plot(range(len(kinds)), mine, label=name, **_style(tick))
+        axes.plot(range(len(networks)), mine, label=name, **_style(number))
     axes.axhline(LENGTH, color="#6e6e6e", linewidth=0.8, linestyle=(0, (1, 1.5)))
     axes.set_yscale("log")
     _plain_ticks(axes.yaxis, (2, 5, 10, 20, 50, 100, 200))
-    axes.set_xticks(range(len(kinds)), [f"{scale:g}\n{radius:g}" for scale, radius in kinds])
+    axes.set_xticks(range(len(networks)), [f"{scale:g}\n{radius:g}" for scale, radius in networks])
     axes.set_xlabel("scale of the inputs, spectral radius of A")
     axes.set_ylabel(f"iterations, T = {LENGTH}")
     _legend_below(axes, 3)
@@ -229,10 +229,10 @@ def _iterations(axes: Axes, counts: Sequence[IterationCount]) -> None:
 def _times(axes: Axes, costs: Sequence[LayerCost]) -> None:
     """A line a model over lengths: time a symbol, forward and backward."""
     reached: list[float] = []
-    for tick, name in enumerate(dict.fromkeys(cost.model for cost in costs)):
+    for number, name in enumerate(dict.fromkeys(cost.model for cost in costs)):
         mine = [cost for cost in costs if cost.model == name]
         per_symbol = [cost.seconds * 1e6 / (cost.length * cost.batch) for cost in mine]
-        axes.plot([cost.length for cost in mine], per_symbol, label=name, **_style(tick))
+        axes.plot([cost.length for cost in mine], per_symbol, label=name, **_style(number))
         reached += per_symbol
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -255,7 +255,7 @@ def _legend_below(axes: Axes, columns: int) -> None:
     axes.legend(ncols=columns, loc="upper center", bbox_to_anchor=(0.5, -0.24))
 
 
-def _style(tick: int) -> dict[str, Any]:
-    marker = MARKERS[(tick + tick // len(COLOURS)) % len(MARKERS)]
-    colour = COLOURS[tick % len(COLOURS)]
+def _style(number: int) -> dict[str, Any]:
+    marker = MARKERS[(number + number // len(COLOURS)) % len(MARKERS)]
+    colour = COLOURS[number % len(COLOURS)]
     return {"color": colour, "marker": marker, "markersize": 3.2, "linewidth": 1.2}

@@ -114,8 +114,10 @@ def _zip_entries(path: Path) -> Iterator[tuple[str, bytes]]:
         for entry in entries:
             if entry.is_dir():
                 continue
-            kind = stat.S_IFMT(entry.external_attr >> 16)
-            _check_entry(path, entry.filename, kind in (0, stat.S_IFREG), entry.file_size, left)
+            file_type = stat.S_IFMT(entry.external_attr >> 16)
+            _check_entry(
+                path, entry.filename, file_type in (0, stat.S_IFREG), entry.file_size, left
+            )
             with archive.open(entry) as stream:
                 data = stream.read(min(LARGEST, left) + 1)
             _check_entry(path, entry.filename, True, len(data), left)

@@ -93,14 +93,17 @@ class TableChoice:
 
     def _all(self, collection: Collection, choose: tuple[str, ...]) -> set[str]:
         runs = collection.runs
-        for name, kind, given in (("rows", "model", self.rows), ("columns", "task", self.columns)):
-            missing = [wanted for wanted in given if wanted not in set(runs[kind])]
+        for name, column, given in (
+            ("rows", "model", self.rows),
+            ("columns", "task", self.columns),
+        ):
+            missing = [wanted for wanted in given if wanted not in set(runs[column])]
             if missing:
                 raise UserError(
-                    f"--{name} {missing[0]}: no run of that {kind}\n"
-                    f"there are: {', '.join(sorted(set(runs[kind])))}"
+                    f"--{name} {missing[0]}: no run of that {column}\n"
+                    f"there are: {', '.join(sorted(set(runs[column])))}"
                 )
-            runs = runs[runs[kind].isin(given)] if given else runs
+            runs = runs[runs[column].isin(given)] if given else runs
         if choose:
             runs = runs[[name.startswith(choose) for name in runs["fingerprint"]]]
         for (_, task, model), cell in runs.groupby(["protocol", "task", "model"]):

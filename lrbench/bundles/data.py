@@ -43,12 +43,12 @@ def string_hashes(result: Result) -> dict[str, str]:
         digest = hashlib.sha256()
         scored = () if batch.scored is None else (batch.scored,)
         for part in (batch.tokens, batch.targets, *scored):
-            digest.update(part.to("cpu").numpy().astype(_kind(part)).tobytes())
+            digest.update(part.to("cpu").numpy().astype(_numpy_dtype(part)).tobytes())
         hashes[f"{purpose} {length}"] = digest.hexdigest()
     return hashes
 
 
-def _kind(part: Tensor) -> str:
+def _numpy_dtype(part: Tensor) -> str:
     """Return the type whose little-endian bytes are hashed."""
     return "<f4" if part.is_floating_point() else "<i8"
 

@@ -251,9 +251,9 @@ def _scores(
 
 def _scored(opened: Opened, comparisons: list[ScoreComparison], not_scored: bool) -> BundleFinding:
     scored = len({one.run for one in comparisons})
-    kinds = {over_corpus(result) for result in opened.results.values()}
+    over_corpora = {over_corpus(result) for result in opened.results.values()}
     where = {frozenset({True}): "on their splits", frozenset({False}): "on fresh strings"}
-    on = where.get(frozenset(kinds), "on fresh strings or on their splits")
+    on = where.get(frozenset(over_corpora), "on fresh strings or on their splits")
     text = f"{scored} of {len(opened.results)} runs scored again {on}"
     far = [f"{one.run} {one.place}" for one in (differing(comparisons) if comparisons else [])]
     if not far and not_scored:

@@ -154,8 +154,8 @@ def _clouds(found: Diagnosis) -> Iterator[tuple[str, str]]:
     figure = Figure(figsize=(WIDTH * len(seen) * 0.8, HEIGHT * 1.2), layout="constrained")
     all_axes = figure.subplots(1, len(seen), squeeze=False, sharex=True, sharey=True)[0]
     for axes, one in zip(all_axes, seen, strict=True):
-        kinds = sorted({q for _, _, q in one.picture})
-        for q in kinds:
+        states = sorted({q for _, _, q in one.picture})
+        for q in states:
             points = np.array([(x, y) for x, y, at in one.picture if at == q])
             colour, marker = COLOURS[q % len(COLOURS)], MARKERS[q // len(COLOURS) % len(MARKERS)]
             look: dict[str, Any] = {"linestyle": "", "marker": marker, "markersize": 2.2, "mew": 0}

@@ -398,9 +398,9 @@ def _layer_states(
     gaps = [np.linalg.norm(a - b) for i, a in enumerate(means) for b in means[:i]]
     fitted, held_out = rows % 2 == 0, rows % 2 == 1
     centres = {
-        (int(symbol), int(q)): x[kind].mean(0)
+        (int(symbol), int(q)): x[chosen].mean(0)
         for q, symbol in np.unique(np.stack([at, last[:, -1]], 1), axis=0)
-        if (kind := fitted & (at == q) & (last[:, -1] == symbol)).any()
+        if (chosen := fitted & (at == q) & (last[:, -1] == symbol)).any()
     }
     nearest = _nearest(x[held_out], at[held_out], last[held_out, -1], centres)
     drifted = _nearest(
@@ -413,17 +413,17 @@ def _layer_states(
 def _radius(x: Numbers, at: Rows, last: Rows, suffix: int) -> Radius:
     """Return how wide the clouds of states are that agree in task state and last symbols."""
     known = last[:, last.shape[1] - suffix :]
-    _, kind = np.unique(np.concatenate([at[:, None], known], 1), axis=0, return_inverse=True)
-    kind = kind.reshape(-1)
-    counts = np.bincount(kind)
+    _, cloud = np.unique(np.concatenate([at[:, None], known], 1), axis=0, return_inverse=True)
+    cloud = cloud.reshape(-1)
+    counts = np.bincount(cloud)
     sums = np.zeros((len(counts), x.shape[1]))
-    np.add.at(sums, kind, x)
-    away = np.linalg.norm(x - (sums / counts[:, None])[kind], axis=1)
-    often = counts[kind] >= FEWEST
+    np.add.at(sums, cloud, x)
+    away = np.linalg.norm(x - (sums / counts[:, None])[cloud], axis=1)
+    often = counts[cloud] >= FEWEST
     if not often.any():
         return Radius(suffix, 0, None, None)
     # a mean of n states lies nearer to them than the true one, by a factor of sqrt(1 - 1/n)
-    wider = counts[kind] / np.maximum(1, counts[kind] - 1)
+    wider = counts[cloud] / np.maximum(1, counts[cloud] - 1)
     typical = float(np.sqrt((away**2 * wider)[often].mean()))
     groups = int((counts >= FEWEST).sum())
     return Radius(suffix, groups, typical, float(away[often].max()))
@@ -436,10 +436,10 @@ def _nearest(
     right = 0
     for one in np.unique(symbol):
         here = symbol == one
-        kinds = [(q, mean) for (s, q), mean in centres.items() if s == one]
-        if kinds:
-            away = [((x[here] - mean) ** 2).sum(1) for _, mean in kinds]
-            nearest = np.array([q for q, _ in kinds])[np.argmin(away, axis=0)]
+        means = [(q, mean) for (s, q), mean in centres.items() if s == one]
+        if means:
+            away = [((x[here] - mean) ** 2).sum(1) for _, mean in means]
+            nearest = np.array([q for q, _ in means])[np.argmin(away, axis=0)]
             right += int((nearest == at[here]).sum())
     return right / len(x) if len(x) else None
 

@@ -87,8 +87,8 @@ def checked(mixer: nn.Module, y: Any, wanted: Sequence[int], u: Tensor) -> Tenso
 def _described(value: Any) -> str:
     if not isinstance(value, Tensor):
         return f"a {type(value).__name__}"
-    kind = str(value.dtype).removeprefix("torch.")
-    return f"({', '.join(map(str, value.shape))}), {kind}, on {value.device}"
+    dtype = str(value.dtype).removeprefix("torch.")
+    return f"({', '.join(map(str, value.shape))}), {dtype}, on {value.device}"
 
 
 class Backbone(nn.Module):

@@ -152,8 +152,8 @@ def declared(name: str) -> Protocol:
     """
     if name not in PROTOCOLS:
         load_plugins()
-    kind: type[Protocol] = PROTOCOLS.get(name).cls if name in PROTOCOLS else _Unknown
-    return kind(name)
+    declaration: type[Protocol] = PROTOCOLS.get(name).cls if name in PROTOCOLS else _Unknown
+    return declaration(name)
 
 
 def rule_names() -> tuple[str, ...]:

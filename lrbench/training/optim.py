@@ -34,8 +34,8 @@ def make_optimiser(config: OptimConfig, model: nn.Module) -> torch.optim.Optimiz
     ]
     if config.name == "ranger":
         return Ranger(groups, lr=config.lr, betas=(first, second))
-    kind = torch.optim.AdamW if config.name == "adamw" else torch.optim.Adam
-    return kind(groups, lr=config.lr, betas=(first, second), fused=True)
+    optimiser = torch.optim.AdamW if config.name == "adamw" else torch.optim.Adam
+    return optimiser(groups, lr=config.lr, betas=(first, second), fused=True)
 
 
 def by_rule(model: nn.Module) -> dict[ParameterRule, list[nn.Parameter]]:

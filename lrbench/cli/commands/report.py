@@ -194,8 +194,8 @@ def _write_figures(collection: Collection, request: Request, folder: Path) -> No
     except OSError as error:
         raise _unwritable(folder, error) from error
     for drawing in drawn:
-        for kind, content in drawing.files.items():
-            write(folder / f"{drawing.name}.{kind}", content)
+        for suffix, content in drawing.files.items():
+            write(folder / f"{drawing.name}.{suffix}", content)
     names = " ".join(drawing.name for drawing in drawn)
     messages().print(f"wrote to {folder}, as svg and pdf: {names}", markup=False)
 

@@ -79,7 +79,7 @@ class Elman(Recurrence):
 class ElmanWeights(RecurrentMixer):
     """The parameters of an Elman network, whichever way its states are found."""
 
-    kind: ClassVar[type[Recurrence]] = Elman
+    recurrence: ClassVar[type[Recurrence]] = Elman
 
     def make_weights(self) -> None:
         self.matrix = empty(self.units, self.units)

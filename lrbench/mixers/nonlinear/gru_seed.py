@@ -136,7 +136,7 @@ class GatedJacobians(Linearised):
 class GatedWeights(RecurrentMixer):
     """The parameters of a gated recurrent unit, whichever way its states are found."""
 
-    kind: ClassVar[type[Recurrence]] = GatedUnit
+    recurrence: ClassVar[type[Recurrence]] = GatedUnit
     drives: ClassVar[int] = 3
 
     def make_weights(self) -> None:

@@ -72,9 +72,11 @@ class Recurrence(StateMap):
         """Return x_1..x_T and the gates, by a loop over time; without gradients."""
 
 
-def run_loop(kind: type[Recurrence], drive: Tensor, start: Tensor, *weights: Tensor) -> Tensor:
+def run_loop(
+    recurrence: type[Recurrence], drive: Tensor, start: Tensor, *weights: Tensor
+) -> Tensor:
     """Return x_1..x_T (T, B, N) from u (T, B, M) and x_0 (B, N); differentiable."""
-    return _loop_of(kind)(drive, start, *weights)
+    return _loop_of(recurrence)(drive, start, *weights)
 
 
 def gradients(
@@ -97,22 +99,22 @@ def one_before(states: Tensor, start: Tensor) -> Tensor:
 
 
 @cache
-def _loop_of(kind: type[Recurrence]) -> ClosedForm:
-    forward, backward = partial(_forward, kind), partial(_backward, kind)
+def _loop_of(recurrence: type[Recurrence]) -> ClosedForm:
+    forward, backward = partial(_forward, recurrence), partial(_backward, recurrence)
     return ClosedForm(forward, backward, one_by_one)
 
 
 def _forward(
-    kind: type[Recurrence], drive: Tensor, start: Tensor, *weights: Tensor
+    recurrence: type[Recurrence], drive: Tensor, start: Tensor, *weights: Tensor
 ) -> tuple[Tensor, ...]:
-    states, gates = kind(*weights).run(drive, start)
+    states, gates = recurrence(*weights).run(drive, start)
     return states, *gates
 
 
-def _backward(kind: type[Recurrence], drive: Tensor, start: Tensor, *rest: Tensor) -> Tensors:
-    weights, (states, *gates, gradient) = rest[: kind.count], rest[kind.count :]
+def _backward(recurrence: type[Recurrence], drive: Tensor, start: Tensor, *rest: Tensor) -> Tensors:
+    weights, (states, *gates, gradient) = rest[: recurrence.count], rest[recurrence.count :]
     before = one_before(states, start)
-    return gradients(kind(*weights), before, states, tuple(gates), gradient)
+    return gradients(recurrence(*weights), before, states, tuple(gates), gradient)
 
 
 @dataclass
@@ -128,7 +130,7 @@ class RecurrentConfig:
 class RecurrentMixer(Mixer):
     """One layer of a recurrent network of N units with a state x (B, N), run by a loop."""
 
-    kind: ClassVar[type[Recurrence]]
+    recurrence: ClassVar[type[Recurrence]]
     drives: ClassVar[int] = 1  # numbers of u for each unit
     takes_symbols: ClassVar[bool] = True
 
@@ -183,10 +185,10 @@ class RecurrentMixer(Mixer):
 
     def states(self, drive: Tensor, start: Tensor, mode: str) -> Tensor:
         """Return x_1..x_T, (T, B, N), from u (T, B, M) and x_0 (B, N)."""
-        return run_loop(self.kind, drive, start, *self.weights())
+        return run_loop(self.recurrence, drive, start, *self.weights())
 
     def step(self, u: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        x, _ = self.kind(*self.weights()).evaluate(state, self.input(u))
+        x, _ = self.recurrence(*self.weights()).evaluate(state, self.input(u))
         return x, x
 
 

@@ -78,7 +78,7 @@ class SolvedMixer(RecurrentMixer):
         reading = drive.device.type == "cpu" and not torch.is_grad_enabled()
         if mode == "sequential" or (mode == "auto" and reading):
             return super().states(drive, start, mode)
-        solving = _Solving(self.kind, self.surrogate, self.limits, self.config.algorithm)
+        solving = _Solving(self.recurrence, self.surrogate, self.limits, self.config.algorithm)
         form = ClosedForm(solving.forward, solving.backward, one_by_one)
         states = form(drive, start, *self.weights())
         if torch.is_grad_enabled():  # in training
@@ -99,20 +99,20 @@ class _Solving:
     """One solution and its gradient; afterwards `iterations` and `converged` tell how it went."""
 
     def __init__(
-        self, kind: type[Recurrence], surrogate: Surrogate, limits: Limits, algorithm: str
+        self, recurrence: type[Recurrence], surrogate: Surrogate, limits: Limits, algorithm: str
     ) -> None:
-        self.kind, self.surrogate = kind, surrogate
+        self.recurrence, self.surrogate = recurrence, surrogate
         self.limits, self.algorithm = limits, algorithm
         self.iterations, self.converged = 0, True
 
     def forward(self, drive: Tensor, start: Tensor, *weights: Tensor) -> tuple[Tensor]:
-        recurrence = self.kind(*weights)
+        recurrence = self.recurrence(*weights)
         found = solve(recurrence, self.surrogate, drive, start, self.limits, self.algorithm)
         self.iterations, self.converged = found.iterations, found.converged
         return (found.states,)
 
     def backward(self, drive: Tensor, start: Tensor, *rest: Tensor) -> Tensors:
         *weights, states, gradient = rest
-        recurrence, before = self.kind(*weights), one_before(states, start)
+        recurrence, before = self.recurrence(*weights), one_before(states, start)
         after, gates = recurrence.evaluate(before, drive)
         return gradients(recurrence, before, after, gates, gradient, self.algorithm)

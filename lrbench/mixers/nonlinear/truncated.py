@@ -95,7 +95,7 @@ class IteratedMixer(TruncatedMixer):
     surrogate: ClassVar[Surrogate]
 
     def state_map(self) -> StateMap:
-        return self.kind(*self.weights())
+        return self.recurrence(*self.weights())
 
     def linear(self, drive: Tensor) -> Linear:
-        return fixed_linear(self.surrogate, self.kind(*self.weights()), drive)
+        return fixed_linear(self.surrogate, self.recurrence(*self.weights()), drive)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def drawings(
-    collection: Collection, request: Request, kinds: Sequence[str] = ("svg",)
+    collection: Collection, request: Request, formats: Sequence[str] = ("svg",)
 ) -> Iterator[Drawing]:
     """Yield the figures of what `request` shows, each in all `kinds`: 'svg', 'pdf'.
 
@@ -51,10 +51,10 @@ def drawings(
     table, rule = request.table, request.one_rule
     if table is not None and table.kind == "lengths":
         mine = solving(collection, table, rule, request.fingerprints)
-        yield from draw(panels(mine, rule), kinds, only_lengths=True)
+        yield from draw(panels(mine, rule), formats, only_lengths=True)
     else:
         mine = narrowed(collection, request)
-        yield from draw(panels(mine, rule), kinds, learning=learning_panels(mine))
+        yield from draw(panels(mine, rule), formats, learning=learning_panels(mine))
 
 
 # Okabe & Ito's colours for all kinds of colour vision, without the yellow that white swallows.
@@ -79,7 +79,7 @@ class Drawing:
 
 def draw(
     panels: Sequence[Panel],
-    kinds: Sequence[str],
+    formats: Sequence[str],
     only_lengths: bool = False,
     learning: Sequence[Panel] = (),
 ) -> Iterator[Drawing]:
@@ -94,18 +94,18 @@ def draw(
     styles = _styles([*panels, *learning])
     with matplotlib.rc_context(settings()):
         for panel in panels:
-            files = saved(length_figure(panel, styles, marked=only_lengths), kinds)
+            files = saved(length_figure(panel, styles, marked=only_lengths), formats)
             caption = f"{panel.title}: accuracy against {panel.axis}"
             ring = "; a ring is the median run's horizon" if only_lengths else ""
             yield Drawing(f"figure_length_{panel.slug}", caption + ring, files)
             if only_lengths:
                 continue
             if panel.test_length is not None and any(panel_costs(panel)):
-                files = saved(cost_figure(panel, styles), kinds)
+                files = saved(cost_figure(panel, styles), formats)
                 caption = f"{panel.title}: accuracy at {panel.test_length:,} against its cost"
                 yield Drawing(f"figure_cost_{panel.slug}", caption, files)
         for panel in learning:
-            files = saved(learning_figure(panel, styles), kinds)
+            files = saved(learning_figure(panel, styles), formats)
             caption = f"{panel.title}: accuracy {panel.rule} at each look"
             yield Drawing(f"figure_learning_{panel.slug}", caption, files)
 
@@ -243,14 +243,14 @@ def _named(curve: Curve) -> str:
     return f"{drawable(curve.label)} ({runs})"
 
 
-def saved(figure: Figure, kinds: Sequence[str]) -> dict[str, bytes]:
+def saved(figure: Figure, formats: Sequence[str]) -> dict[str, bytes]:
     """Return a figure's bytes by kind; the settings must be those of `settings`."""
     made = {}
-    for kind in kinds:
+    for suffix in formats:
         stream = io.BytesIO()
         with warnings.catch_warnings():
             # A crowded legend may leave little room: the figure is still right, only small.
             warnings.filterwarnings("ignore", message="constrained_layout not applied")
-            figure.savefig(stream, format=kind, metadata=NO_METADATA.get(kind))
-        made[kind] = portable_svg(stream.getvalue()) if kind == "svg" else stream.getvalue()
+            figure.savefig(stream, format=suffix, metadata=NO_METADATA.get(suffix))
+        made[suffix] = portable_svg(stream.getvalue()) if suffix == "svg" else stream.getvalue()
     return made

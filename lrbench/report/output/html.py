@@ -110,10 +110,10 @@ def _head(column: Column) -> str:
 def _row(row: Sequence[PrintedCell], columns: Sequence[Column], starts: bool) -> str:
     texts = []
     for cell, column in zip(row, columns, strict=True):
-        kinds = ["number"] if column.right else []
-        kinds += ["long"] if len(cell.text) > LONG else []
-        kinds += [f"is-{re.sub('[^a-z]+', '-', cell.mark.lower())}"] if cell.mark else []
-        attribute = f' class="{" ".join(kinds)}"' if kinds else ""
+        classes = ["number"] if column.right else []
+        classes += ["long"] if len(cell.text) > LONG else []
+        classes += [f"is-{re.sub('[^a-z]+', '-', cell.mark.lower())}"] if cell.mark else []
+        attribute = f' class="{" ".join(classes)}"' if classes else ""
         texts.append(f"<td{attribute}>{escape(cell.text)}</td>")
     start = '<tr class="first">' if starts else "<tr>"
     return f"{start}{''.join(texts)}</tr>"

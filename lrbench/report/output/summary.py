@@ -55,8 +55,8 @@ def run_summary(
     """
     for line in wrap(_header(result), " · ", console.width):
         say(console, line, "bold")
-    kind = _OnSplits if declared(result["protocol"]).by_split else _AtLengths
-    layout = kind(result, folder, references)
+    layout_of = _OnSplits if declared(result["protocol"]).by_split else _AtLengths
+    layout = layout_of(result, folder, references)
     if result["status"] == "diverged":
         say(console, layout.diverged(), "bold red")
     if layout.rows:

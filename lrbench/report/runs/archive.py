@@ -270,9 +270,9 @@ def _settings_file(path: Path, table: Path) -> dict[str, Any]:
 def _complaint(data: Any) -> str | None:
     if not isinstance(data, dict):
         return "holds no object"
-    for name, kind in PARTS.items():
-        if not isinstance(data.get(name), kind):
-            return f"'{name}' is missing or no {kind.__name__}"
+    for name, expected in PARTS.items():
+        if not isinstance(data.get(name), expected):
+            return f"'{name}' is missing or no {expected.__name__}"
     if not all(isinstance(one, dict) for one in data["environments"].values()):
         return "'environments' has one that is no object"
     if data["schema"] != SCHEMA:
@@ -294,8 +294,8 @@ def _rows(path: Path, varying: tuple[str, ...]) -> list[Row]:
         wrong = _first_difference(list(frame.columns), wanted)
         raise _damaged(path, f"{wrong}, against the layout that {SETTINGS} beside it tells")
     columns: dict[str, list[Any]] = {}
-    for name, kind in {**RUN_COLUMNS, **EVALUATION_COLUMNS}.items():
-        columns[name] = list(_parsed(path, name, PARSERS[kind], frame[name].tolist()))
+    for name, dtype in {**RUN_COLUMNS, **EVALUATION_COLUMNS}.items():
+        columns[name] = list(_parsed(path, name, PARSERS[dtype], frame[name].tolist()))
     return [
         dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
     ]

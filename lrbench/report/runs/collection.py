@@ -58,8 +58,8 @@ def evaluation_frame(
     row_numbers = [place for place, rows in enumerate(scored) for _ in rows]
     values = list(zip(*(row for rows in scored for row in rows), strict=True))
     columns: dict[str, Any] = {name: runs[name].array.take(row_numbers) for name in RUN_COLUMNS}
-    for place, (name, kind) in enumerate(EVALUATION_COLUMNS.items()):
-        columns[name] = pd.Series(values[place] if values else [], dtype=kind)
+    for place, (name, dtype) in enumerate(EVALUATION_COLUMNS.items()):
+        columns[name] = pd.Series(values[place] if values else [], dtype=dtype)
     return pd.DataFrame(columns, copy=False)
 
 

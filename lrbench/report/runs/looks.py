@@ -94,15 +94,19 @@ def read_under_way(
     if "metrics.jsonl" not in names or not path.exists():
         return None
     config = read_object(folder.parent / "config.json", problems, config_complaint)
-    named = [(config or {}).get(kind) for kind in ("task", "model", "protocol")]
-    kinds = [one.get("name") if isinstance(one, dict) else None for one in named]
+    named = [(config or {}).get(part) for part in ("task", "model", "protocol")]
+    named_parts = [one.get("name") if isinstance(one, dict) else None for one in named]
     seed = int(folder.absolute().name[1:])
-    if config is None or not all(isinstance(kind, str) for kind in kinds) or not is_integer(seed):
+    if (
+        config is None
+        or not all(isinstance(part, str) for part in named_parts)
+        or not is_integer(seed)
+    ):
         return None
     last, look = _progress(folder / "metrics.jsonl", problems)
     settings = flat(config)
     rows = further_rows(folder, problems) if FOLDER in names else []
-    task, model, protocol = map(str, kinds)
+    task, model, protocol = map(str, named_parts)
     seconds: Any = last.get("seconds")
     return UnderWay(
         task=task,

@@ -120,7 +120,7 @@ def select(
     labels = row_labels(table.cells)
     scores = _scores(collection)
     return [
-        _entry(collection, scores, table, cell, label, choose, references)
+        _filled_cell(collection, scores, table, cell, label, choose, references)
         for cell, label in zip(table.cells, labels, strict=True)
     ]
 
@@ -176,7 +176,7 @@ def _scores(collection: Collection) -> dict[str, list[RunScore]]:
     return found
 
 
-def _entry(
+def _filled_cell(
     collection: Collection,
     scores: dict[str, list[RunScore]],
     table: TableSpec,

@@ -66,10 +66,10 @@ def _check_names(config: Config) -> None:
     if name in MIXERS:
         BACKBONES.get(node.backbone.name)  # type: ignore[attr-defined]
     given = getattr(node, "encoder" if name in ENCODERS else "mixer", None)
-    for kind, entry, settings in (("task", task, config.task), ("model", model, given)):
+    for group, entry, settings in (("task", task, config.task), ("model", model, given)):
         if not isinstance(settings, entry.config):
             raise UserError(
-                f"{kind}.name={entry.name} contradicts {kind}=...; write {kind}={entry.name}"
+                f"{group}.name={entry.name} contradicts {group}=...; write {group}={entry.name}"
             )
 
 

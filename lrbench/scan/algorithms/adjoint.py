@@ -120,13 +120,13 @@ def scan_by(solve: Solve, transition: Transition, inputs: Tensor, initial: Tenso
 
 
 @cache
-def _form(solve: Solve, kind: str) -> ClosedForm:
+def _form(solve: Solve, form: str) -> ClosedForm:
     """Return the scan of transitions of a kind, with its backward."""
-    constant = kind.startswith("constant")
-    action = Blocks(constant) if "blocks" in kind else Elementwise(constant)
+    constant = form.startswith("constant")
+    action = Blocks(constant) if "blocks" in form else Elementwise(constant)
     forward = partial(_forward, solve=solve, action=action)
     backward = partial(_backward, solve=solve, action=action)
-    return ClosedForm(forward, backward, one_by_one if kind == "constant blocks" else fold)
+    return ClosedForm(forward, backward, one_by_one if form == "constant blocks" else fold)
 
 
 def _forward(

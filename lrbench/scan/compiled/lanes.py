@@ -207,8 +207,10 @@ def at_least(_: Any, a: Any, bound: Any, b: Any) -> Any:
 
 def call(builder: Any, name: str, lanes: Lanes, *arguments: Any) -> Any:
     """Emit a call of one of LLVM's functions on vectors."""
-    kind = ir.FunctionType(lanes.vector(), [lanes.vector()] * len(arguments))
-    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.{lanes.suffix}")
+    signature = ir.FunctionType(lanes.vector(), [lanes.vector()] * len(arguments))
+    function = cgutils.get_or_insert_function(
+        builder.module, signature, f"llvm.{name}.{lanes.suffix}"
+    )
     return builder.call(function, arguments)
 
 

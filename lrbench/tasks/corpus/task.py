@@ -63,13 +63,13 @@ class CorpusTask(TaskBase):
 
 @lru_cache(maxsize=32)
 def _loaded(
-    kind: type[CorpusTask],
+    task_class: type[CorpusTask],
     config: Callable[..., Any],
     settings: tuple[tuple[str, Any], ...],
     split: str,
     folder: Path,
 ) -> Strings:
-    return kind(config(**dict(settings))).read(split)
+    return task_class(config(**dict(settings))).read(split)
 
 
 def shuffled(stream: Stream, epoch: int, count: int) -> Tensor:

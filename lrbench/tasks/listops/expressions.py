@@ -144,10 +144,10 @@ def _evaluate_piece(tokens: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDA
     """Work from the deepest level up, all operators of a level at once."""
     values = tokens.copy()  # an operator's value takes the place of its name
     for level in levels(tokens):
-        kinds = tokens[level.operators]
+        operators = tokens[level.operators]
         arguments = values[level.arguments]
-        for kind, reduce in REDUCTIONS.items():
-            chosen = np.flatnonzero(kinds == kind)
+        for operator, reduce in REDUCTIONS.items():
+            chosen = np.flatnonzero(operators == operator)
             if len(chosen):
                 values[level.operators[chosen]] = reduce(arguments, level, chosen)
     return values[starts]
