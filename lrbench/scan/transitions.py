@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import torch
 from torch import Tensor
@@ -31,11 +31,20 @@ from lrbench.scan.blocks.hidden import hidden_layer
 from lrbench.scan.rows import rows
 
 
+class Form:
+    """What the algorithms ask of a kind of transition before they choose."""
+
+    diagonal: ClassVar[bool] = False  # elementwise, on states (B, N)
+    constant: ClassVar[bool] = False  # the same at every position of every string
+    made_in_loops: ClassVar[bool] = False  # position after position: no other algorithm gains
+
+
 @dataclass(frozen=True)
-class Diagonal:
+class Diagonal(Form):
     """Elementwise transitions: `values` (B, T, N), real or complex."""
 
     values: Tensor
+    diagonal = True
 
     def take(self, index: Tensor) -> Diagonal:
         """Return the transitions (B, T, N) picked from a table (1, S, N) by `index` (B, T)."""
@@ -46,7 +55,7 @@ class Diagonal:
 
 
 @dataclass(frozen=True)
-class BlockDiagonal:
+class BlockDiagonal(Form):
     """Blocks acting on columns of a state (h, b): `blocks` (B, T, h, b, b), [row, column]."""
 
     blocks: Tensor
@@ -60,7 +69,7 @@ class BlockDiagonal:
 
 
 @dataclass(frozen=True)
-class GeneratedBlocks:
+class GeneratedBlocks(Form):
     """Blocks W z_k under a constraint on their columns.
 
     A bias is a column of W that goes with a feature that is always 1. Shapes: weight
@@ -71,6 +80,7 @@ class GeneratedBlocks:
     features: Tensor
     constraint: str
     p: float
+    made_in_loops = True
 
     def written(self) -> BlockDiagonal:
         """Return the blocks themselves."""
@@ -82,7 +92,7 @@ class GeneratedBlocks:
 
 
 @dataclass(frozen=True)
-class PerceptronBlocks:
+class PerceptronBlocks(Form):
     """Blocks W z_k under a constraint, whose features are a hidden layer's: z = relu(W_1 u + c_1).
 
     A scan may make z as it goes, too. Shapes: weight (h, b, b, n + 1), whose last column is a bias;
@@ -95,6 +105,7 @@ class PerceptronBlocks:
     u: Tensor
     constraint: str
     p: float
+    made_in_loops = True
 
     def generated(self) -> GeneratedBlocks:
         """Return the same with the features made."""
@@ -107,10 +118,11 @@ class PerceptronBlocks:
 
 
 @dataclass(frozen=True)
-class ConstantDiagonal:
+class ConstantDiagonal(Form):
     """One elementwise transition for all positions: `values` (N), real or complex."""
 
     values: Tensor
+    diagonal = constant = True
 
     def take(self, index: Tensor) -> ConstantDiagonal:
         """Return itself: no symbol changes it."""
@@ -125,10 +137,11 @@ class ConstantDiagonal:
 
 
 @dataclass(frozen=True)
-class ConstantBlocks:
+class ConstantBlocks(Form):
     """One set of blocks for all positions: `blocks` (h, b, b), [row, column]; h = 1 is dense."""
 
     blocks: Tensor
+    constant = True
 
     def take(self, index: Tensor) -> ConstantBlocks:
         """Return itself: no symbol changes it."""
@@ -142,13 +155,15 @@ class ConstantBlocks:
         return BlockDiagonal(self.blocks.expand(batch, length, -1, -1, -1))
 
 
-class Structured(ABC):
+class Structured(Form, ABC):
     """A kind of transition with a structure of its own, such as a product of reflections.
 
     States are (B, h, b), real or complex; a matrix (V, K) on whose rows A_k acts is such a state
     with h = V. A scan goes by `act`, position after position, or by `written`; gradients are
     autograd's.
     """
+
+    made_in_loops = True
 
     @abstractmethod
     def act(self, position: int, state: Tensor) -> Tensor:
@@ -175,6 +190,11 @@ Constant: TypeAlias = ConstantDiagonal | ConstantBlocks
 Transition: TypeAlias = (
     Diagonal | BlockDiagonal | GeneratedBlocks | PerceptronBlocks | Constant | Structured | Indexed
 )
+
+
+def form_of(transition: Transition) -> Form:
+    """Return the transition itself, or what an `Indexed` one is a table of."""
+    return transition.table if isinstance(transition, Indexed) else transition
 
 
 def looked_up(transition: Transition, inputs: Tensor) -> tuple[Dense | Constant, Tensor]:

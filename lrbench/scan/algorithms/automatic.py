@@ -20,15 +20,7 @@ from lrbench.scan.algorithms.pscan import pscan
 from lrbench.scan.algorithms.sequential import sequential
 from lrbench.scan.algorithms.tree import tree
 from lrbench.scan.fused import fits, fused
-from lrbench.scan.transitions import (
-    ConstantDiagonal,
-    Diagonal,
-    GeneratedBlocks,
-    Indexed,
-    PerceptronBlocks,
-    Structured,
-    Transition,
-)
+from lrbench.scan.transitions import Form, Transition, form_of
 
 SHORT = 8  # positions, steps above all
 CHOICES = {"sequential": sequential, "tree": tree, "chunked": chunked, "pscan": pscan}
@@ -38,14 +30,13 @@ def automatic(transition: Transition, inputs: Tensor, initial: Tensor) -> Tensor
     """Return the states x_1..x_T, (B, T, ...); arguments as for `reference`."""
     if initial.is_cuda and fits(transition, inputs, initial):
         return fused(transition, inputs, initial)
-    form = transition.table if isinstance(transition, Indexed) else transition
-    size = size_of(transition, inputs, initial)
-    if size.length <= SHORT or isinstance(form, GeneratedBlocks | PerceptronBlocks | Structured):
+    form, size = form_of(transition), size_of(transition, inputs, initial)
+    if size.length <= SHORT or form.made_in_loops:
         return sequential(transition, inputs, initial)
     chosen = fastest(size)
     return CHOICES[chosen or _unmeasured(form)](transition, inputs, initial)
 
 
-def _unmeasured(form: Transition) -> str:
+def _unmeasured(form: Form) -> str:
     """Return an algorithm for a device that the table says nothing about: few calls are best."""
-    return "tree" if isinstance(form, Diagonal | ConstantDiagonal) else "sequential"
+    return "tree" if form.diagonal else "sequential"

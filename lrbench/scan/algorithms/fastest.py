@@ -16,13 +16,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from lrbench.scan.transitions import (
-    ConstantBlocks,
-    ConstantDiagonal,
-    Diagonal,
-    Indexed,
-    Transition,
-)
+from lrbench.scan.transitions import Indexed, Transition, form_of
 
 TABLE = Path(__file__).with_name("fastest.csv")
 COLUMNS = ("device", "structure", "block", "indexed", "length", "numbers", "algorithm")
@@ -46,18 +40,16 @@ class Size(NamedTuple):
 
 def size_of(transition: Transition, inputs: Tensor, initial: Tensor) -> Size:
     """Return the size of a recurrence; of blocks that are generated, that of blocks."""
-    indexed = isinstance(transition, Indexed)
-    form, length = transition, inputs.shape[1]
-    if isinstance(transition, Indexed):
-        form, length = transition.table, transition.index.shape[1]
-    constant = isinstance(form, ConstantDiagonal | ConstantBlocks)
-    diagonal = isinstance(form, Diagonal | ConstantDiagonal)
-    name = ("constant_" if constant else "") + ("diagonal" if diagonal else "blocks")
+    form = form_of(transition)
+    index = transition.index if isinstance(transition, Indexed) else None
+    length = inputs.shape[1] if index is None else index.shape[1]
+    name = ("constant_" if form.constant else "") + ("diagonal" if form.diagonal else "blocks")
     if initial.is_complex():
         name += "_complex"
-    block = 1 if diagonal else initial.shape[-1]
+    block = 1 if form.diagonal else initial.shape[-1]
     numbers = initial.numel() * (2 if initial.is_complex() else 1)
-    return Size(initial.device.type, name, block, int(indexed and not constant), length, numbers)
+    indexed = int(index is not None and not form.constant)
+    return Size(initial.device.type, name, block, indexed, length, numbers)
 
 
 def fastest(size: Size) -> str | None:

@@ -22,6 +22,7 @@ from lrbench.scan.transitions import (
     ConstantDiagonal,
     Indexed,
     Transition,
+    form_of,
     looked_up,
 )
 
@@ -45,8 +46,7 @@ def constant_loop(transition: Constant | Indexed, inputs: Tensor, initial: Tenso
 
 def is_constant(transition: Transition) -> TypeGuard[Constant | Indexed]:
     """Whether a transition, or what is looked up in its table, is the same at every position."""
-    table = transition.table if isinstance(transition, Indexed) else transition
-    return isinstance(table, ConstantDiagonal | ConstantBlocks)
+    return form_of(transition).constant
 
 
 def _own(values: Tensor) -> Tensor:
