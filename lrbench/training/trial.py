@@ -19,7 +19,6 @@ from lrbench.tasks.base import Batch, TaskBase
 from lrbench.tasks.stream import Stream
 from lrbench.training.hardening import Hardening, ramp
 from lrbench.training.optim import learning_rate, make_optimiser, set_learning_rate
-from lrbench.training.rules import Rules
 from lrbench.training.telemetry import Telemetry
 
 Check = Callable[[], None]  # called during long examinations; may raise to stop
@@ -37,6 +36,29 @@ def model_for(config: Config, task: TaskBase, seed: int) -> nn.Module:
     if getattr(mixer, "init", "random") == "exact":
         write_exact(model, config.model, task.machine())
     return model
+
+
+class Rules(ABC):
+    """The look each rule believes so far: a dict {rule: look}.
+
+    What the rules are is up to the protocol (its declaration has their legends). Each rule keeps
+    the checkpoint of its look; on equal scores the earlier look stays.
+    """
+
+    def __init__(self, kept: dict[str, Look] | None = None) -> None:
+        self.kept: dict[str, Look] = dict(kept or {})
+
+    @abstractmethod
+    def consider(self, look: Look) -> list[str]:
+        """Weigh a new look; return the rules that now believe it."""
+
+    def steps(self) -> dict[str, int]:
+        """Return the update at which each rule's look was taken."""
+        return {rule: look["step"] for rule, look in self.kept.items()}
+
+    def state(self) -> dict[str, Look]:
+        """Return what a checkpoint keeps."""
+        return dict(self.kept)
 
 
 class Trial(ABC):

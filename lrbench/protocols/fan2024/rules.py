@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from lrbench.metrics import ACCURACY, Metric
 from lrbench.protocols.base import ByLength
 from lrbench.records import Look
-from lrbench.training.rules import Rules
+from lrbench.training.trial import Rules
 
 
 class LengthRules(Rules):

@@ -16,7 +16,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from lrbench.protocols.rir2023.declaration import Rir2023
 from lrbench.records import Look
-from lrbench.training.rules import Rules
+from lrbench.training.trial import Rules
 
 BETTER = 1e-4
 FACTOR, PATIENCE = 0.5, 2  # of the plateau schedule

@@ -1,8 +1,11 @@
-"""The tables of `lrbench report`: one a protocol, a row a cell, from the tidy frames."""
+"""The tables of `lrbench report`: a row a cell, from the tidy frames.
+
+One a protocol; of cells that were scored at every position, a second one of that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -12,6 +15,7 @@ import pandas as pd
 
 from lrbench.metrics import ACCURACY, METRICS, metric_among
 from lrbench.protocols.base import Protocol, declared
+from lrbench.records import POSITIONS
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table, span, spread
 from lrbench.report.paper.reference import (
     Reference,
@@ -38,7 +42,6 @@ from lrbench.report.tables.notes import (
     unsuccessful,
     without_number,
 )
-from lrbench.report.tables.positions import positions_table
 from lrbench.report.tables.splits import (
     TRAIN_SPLIT,
     baseline_notes,
@@ -50,10 +53,9 @@ from lrbench.report.tables.splits import (
 )
 from lrbench.statistics import mean
 
+CELL_HEAD = tuple(Column(name, right=False) for name in ("task", "model", "configuration"))
 HEAD = (
-    Column("task", right=False),
-    Column("model", right=False),
-    Column("configuration", right=False),
+    *CELL_HEAD,
     Column("runs", right=False),
     Column("updates"),
     Column("parameters"),
@@ -61,6 +63,17 @@ HEAD = (
     Column("lengths"),
 )
 GUESSING_AND_PAPER = ("guessing", "paper")  # of a protocol that is a paper's
+
+POSITIONS_RULE = "last"
+POSITIONS_NOTE = (
+    "every position of fresh strings, the last checkpoint, mean ± sample std (n) over n runs;"
+    " token: the share of positions that are right; sequence: of strings that are right at all of"
+    " them; prefix t: of strings that are right at all up to position t"
+)
+EXACT_NOTE = (
+    "strings that are right at every scored position, the last checkpoint, mean ± sample std (n)"
+    " over n runs; accuracies above are the share of scored positions"
+)
 
 
 def _columns(protocol: Protocol) -> tuple[Column, ...]:
@@ -369,3 +382,58 @@ def _split_scores(frame: pd.DataFrame) -> SplitScores:
 def _split_columns(splits: tuple[Split, ...]) -> tuple[Column, ...]:
     head = (Column(title, right=title in RIGHT) for title in SPLIT_HEAD)
     return (*head, *(Column(split.name) for split in splits))
+
+
+def positions_table(protocol: str, runs: pd.DataFrame, frame: pd.DataFrame) -> list[Table]:
+    """Return tables of the cells that were scored at every position, none where none was."""
+    known = frame[
+        (frame["split"] == POSITIONS) & (frame["which"] == POSITIONS_RULE) & frame["value"].notna()
+    ]
+    whole = known["metric"] == "exact"
+    tables = []
+    if not known[~whole].empty:
+        tables.append(_prefixes(f"{protocol}: every position", runs, known[~whole]))
+    if not known[whole].empty:
+        tables.append(_exact(f"{protocol}: several answers", runs, known[whole]))
+    return tables
+
+
+def _prefixes(title: str, runs: pd.DataFrame, known: pd.DataFrame) -> Table:
+    """Tokens, sequences and prefixes, of tasks that ask at every position."""
+    prefixes = known[known["metric"] == "prefix"]
+    curve = sorted({int(length) for length in prefixes["length"]})
+    rows = []
+    for names, mine in _scored_cells(runs, known):
+        longest = int(mine.loc[mine["metric"] == "prefix", "length"].max())
+        whole = [_spread_at(mine, metric, longest) for metric in ("token", "sequence")]
+        steps = [_spread_at(mine, "prefix", length) for length in curve]
+        rows.append((*names, PrintedCell(f"{longest:,}"), *whole, *steps))
+    titles = ["length", "token", "sequence", *(f"prefix {length:,}" for length in curve)]
+    return Table(title, (*CELL_HEAD, *map(Column, titles)), tuple(rows), (POSITIONS_NOTE,))
+
+
+def _exact(title: str, runs: pd.DataFrame, known: pd.DataFrame) -> Table:
+    """Strings right at every scored position, of tasks with several answers, by length."""
+    lengths = sorted({int(length) for length in known["length"]})
+    rows = [
+        (*names, *(_spread_at(mine, "exact", length) for length in lengths))
+        for names, mine in _scored_cells(runs, known)
+    ]
+    titles = (Column(f"exact {length:,}") for length in lengths)
+    return Table(title, (*CELL_HEAD, *titles), tuple(rows), (EXACT_NOTE,))
+
+
+def _scored_cells(
+    runs: pd.DataFrame, known: pd.DataFrame
+) -> Iterator[tuple[tuple[PrintedCell, ...], pd.DataFrame]]:
+    """Yield what names each cell that has scores among `known`, and these."""
+    for _, cell in runs.groupby(CELL, sort=True):
+        mine = known[known["folder"].isin(set(cell["folder"]))]
+        if not mine.empty:
+            names = [str(cell[name].iloc[0]) for name in ("task_title", "model", "fingerprint")]
+            yield tuple(map(PrintedCell, names)), mine
+
+
+def _spread_at(rows: pd.DataFrame, metric: str, length: int) -> PrintedCell:
+    there = rows[(rows["metric"] == metric) & (rows["length"] == length)]
+    return spread([float(value) for value in there["value"]])

@@ -4,15 +4,18 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from lrbench.errors import UserError
+from lrbench.records import POSITIONS
 from lrbench.report.output.render import render
 from lrbench.report.runs.collect import collect
-from lrbench.report.tables.summary_table import report_tables
+from lrbench.report.tables.summary_table import positions_table, report_tables
 
 Write = Callable[..., Path]
 A, B = "a" * 12, "b" * 12
+CELL = {"protocol": "fan2024", "task": "group", "model": "lstm", "task_title": "group (S3)"}
 
 
 def cells(runs: Path, references: Path) -> list[dict[str, str]]:
@@ -194,3 +197,43 @@ def test_unfinished_runs_are_reported(runs: Path) -> None:
 def test_unknown_format(runs: Path) -> None:
     with pytest.raises(UserError, match=r"'markdwon' unknown.*'markdown'"):
         render(collect(runs), "markdwon")
+
+
+def rows_of(folder: str, which: str, sequence: float) -> list[dict[str, object]]:
+    reported = [("token", 20, 0.9), ("sequence", 20, sequence), ("token", 10, 1.0)]
+    reported += [("prefix", 1, 1.0), ("prefix", 20, sequence)]
+    kept = [
+        {"split": POSITIONS, "metric": metric, "length": length, "value": value}
+        for metric, length, value in reported
+    ]
+    usual = {"split": "test", "metric": "accuracy", "length": 20, "value": 0.123}
+    return [{**row, "folder": folder, "which": which} for row in [*kept, usual]]
+
+
+def test_every_position_a_row_a_cell() -> None:
+    runs = pd.DataFrame(
+        [
+            {**CELL, "fingerprint": name, "folder": f}
+            for name, f in (("a", "1"), ("a", "2"), ("b", "3"))
+        ]
+    )
+    frame = pd.DataFrame(
+        [*rows_of("1", "last", 0.2), *rows_of("2", "last", 0.4), *rows_of("1", "best", 0.9)]
+    )
+    (table,) = positions_table("fan2024", runs, frame)
+    assert [column.title for column in table.columns][3:] == [
+        "length",
+        "token",
+        "sequence",
+        "prefix 1",
+        "prefix 20",
+    ]
+    (row,) = table.rows  # b was not scored at every position
+    assert [cell.text for cell in row[:4]] == ["group (S3)", "lstm", "a", "20"]
+    assert [cell.values for cell in row[4:]] == [(0.9, 0.9), (0.2, 0.4), (1.0, 1.0), (0.2, 0.4)]
+
+
+def test_no_table_of_positions_where_none_was_scored() -> None:
+    frame = pd.DataFrame(rows_of("1", "last", 0.2))
+    usual = frame[frame["split"] == "test"]
+    assert positions_table("fan2024", pd.DataFrame(), usual) == []
