@@ -190,6 +190,13 @@ class SplitData(TypedDict):
     sha256: dict[str, str]
 
 
+class SplitIdentity(SplitData):
+    """The same in strings.json of a bundle, with the first strings to look at."""
+
+    sides: int
+    rows: list[Any]
+
+
 class DrawnAutomaton(TypedDict):
     """A random automaton: table[q][a] is the state after letter a in state q."""
 

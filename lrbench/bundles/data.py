@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor
 from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.protocols.base import declared
-from lrbench.records import Result
+from lrbench.records import Result, SplitIdentity
 from lrbench.schema import config_from
 from lrbench.tasks import make_task
 from lrbench.tasks.corpus.storage import ARRAYS, identity
@@ -22,7 +23,7 @@ from lrbench.training.procedure import procedure_for
 ROWS = 16
 
 
-def data_of(result: Result) -> dict[str, Any]:
+def data_of(result: Result) -> Mapping[str, str | SplitIdentity]:
     """Return what identifies the data of a run: `string_hashes`, or `split_identities`."""
     return split_identities(result) if over_corpus(result) else string_hashes(result)
 
@@ -71,7 +72,7 @@ def over_corpus(result: Result) -> bool:
     return declared(result["protocol"]).by_split
 
 
-def split_identities(result: Result) -> dict[str, dict[str, Any]]:
+def split_identities(result: Result) -> dict[str, SplitIdentity]:
     """Return {split: its n, sides, made, sha256 and first rows} of the splits that a run used.
 
     Raises UserError where one is not on disk, or is not what the run was scored on.
@@ -101,7 +102,7 @@ def split_states(result: Result, recorded: Any) -> dict[str, SplitState]:
     return states
 
 
-def _compared(here: dict[str, Any], recorded: dict[str, Any]) -> SplitState:
+def _compared(here: SplitIdentity, recorded: dict[str, Any]) -> SplitState:
     sums = recorded.get("sha256")
     if not isinstance(sums, dict) or set(sums) != set(ARRAYS):
         return SplitState("the bundle does not tell its sha256", fault=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 from lrbench.certificates.boxes import BlownUp, Boxes, closed_boxes
 from lrbench.certificates.graphs import ProofGraph, gathered_graph, suffix_graph
@@ -102,10 +102,12 @@ def _gathered(net: Cells, machine: Machine, most: int) -> Iterator[ProofGraph]:
         yield nodes
 
 
-def arrays_bytes(boxes: Boxes, weights: dict[str, Any]) -> bytes:
+def arrays_bytes(boxes: Boxes, weights: dict[str, Tensor]) -> bytes:
     """Return the .npz of a proof: lo, hi, next and the weights it is about, without pickle."""
     stream = io.BytesIO()
-    arrays = {f"w/{name}": value.detach().cpu().numpy() for name, value in weights.items()}
+    arrays: dict[str, Any] = {
+        f"w/{name}": value.detach().cpu().numpy() for name, value in weights.items()
+    }
     arrays |= {"lo": boxes.lo, "hi": boxes.hi, "next": boxes.nodes.following}
     np.savez_compressed(stream, **arrays)
     return stream.getvalue()

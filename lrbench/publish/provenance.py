@@ -10,6 +10,7 @@ from lrbench.publish.layout import RECORDS, SETTINGS
 from lrbench.publish.notes import Notes
 from lrbench.report.output.cells import MISSING, escape
 from lrbench.report.runs.collection import Collection
+from lrbench.report.runs.columns import Environment
 from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.selection import TUNING, select
 from lrbench.tables import TableSpec
@@ -17,7 +18,6 @@ from lrbench.tables import TableSpec
 VERSIONS = ("lrbench", "python", "torch", "numpy", "numba", "triton", "cuda")
 COMMIT_DIGITS = 10
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
-Environment = dict[str, Any]
 
 
 def provenance(spec: TableSpec, collection: Collection, notes: Notes) -> Iterator[str]:

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from lrbench.config import Config
 from lrbench.errors import UserError
@@ -26,7 +27,7 @@ from lrbench.training.trial import Check, Trial
 
 STRINGS = 1000  # for each length, where the user of `lrbench evaluate` says nothing
 
-Load = Callable[[str], dict[str, Any]]  # rule -> the model weights that it kept
+Load = Callable[[str], dict[str, Tensor]]  # rule -> the model weights that it kept
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from lrbench.errors import unknown
 from lrbench.report.output.cells import Table, to_markdown
 from lrbench.report.output.display import plural
 from lrbench.report.runs.collection import Collection, cell_of
+from lrbench.report.runs.columns import Environment
 from lrbench.report.tables.notes import reading_notes, reading_texts
 from lrbench.report.tables.request import Request, narrowed, tables_of
 
@@ -118,7 +119,7 @@ def provenance(collection: Collection) -> Iterator[str]:
     yield from _named("on", collection.runs["device"].dropna())
 
 
-def _environments(collection: Collection) -> Iterator[dict[str, Any]]:
+def _environments(collection: Collection) -> Iterator[Environment]:
     """Yield what is known of each cell."""
     for cell in sorted({cell_of(folder) for folder in collection.runs["folder"]}):
         if cell in collection.environments:

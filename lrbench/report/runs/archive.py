@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pandas as pd
 
@@ -29,8 +29,11 @@ from lrbench.report.runs.columns import (
     UNFINISHED,
     Answers,
     BySplit,
+    Environment,
     EvaluationRow,
     Record,
+    Row,
+    Settings,
     UnderWay,
 )
 from lrbench.report.runs.files import content, read_object
@@ -39,7 +42,6 @@ from lrbench.report.runs.schema import is_integer
 
 TABLE, SETTINGS = "runs.csv", "settings.json"  # of a published table
 SCHEMA = 1
-Settings = dict[str, Any]
 
 
 def archive(collection: Collection, runs_dir: Path) -> dict[str, bytes]:
@@ -121,7 +123,7 @@ def _baseline_sets(collection: Collection) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _listed(baselines: BySplit) -> list[dict[str, Any]]:
+def _listed(baselines: BySplit) -> list[BaselineRow]:
     return [
         {"split": split, "baseline": name, "value": value, "n": n}
         for split, levels in baselines.items()
@@ -129,7 +131,7 @@ def _listed(baselines: BySplit) -> list[dict[str, Any]]:
     ]
 
 
-def _environments(collection: Collection) -> dict[str, Any]:
+def _environments(collection: Collection) -> dict[str, Environment]:
     """Those of the cells that have a row, without paths of the machine."""
     cells = {cell_of(folder) for folder in _settings(collection)}
     return {
@@ -151,7 +153,15 @@ def _without(reason: str, root: Path) -> str:
     return reason.replace(f"{root}/", "") if root.parts else reason
 
 
-Row = dict[str, Any]
+class BaselineRow(TypedDict):
+    """What a lookup reaches on a split, as settings.json has it."""
+
+    split: str
+    baseline: str
+    value: float
+    n: int | None
+
+
 PARSERS: dict[str, Callable[[str], Any]] = {"Int64": int, "float64": float, "object": str}
 PARTS = {
     "schema": int,
@@ -340,7 +350,7 @@ def _by_folder(stored: Settings, rows: list[Row], table: Path, beside: Path) -> 
     return found
 
 
-def _baselines(rows: list[dict[str, Any]]) -> BySplit:
+def _baselines(rows: list[BaselineRow]) -> BySplit:
     found: BySplit = {}
     for row in rows:
         found.setdefault(row["split"], {})[row["baseline"]] = (float(row["value"]), row["n"])

@@ -19,16 +19,19 @@ from lrbench.report.runs.columns import (
     RUN_COLUMNS,
     Answers,
     BySplit,
+    Environment,
     EvaluationRow,
     Problems,
     Record,
+    Row,
+    Settings,
     UnderWay,
 )
 
 NOT_MEASURED: EvaluationRow = (None,) * len(EVALUATION_COLUMNS)
 
 
-def varying(settings: list[dict[str, Any]]) -> tuple[str, ...]:
+def varying(settings: list[Settings]) -> tuple[str, ...]:
     """Return the keys on which runs differ; one with a fixed column is told there, as it was."""
     taken = {*RUN_COLUMNS, *EVALUATION_COLUMNS}
     names = sorted({name for run in settings for name in run} - taken)
@@ -36,7 +39,7 @@ def varying(settings: list[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def run_frame(
-    rows: Sequence[dict[str, Any]], settings: Sequence[dict[str, Any]], keys: Sequence[str]
+    rows: Sequence[Row], settings: Sequence[Settings], keys: Sequence[str]
 ) -> pd.DataFrame:
     """Return a row for each run, with a column for each of the settings `keys`."""
     columns = {name: [row[name] for row in rows] for name in RUN_COLUMNS}
@@ -63,7 +66,7 @@ def evaluation_frame(
     return pd.DataFrame(columns, copy=False)
 
 
-def _values(name: str, settings: list[dict[str, Any]]) -> set[str]:
+def _values(name: str, settings: list[Settings]) -> set[str]:
     """The different values of a key; a failed run does not tell its versions and has no say."""
     known = [run for run in settings if name in run or not name.startswith("versions")]
     return {repr(run.get(name)) for run in known}
@@ -83,7 +86,7 @@ class Found:
     under_way: list[UnderWay] = field(default_factory=list)
     problems: Problems = field(default_factory=list)
     unfinished: list[Path] = field(default_factory=list)
-    environments: dict[str, dict[str, Any]] = field(default_factory=dict)
+    environments: dict[str, Environment] = field(default_factory=dict)
     varying: tuple[str, ...] | None = None
     looks: dict[str, tuple[EvaluationRow, ...]] = field(default_factory=dict)
 
@@ -124,12 +127,12 @@ class Collection:
     frame: pd.DataFrame
     runs: pd.DataFrame
     varying: tuple[str, ...]
-    settings: dict[str, dict[str, Any]]
+    settings: dict[str, Settings]
     problems: Problems
     unfinished: list[Path]
     baselines: dict[str, BySplit] = field(default_factory=dict)
     under_way: list[UnderWay] = field(default_factory=list)
-    environments: dict[str, dict[str, Any]] = field(default_factory=dict)
+    environments: dict[str, Environment] = field(default_factory=dict)
     looks: dict[str, tuple[EvaluationRow, ...]] = field(default_factory=dict)
     answers: dict[str, Answers] = field(default_factory=dict)
 
@@ -157,7 +160,7 @@ class Collection:
         more = self._unfinished
         return pd.concat([self.runs, more], ignore_index=True) if len(self.runs) else more
 
-    def settings_of(self, folder: str) -> dict[str, Any]:
+    def settings_of(self, folder: str) -> Settings:
         """Return the settings of a run, whether it has ended or not."""
         if folder in self.settings:
             return self.settings[folder]
@@ -200,7 +203,7 @@ def _collection(
     problems: Problems,
     unfinished: list[Path],
     under_way: list[UnderWay],
-    environments: dict[str, dict[str, Any]],
+    environments: dict[str, Environment],
     keys: tuple[str, ...] | None,
 ) -> Collection:
     """Return the frames of runs in their order; `keys` are the settings that vary, if known."""

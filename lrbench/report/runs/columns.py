@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lrbench.metrics import ACCURACY, METRICS
+from lrbench.records import Look
 
 CELL = ["protocol", "task", "model", "fingerprint"]  # what a cell is; its runs differ in seed only
 
@@ -54,6 +55,9 @@ EVALUATION_COLUMNS = {
     "guessing": "float64",  # what a guesser gets at this length by the rule `which`
 }
 
+Settings = dict[str, Any]  # of a run, flat: "task.modulus", and "versions.torch" beside them
+Row = dict[str, Any]  # by the columns of runs.csv
+Environment = dict[str, Any]  # of a cell: environment.json
 EvaluationRow = tuple[Any, ...]  # in the order of EVALUATION_COLUMNS
 
 BySplit = dict[str, dict[str, tuple[float, int | None]]]  # split, baseline: value and strings
@@ -94,8 +98,8 @@ class Record:
     """
 
     folder: Path
-    row: dict[str, Any]
-    settings: dict[str, Any] = field(default_factory=dict)
+    row: Row
+    settings: Settings = field(default_factory=dict)
     evaluations: list[EvaluationRow] = field(default_factory=list)
     baselines: BySplit = field(default_factory=dict)
     answers: Answers = field(default_factory=dict)
@@ -121,11 +125,11 @@ class UnderWay:
     fingerprint: str
     seed: int
     folder: str
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: Settings = field(default_factory=dict)
     steps: int = 0
     seconds: float | None = None
     budget: int | None = None
-    look: dict[str, Any] | None = None
+    look: Look | None = None
     look_scores: tuple[EvaluationRow, ...] = ()
     evaluations: tuple[EvaluationRow, ...] = ()
 
@@ -134,7 +138,7 @@ class UnderWay:
         return (*(getattr(self, name) for name in CELL), self.seed)
 
     @property
-    def row(self) -> dict[str, Any]:
+    def row(self) -> Row:
         """Its row of runs.csv."""
         identity = {name: getattr(self, name) for name in (*CELL, "seed", "steps", "folder")}
         more = {"status": UNFINISHED, "train_seconds": self.seconds}

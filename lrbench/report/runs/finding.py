@@ -14,7 +14,7 @@ from typing import Any
 
 from lrbench.errors import UserError
 from lrbench.report.runs.collection import Found, cell_of
-from lrbench.report.runs.columns import Record, UnderWay
+from lrbench.report.runs.columns import Environment, Record, UnderWay
 from lrbench.report.runs.files import read_object, run_folders
 from lrbench.report.runs.looks import METRICS_FILE, read_looks, read_under_way
 from lrbench.report.runs.record import read_run
@@ -74,7 +74,7 @@ def _check_folder(root: Path) -> None:
 
 def _environments(
     root: Path, records: Sequence[Record], under_way: Sequence[UnderWay]
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Environment]:
     """Each cell's environment.json; one that cannot be read tells nothing."""
     folders = [record.row["folder"] for record in records] + [run.folder for run in under_way]
     found = {}

@@ -14,6 +14,7 @@ from typing import Any
 
 from lrbench.metrics import METRICS
 from lrbench.protocols.base import declared
+from lrbench.records import Look
 from lrbench.report.runs.columns import EvaluationRow, Problems, UnderWay
 from lrbench.report.runs.files import content, read_object, shown
 from lrbench.report.runs.record import FOLDER, evaluation, flat, further_rows, place_of
@@ -45,7 +46,7 @@ def read_looks(
     return tuple(row for row in rows if row[2] in METRICS)
 
 
-def look_of(line: bytes) -> dict[str, Any] | None:
+def look_of(line: bytes) -> Look | None:
     """Return the look that a line of metrics.jsonl tells, None where it tells none."""
     try:
         record = json.loads(line)
@@ -125,7 +126,7 @@ def read_under_way(
     )
 
 
-def _progress(path: Path, problems: Problems) -> tuple[dict[str, Any], dict[str, Any] | None]:
+def _progress(path: Path, problems: Problems) -> tuple[dict[str, Any], Look | None]:
     """The last whole line of metrics.jsonl that tells an update, and the last look."""
     last: dict[str, Any] = {}
     try:

@@ -23,6 +23,8 @@ from lrbench.report.runs.columns import (
     EvaluationRow,
     Problems,
     Record,
+    Row,
+    Settings,
 )
 from lrbench.report.runs.files import read_object, shown
 from lrbench.report.runs.schema import (
@@ -206,7 +208,7 @@ def read_run(
 def _finished(root: Path, folder: Path, result: Result, more: list[Evaluation]) -> Record:
     """`more` are the rows that lrbench evaluate added to the folder."""
     look: Mapping[str, Any] = result.get("perfect_look") or {}
-    row: dict[str, Any] = {name: result.get(name) for name in RUN_COLUMNS}
+    row: Row = {name: result.get(name) for name in RUN_COLUMNS}
     telemetry = result.get("telemetry") or {}
     row |= {
         "iterations": telemetry.get("iterations"),
@@ -286,9 +288,9 @@ def _for_each_rule(
     return evaluations + repeated
 
 
-def flat(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(config: dict[str, Any], prefix: str = "") -> Settings:
     """Flatten {'optim': {'lr': 1}} to {'optim.lr': 1}; lists become json text."""
-    found: dict[str, Any] = {}
+    found: Settings = {}
     for name, value in config.items():
         key = sys.intern(f"{prefix}{name}")
         if isinstance(value, dict) and value:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
 from lrbench.metrics import ACCURACY, METRICS, Metric
 from lrbench.report.paper.reference import Published, Reference
 from lrbench.report.paper.verdict import Evidence, Guesser
-from lrbench.report.runs.columns import UnderWay
+from lrbench.report.runs.columns import Settings, UnderWay
 
 
 class RunScore(NamedTuple):
@@ -48,7 +48,7 @@ class FilledCell:
     modulus: int | None
     runs: pd.DataFrame
     scores: tuple[RunScore, ...]
-    settings: dict[str, Any]
+    settings: Settings
     rivals: tuple[str, ...]
     not_shown: tuple[str, ...]
     wanted: int | None

@@ -22,7 +22,7 @@ from lrbench.report.paper.verdict import (
     judge,
     printed_at_chance,
 )
-from lrbench.report.runs.columns import UNFINISHED
+from lrbench.report.runs.columns import UNFINISHED, Settings
 from lrbench.report.tables.filled_cell import FilledCell
 
 LEVEL_DIGITS = 3  # of chance, guessing and baselines
@@ -152,7 +152,7 @@ class Grid(ABC):
         """Yield what the runs of a cell lack, and what they have that is not shown."""
 
     @abstractmethod
-    def outside(self, run: Any, settings: dict[str, Any], protocol: str) -> str | None:
+    def outside(self, run: Any, settings: Settings, protocol: str) -> str | None:
         """Return how a run is named that belongs to no cell, None where it belongs to one."""
 
     def paper_row(self, first: str, second: str, model: str) -> Row:

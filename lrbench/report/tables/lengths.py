@@ -21,6 +21,7 @@ from lrbench.report.paper.verdict import (
     Guesser,
 )
 from lrbench.report.runs.collection import Collection
+from lrbench.report.runs.columns import Settings
 from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.grid import AxisColumn, Grid, Row, level
 from lrbench.report.tables.selection import chances, select
@@ -140,7 +141,7 @@ class LengthGrid(Grid):
             lengths = ", ".join(f"{length:,}" for length in further)
             yield f"tested at {lengths} as well, which is in the csv format"
 
-    def outside(self, run: Any, settings: dict[str, Any], protocol: str) -> str | None:
+    def outside(self, run: Any, settings: Settings, protocol: str) -> str | None:
         if run.protocol != protocol:
             return f"{run.task} x {run.model} by {run.protocol}"
         covered = any(

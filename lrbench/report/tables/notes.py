@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 import pandas as pd
 
@@ -14,7 +13,7 @@ from lrbench.protocols.base import Protocol
 from lrbench.records import IRRELEVANT
 from lrbench.report.output.cells import MISSING, escape, span
 from lrbench.report.runs.collection import Collection
-from lrbench.report.runs.columns import UnderWay
+from lrbench.report.runs.columns import Settings, UnderWay
 from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.grid import Grid
 
@@ -22,7 +21,7 @@ SHOWN = 10  # failures named one by one; the rest is counted
 NAMED = 100  # files and folders that could not be used: each matters, but not a thousand lines
 
 
-def settings_of(runs: pd.DataFrame, collection: Collection) -> dict[str, Any]:
+def settings_of(runs: pd.DataFrame, collection: Collection) -> Settings:
     """Return the flattened configuration of the first of `runs` that has one."""
     found = (collection.settings[folder] for folder in runs["folder"])
     return next((settings for settings in found if settings), {})
@@ -42,7 +41,7 @@ def differences(runs: pd.DataFrame, collection: Collection) -> list[str]:
     return [key for key in keys if len({repr(found.get(key)) for found in settings}) > 1]
 
 
-def _hashed(settings: dict[str, Any]) -> dict[str, Any]:
+def _hashed(settings: Settings) -> Settings:
     """The settings that are in a fingerprint: no others can be why two of them differ.
 
     A data seed that spells out the seed of a single run is not in it, nor is none at all.

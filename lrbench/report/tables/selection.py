@@ -21,7 +21,7 @@ from lrbench.report.paper.reference import (
     published,
 )
 from lrbench.report.runs.collection import Collection, by_split
-from lrbench.report.runs.columns import UnderWay
+from lrbench.report.runs.columns import Settings, UnderWay
 from lrbench.report.tables.filled_cell import FilledCell, RunScore
 from lrbench.report.tables.notes import settings_of
 from lrbench.statistics import mean
@@ -64,7 +64,7 @@ def _wanted_there(table: TableSpec, task: str, model: str) -> list[list[tuple[st
     return [_wanted(cell) for cell in table.cells if (cell.task, cell.model) == (task, model)]
 
 
-def _owns(cell: TableCell, rivals: list[list[tuple[str, Any]]], settings: dict[str, Any]) -> bool:
+def _owns(cell: TableCell, rivals: list[list[tuple[str, Any]]], settings: Settings) -> bool:
     wanted = _wanted(cell)
     if not settings:  # a failed run may not tell them: then it is not known to be another cell's
         return True
@@ -84,7 +84,7 @@ def _wanted(cell: TableCell) -> list[tuple[str, Any]]:
     ]
 
 
-def _fits(settings: dict[str, Any], wanted: Iterable[tuple[str, Any]]) -> bool:
+def _fits(settings: Settings, wanted: Iterable[tuple[str, Any]]) -> bool:
     return all(settings.get(key) == value for key, value in wanted)
 
 
@@ -261,7 +261,7 @@ def _modulus(
 
 
 def _length(
-    scores: Iterable[RunScore], reference: Reference | None, settings: dict[str, Any]
+    scores: Iterable[RunScore], reference: Reference | None, settings: Settings
 ) -> int | None:
     """The paper's test length where it was tested, else the shortest that was or is to be."""
     tested = {score.length for score in scores if score.split == "test"}
@@ -270,7 +270,7 @@ def _length(
     return min(tested or _test_lengths(settings), default=None)
 
 
-def _test_lengths(settings: dict[str, Any]) -> list[int]:
+def _test_lengths(settings: Settings) -> list[int]:
     try:
         found = json.loads(settings.get("protocol.test_lengths") or "[]")
     except (TypeError, ValueError):

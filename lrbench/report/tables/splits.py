@@ -25,6 +25,7 @@ from lrbench.report.paper.reference import (
 )
 from lrbench.report.paper.verdict import FEWEST, TOLERANCE, Evidence, Guesser
 from lrbench.report.runs.collection import Collection, by_split
+from lrbench.report.runs.columns import Settings
 from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.grid import AxisColumn, Grid, Row, heads, level
 from lrbench.report.tables.selection import select
@@ -160,7 +161,7 @@ class SplitGrid(Grid):
         if ended and without:
             yield f"not tested by {self.rule} on {', '.join(without)}"
 
-    def outside(self, run: Any, settings: dict[str, Any], protocol: str) -> str | None:
+    def outside(self, run: Any, settings: Settings, protocol: str) -> str | None:
         if run.protocol == protocol and any(
             run.fingerprint in (*filled.rivals, *filled.not_shown) for filled in self.cells
         ):

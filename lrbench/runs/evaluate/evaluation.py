@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from lrbench.errors import Interrupted, UserError
 from lrbench.records import SCHEMA, Evaluation
@@ -74,7 +73,7 @@ def _of_checkpoint(rows: list[Evaluation], step: int) -> list[Evaluation]:
     return [{**row, "checkpoint_step": step} for row in rows]
 
 
-def take_weights(model: nn.Module, weights: dict[str, Any], folder: Path, which: str) -> None:
+def take_weights(model: nn.Module, weights: dict[str, Tensor], folder: Path, which: str) -> None:
     """Load the weights that a rule kept of a run; UserError if they are of another model."""
     try:
         model.load_state_dict(weights)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from torch import Tensor
+
 from lrbench.config import Config
 from lrbench.errors import UserError, unknown
 from lrbench.protocols.base import declared, rule_names
@@ -27,7 +29,7 @@ class Trained:
 
     config: Config
     seed: int
-    weights: dict[str, Any]
+    weights: dict[str, Tensor]
     step: int
     finished: bool
 

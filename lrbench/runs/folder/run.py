@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+from torch import Tensor
+
 from lrbench.records import SCHEMA, Result
 from lrbench.report.runs.schema import result_complaint
 from lrbench.runs.folder import checkpoints, files
@@ -85,9 +87,9 @@ class Run:
         checkpoints.prune(self.checkpoints)
         self.saved_step = trial.step
 
-    def kept(self, rule: str) -> dict[str, Any]:
+    def kept(self, rule: str) -> dict[str, Tensor]:
         """Return the model weights that a rule kept."""
-        weights: dict[str, Any] = checkpoints.load(self.checkpoints / f"{rule}.pt")["model"]
+        weights: dict[str, Tensor] = checkpoints.load(self.checkpoints / f"{rule}.pt")["model"]
         return weights
 
     def record(self, line: dict[str, Any]) -> None:

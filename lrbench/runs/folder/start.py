@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from lrbench.certificates.record import weights_digest
 from lrbench.checks import shown
@@ -32,7 +32,7 @@ class Start:
     """The weights that a run begins with, and the folder they are from."""
 
     folder: Path
-    weights: dict[str, Any]
+    weights: dict[str, Tensor]
     model: dict[str, Any]
 
     @property

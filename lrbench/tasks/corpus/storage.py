@@ -26,6 +26,7 @@ import numpy as np
 
 from lrbench.disk import sync_folder
 from lrbench.errors import UserError
+from lrbench.records import SplitIdentity
 from lrbench.tasks.corpus.strings import Strings
 
 SCHEMA = 1
@@ -151,7 +152,7 @@ ROWS, SYMBOLS = 3, 40  # that are shown of a split: rows, and symbols of a strin
 
 
 @lru_cache(maxsize=64)
-def identity(strings: Strings) -> dict[str, Any]:
+def identity(strings: Strings) -> SplitIdentity:
     """Return what identifies a split; `sha256` is of its files, as split.json has it.
 
     Of several splits joined, it is of the files they would be.
