@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from lrbench.errors import unknown
+from lrbench.scan.closed_form import ClosedForm, one_by_one
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"identity": lambda x: x, "silu": silu}
 
@@ -56,10 +57,32 @@ class CausalConvolution(nn.Module):
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Map x (B, T, C) and the inputs before it, (B, w - 1, C), to y (B, T, C) and the state."""
         before = self.initial_state(len(x)) if state is None else state
-        known, length = torch.cat([before, x], 1), x.shape[1]
-        total = x * self.weight[:, -1]
-        for j in range(self.size - 1):
-            total = torch.addcmul(total, known[:, j : j + length], self.weight[:, j])
+        known = torch.cat([before, x], 1)
+        total = WEIGHTED_SUMS(known, self.weight)
         if self.bias is not None:
             total = total + self.bias
-        return self.activation(total), known[:, length:]
+        return self.activation(total), known[:, x.shape[1] :]
+
+
+def _forward(known: Tensor, weight: Tensor) -> tuple[Tensor]:
+    """Return sum_j W_j x_(t+j), (B, T, C), for x (B, T + w - 1, C) and W (C, w)."""
+    size = weight.shape[1]
+    length, rows = known.shape[1] - size + 1, weight.T.contiguous()
+    total = known[:, size - 1 :] * rows[-1]
+    for j in range(size - 1):
+        total.addcmul_(known[:, j : j + length], rows[j])
+    return (total,)
+
+
+def _backward(known: Tensor, weight: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """Autograd would write a gradient of all of x for each j."""
+    length, rows = gradient.shape[1], weight.T.contiguous()
+    dknown, drows = torch.zeros_like(known), torch.empty_like(rows)
+    for j, (row, drow) in enumerate(zip(rows, drows, strict=True)):
+        seen = slice(j, j + length)
+        dknown[:, seen].addcmul_(gradient, row)
+        torch.sum((gradient * known[:, seen]).flatten(0, 1), 0, out=drow)
+    return dknown, drows.T
+
+
+WEIGHTED_SUMS = ClosedForm(_forward, _backward, one_by_one, needs_result=False)

@@ -50,6 +50,7 @@ from lrbench.scan.delta.householder import MODES, HouseholderProducts, delta_rul
 State = tuple[Tensor, Tensor]
 STACK = {"name": "gpt", "embedding_norm": True}
 EPSILON = 64e-5  # of the group norm
+LEAST = -math.exp(-0.5)  # log w
 
 
 @dataclass
@@ -161,7 +162,7 @@ class Rwkv7Mixer(Mixer):
     ) -> tuple[HouseholderProducts, Tensor]:
         """Return the transitions of B H strings, and k~ (B, T, H, K), from inputs (B, T, D)."""
         raw = self.decay + self.decay_out(self.decay_in(to_w).tanh())
-        log_decay = self._by_head(-math.exp(-0.5) * raw.sigmoid())
+        log_decay = self._by_head(LEAST * raw.sigmoid())
         a = self.config.a_scale * (self.erase + self.erase_out(self.erase_in(to_a))).sigmoid()
         k = self.key(to_k)
         kappa = normalize(self._by_head(k * self.removal), dim=-1)
@@ -169,8 +170,10 @@ class Rwkv7Mixer(Mixer):
         removed = kappa * (-log_decay).exp()
         keys = torch.stack([kappa * self._by_head(a), k], -2)
         erased = torch.stack([removed, torch.zeros_like(k)], -2)
-        parts = (x.transpose(1, 2).flatten(0, 1) for x in (keys, erased, log_decay))
-        return HouseholderProducts(*parts), k
+        keys, erased, log_decay = (
+            x.transpose(1, 2).flatten(0, 1) for x in (keys, erased, log_decay)
+        )
+        return HouseholderProducts(keys, erased, log_decay, LEAST), k
 
     def _by_head(self, x: Tensor) -> Tensor:
         """Return x (B, T, D) as (B, T, H, D / H)."""

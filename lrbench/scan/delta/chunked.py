@@ -11,19 +11,23 @@ Hatamizadeh 2024, arXiv:2412.06464, with a gate). With c_i the sum of log a up t
 
 Both solves, for V and for E, are of all chunks at once; only S goes from chunk to chunk. Decays
 appear as exponentials of differences that are never positive, so nothing overflows, however strong
-a gate is; where it has one value for each of K channels, each pair of updates costs K exponentials.
-The solve needs float32 or better.
+a gate is. Where it has one value for each of K channels, each pair of updates costs K exponentials,
+unless log a is known to stay so near zero that e^(-c_m) may be taken alone. The solve needs float32
+or better.
 
 Shapes: N strings, G chunks of P positions, C = n P updates each; otherwise as in `householder.py`.
 """
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 UPDATES = 16  # of a chunk, at most, unless a position has more
+SAFE = 30.0  # e to this is far from the largest float32
 
 
 def delta_chunks(
@@ -33,28 +37,33 @@ def delta_chunks(
     values: Tensor,
     queries: Tensor,
     initial: Tensor,
+    least: float = -math.inf,
 ) -> tuple[Tensor, Tensor]:
     """Return y (N, T, V) and the last state (N, V, K); arguments as for `delta_rule`.
 
-    keys and erased are (N, T, n, K), log_decay (N, T, K), (N, T, 1) or None.
+    keys and erased are (N, T, n, K), log_decay (N, T, K), (N, T, 1) or None, never below `least`.
     """
     length, count = keys.shape[1:3]
     chunks = -(-length // max(1, UPDATES // count))
     positions = -(-length // chunks)
     k, e, v = (_chunks(x, positions).flatten(2, 3) for x in (keys, erased, values))
     q = _chunks(queries, positions)
+    seen_mask = _mask(positions, count, q)
     if log_decay is None:
-        below, seen = e @ k.mT, q @ k.mT
-        seen = seen * _mask(positions, count, seen)
+        below, seen = e @ k.mT, (q @ k.mT) * seen_mask
         e_now, q_now, k_end, kept = e, q, k, None
     else:
         c = _chunks(log_decay, positions).cumsum(2)
         each = c.repeat_interleave(count, 2)
-        below = _scores(e, k, each, each, _mask(positions * count, 1, e))
-        seen = _scores(q, k, c, each, _mask(positions, count, q))
         last = c[:, :, -1:]
         e_now, q_now, k_end = e * each.exp(), q * c.exp(), k * (last - each).exp()
         kept = last.exp()
+        if least * positions > -SAFE:
+            k_start = (k * (-each).exp()).mT
+            below, seen = e_now @ k_start, (q_now @ k_start) * seen_mask
+        else:
+            below = _scores(e, k, each, each, _mask(positions * count, 1, e))
+            seen = _scores(q, k, c, each, seen_mask)
     solved = torch.linalg.solve_triangular(
         below, torch.cat([v, e_now], -1), upper=False, unitriangular=True
     )

@@ -23,6 +23,7 @@ states S (N, V, K).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -39,12 +40,13 @@ class HouseholderProducts(Structured):
     """A_1..A_T, acting on the rows of a state (N, V, K).
 
     keys k and erased directions e: (N, T, n, K); log_decay: log a, (N, T, K), (N, T, 1), or None
-    for a = 1.
+    for a = 1; least: what log a is never below, -infinity where nothing is known.
     """
 
     keys: Tensor
     erased: Tensor
     log_decay: Tensor | None = None
+    least: float = -math.inf
 
     def act(self, position: int, state: Tensor) -> Tensor:
         if self.log_decay is not None:
@@ -117,7 +119,7 @@ def _chunked(
     transition: HouseholderProducts, values: Tensor, queries: Tensor, initial: Tensor
 ) -> tuple[Tensor, Tensor]:
     parts = transition.keys, transition.erased, transition.log_decay
-    return delta_chunks(*parts, values, queries, initial)
+    return delta_chunks(*parts, values, queries, initial, transition.least)
 
 
 def _dense(

@@ -91,6 +91,18 @@ def test_modes_agree_at_lengths_around_chunks(length: int, count: int, decay: st
         torch.testing.assert_close(slopes(found, made), expected, rtol=allowed, atol=1e-10)
 
 
+@pytest.mark.parametrize("length", [1, 65, 300])
+def test_decays_that_are_bounded_are_taken_alone(length: int) -> None:
+    k, e, v, q, start, g = leaves(length, 2, "channel")
+    bounded = (-0.6 * g.detach().sigmoid()).requires_grad_()
+    made = [k, e, v, q, start, bounded]
+    wanted = run("sequential", made)
+    kind = HouseholderProducts(k, e, bounded, least=-0.6)
+    found = delta_rule(kind, v, q, start, "chunked")
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(slopes(found, made), slopes(wanted, made), rtol=1e-9, atol=1e-10)
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("cut", [1, 17, 64])
 def test_a_carried_state_is_the_whole(mode: str, cut: int) -> None:
