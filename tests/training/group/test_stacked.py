@@ -21,7 +21,7 @@ CASES = {
     ),
     "two layers": ("model.layers=2",),
 }
-MIXERS = ("lru", "s5", "s4d", "lrnn_diag", "rwkv4", "transformer")
+MIXERS = ("lru", "s5", "s4d", "lrnn_diag", "rwkv4", "rwkv7", "gated_deltaproduct", "transformer")
 
 
 def trials(tiny: Make, *arguments: str, count: int = 3, double: bool = False) -> list[LengthTrial]:
