@@ -30,6 +30,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lrbench.errors import unknown
 from lrbench.scan import scan
 from lrbench.scan.delta.chunked import delta_chunks
 from lrbench.scan.transitions import BlockDiagonal, Structured
@@ -93,7 +94,11 @@ def delta_rule(
         queries: q, (N, T, K).
         initial: S_0, (N, V, K).
         mode: a name in MODES; all agree up to rounding, gradients included.
+
+    Raises UserError for another mode.
     """
+    if mode not in MODES:
+        raise unknown("mode", mode, MODES)
     return MODES[mode](transition, values, queries, initial)
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from lrbench.errors import UserError
 from lrbench.scan import ALGORITHMS, Indexed, scan
 from lrbench.scan.delta.householder import MODES, HouseholderProducts, delta_rule
 
@@ -144,6 +145,11 @@ def test_every_scan_takes_it(decay: str, looked_up: bool) -> None:
         found.append((states, slopes([states], made)))
     for one in found[1:]:
         torch.testing.assert_close(one, found[0], rtol=1e-9, atol=1e-10)
+
+
+def test_a_mode_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UserError, match="known: chunked, scan, sequential"):
+        run("chunks", leaves(3, 1, "none"))
 
 
 def test_reflections_keep_lengths_and_projections_erase() -> None:
