@@ -5,10 +5,45 @@ One console for stderr, so that a progress bar and messages never overwrite each
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
+import sys
 from functools import cache
+from typing import IO, Any
 
 from rich.console import Console
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+class Lossy:
+    """A text stream that loses what cannot be written: a full disk under a log ends no run.
+
+    Only messages go through it, never results. A closed pipe is still an error, as everywhere.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write as much as goes; return the length of the whole text."""
+        try:
+            return self._stream.write(text)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            return len(text)
+
+    def flush(self) -> None:
+        """Flush as much as goes."""
+        try:
+            self._stream.flush()
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class _Console(Console):
@@ -18,10 +53,27 @@ class _Console(Console):
         raise BrokenPipeError
 
 
+class _Messages(_Console):
+    """The console on stderr, whatever stderr is at the moment."""
+
+    @property
+    def file(self) -> Any:
+        return Lossy(super().file)
+
+    @file.setter
+    def file(self, new_file: IO[str]) -> None:
+        self._file = new_file
+
+
+def stderr() -> Any:
+    """Return stderr as messages are written to it; see `Lossy`."""
+    return Lossy(sys.stderr)
+
+
 @cache
 def messages() -> Console:
     """The one console for progress and messages, on stderr."""
-    return _Console(stderr=True, highlight=False, soft_wrap=True)
+    return _Messages(stderr=True, highlight=False, soft_wrap=True)
 
 
 @cache

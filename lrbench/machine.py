@@ -1,4 +1,4 @@
-"""What this machine says of itself, where it does: its processor, and which processes live.
+"""What this machine says of itself, where it does: processor, cores, and which processes live.
 
 A process is told from another even when the system hands out its id twice. Linux says when a
 process started (proc(5): `stat` fields 3 and 22); where that is not known, being able to signal the
@@ -24,6 +24,13 @@ def processor_says(field: str) -> str | None:
         return None
     match = re.search(rf"^{re.escape(field)}\s*:\s*(.+)$", text, re.MULTILINE)
     return match[1].strip() if match else None
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use; all of them where a system has no such limit."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def host() -> str:

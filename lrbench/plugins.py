@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 
 from lrbench.errors import UserError
@@ -28,10 +29,16 @@ def load_plugins() -> dict[str, ModuleType]:
     for name in os.environ.get(VARIABLE, "").replace(",", " ").split():
         if name not in _loaded:
             _loaded[name] = _import_from_here(name)
-    for point in entry_points(group=GROUP):
+    for point in _installed(tuple(sys.path)):
         if point.value not in _loaded:
             _loaded[point.value] = _import(point.module, f"entry point {point.name}")
     return dict(_loaded)
+
+
+@cache
+def _installed(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """Return the entry points on a search path, whose packages are read once a process."""
+    return tuple(entry_points(group=GROUP))
 
 
 def _import_from_here(name: str) -> ModuleType:

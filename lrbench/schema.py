@@ -6,6 +6,7 @@ plugin's settings are checked exactly as built-in ones are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field, make_dataclass
 from functools import partial
 from typing import Any
@@ -22,6 +23,8 @@ from lrbench.registry import (
     MIXERS,
     PROTOCOLS,
     TASKS,
+    Entry,
+    Registry,
 )
 
 
@@ -80,22 +83,45 @@ def in_backbone(model: str, backbone: str) -> str:
     return name
 
 
+_stored: dict[tuple[str, str], tuple[object, ...]] = {}  # (group, name) -> what it was made from
+
+
 def register_schema() -> None:
-    """Tell Hydra of every registered task, model and protocol, and the shape of all else."""
+    """Tell Hydra of every registered task, model and protocol, and the shape of all else.
+
+    Hydra keeps what it was given, so this costs something only for what is new since the last call:
+    a sweep composes every cell.
+    """
     from hydra.core.config_store import ConfigStore
 
     store = ConfigStore.instance()
-    store.store("run", _open(), group="schema")
-    for name in PROTOCOLS.names():
-        settings = PROTOCOLS.get(name).config
-        store.store(f"protocol_{name}", settings, group="schema")
+
+    def keep(group: str, name: str, node: Callable[[], Any], *made_from: object) -> None:
+        if _stored.get((group, name)) != made_from:
+            store.store(name, node(), group=group)
+            _stored[group, name] = made_from
+
+    keep("schema", "run", _open, Config)
+    keep("schema", "optim", partial(_same, OptimConfig), OptimConfig)
+    for name, entry in _entries(PROTOCOLS):
+        keep("schema", f"protocol_{name}", partial(_same, entry.config), entry)
         if not (conf_dir() / "protocol" / f"{name}.yaml").is_file():
-            store.store(name, settings, group="protocol")
-    store.store("optim", OptimConfig, group="schema")
-    for name in TASKS.names():
-        store.store(name, task_node(name), group="task")
-    for name in (*MIXERS.names(), *ENCODERS.names()):
-        store.store(name, model_node(name), group="model")
+            keep("protocol", name, partial(_same, entry.config), entry)
+    for name, entry in _entries(TASKS):
+        keep("task", name, partial(task_node, name), entry)
+    for name, entry in _entries(MIXERS):
+        backbone = BACKBONES.get(entry.backbone.get("name", DEFAULT_BACKBONE))
+        keep("model", name, partial(model_node, name), entry, backbone)
+    for name, entry in _entries(ENCODERS):
+        keep("model", name, partial(model_node, name), entry)
+
+
+def _same(settings: type) -> type:
+    return settings
+
+
+def _entries(registry: Registry) -> list[tuple[str, Entry]]:
+    return [(name, registry.get(name)) for name in registry.names()]
 
 
 def _open() -> Config:

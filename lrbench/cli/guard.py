@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Callable
 from typing import Any
 
 from lrbench.checks import shown
+from lrbench.console import FULL, stderr
 from lrbench.errors import Interrupted, UserError
 
 MOST_LINES = 6
@@ -17,7 +19,10 @@ LONGEST_LINE = 2000
 def guarded(body: Callable[[], Any]) -> None:
     """Run `body`; turn a UserError into its message and exit code, an interruption into 130."""
     try:
-        body()
+        try:
+            body()
+        finally:
+            sys.stdout.flush()  # a disk that is full shows here
     except UserError as error:
         complain(str(error))
         sys.exit(error.exit_code)
@@ -26,6 +31,13 @@ def guarded(body: Callable[[], Any]) -> None:
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(141)  # the reader of our stdout (head, less) has gone, as SIGPIPE would say
+    except OSError as error:
+        if error.errno not in FULL or error.filename is not None:
+            traceback.print_exc()
+            sys.exit(1)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left would be tried again at exit
+        complain(f"cannot write the output: {str(error.strerror).lower()}")
+        sys.exit(1)
     except Exception:
         traceback.print_exc()
         sys.exit(1)
@@ -34,4 +46,4 @@ def guarded(body: Callable[[], Any]) -> None:
 def complain(message: str) -> None:
     """Print a message for the user on stderr, in at most six lines of printable characters."""
     lines = message.strip().expandtabs(2).splitlines()[:MOST_LINES]
-    print("lrbench: " + "\n".join(shown(line, LONGEST_LINE) for line in lines), file=sys.stderr)
+    print("lrbench: " + "\n".join(shown(line, LONGEST_LINE) for line in lines), file=stderr())

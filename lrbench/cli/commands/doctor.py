@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 
 from lrbench.errors import UserError
+from lrbench.machine import available_cores
 
 HELP = (
     "Show versions, devices, threads, folders and extras, and what keeps training from running.\n\n"
@@ -120,7 +121,7 @@ def devices() -> Iterator[MachineFinding]:
     from lrbench.runs.folder.environment import environment
 
     machine = environment()
-    usable = len(os.sched_getaffinity(0))
+    usable = available_cores()
     wrong = _attempt(lambda: _gradient("cpu"))
     text = f"{machine['cpu']}, {usable} of {machine['cores']} cores usable"
     yield MachineFinding(

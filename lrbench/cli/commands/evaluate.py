@@ -39,14 +39,14 @@ def evaluate(
         Path | None, typer.Option(metavar="DIR", help="Where the runs of --table are; outputs.")
     ] = None,
     lengths: Annotated[
-        str, typer.Option(help="Lengths, comma-separated; default: those of the protocol.")
-    ] = "",
+        str | None, typer.Option(help="Lengths, comma-separated; default: those of the protocol.")
+    ] = None,
     splits: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="Of a run over a corpus: splits, comma-separated; default: those tested."
         ),
-    ] = "",
+    ] = None,
     which: Annotated[str, typer.Option(help="Whose checkpoint: best, id, band or last.")] = "best",
     strings: Annotated[
         int | None, typer.Option(help="Strings for each length; default: 1000.")
@@ -66,13 +66,18 @@ def evaluate(
         raise UserError("name a run's folder or a --table, one of them", exit_code=2)
     if run is not None and (every or runs):
         raise UserError("--all and --runs go with --table, not with one run", exit_code=2)
+    for option, given in (("--lengths", lengths), ("--splits", splits)):
+        if given is not None and not given.strip():
+            raise UserError(f"{option} names none\nleave it out for the default", exit_code=2)
     load_plugins()
     if run is None:
         if splits:
             raise UserError("--splits goes with a run over a corpus, not with --table", exit_code=2)
-        _evaluate_table(table, runs or Path("outputs"), lengths, which, strings, every, device)
+        _evaluate_table(
+            table, runs or Path("outputs"), lengths or "", which, strings, every, device
+        )
         return
-    rows = evaluate_run(run, lengths, which, strings, device, splits)
+    rows = evaluate_run(run, lengths or "", which, strings, device, splits or "")
     evaluation_table(rows, results())
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lrbench.checks import shown
 from lrbench.errors import UserError, unknown
 from lrbench.plugins import load_plugins
 from lrbench.protocols.base import rule_names
@@ -92,7 +93,14 @@ def report(
     """Print or write the report."""
     from lrbench.report.tables.request import Request
 
-    format = format or (ENDINGS.get(output.suffix.lower(), "") if output else "") or FORMATS[0]
+    ending = ENDINGS.get(output.suffix.lower(), "") if output else ""
+    if format in FORMATS and ending not in ("", format):
+        raise UserError(
+            f"--output {shown(output)} is a file for {ending}, and --format says {format}\n"
+            "leave --format out, or name a file that ends otherwise",
+            exit_code=2,
+        )
+    format = format or ending or FORMATS[0]
     _check(format, rule, digits, table, [*_names(rows), *_names(columns)])
     if figures or format == "html":
         from lrbench.report.figures.draw import require_matplotlib

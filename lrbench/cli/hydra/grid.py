@@ -13,6 +13,7 @@ from lrbench.sweeps.plan.expansion import Overrides, expand
 EXAMPLE = "--grid optim.lr=1e-4,3e-4,1e-3"
 SEVERAL = ("task", "model", "protocol", "seed")  # may have several values outside the grid
 TUNED_PARTS = ("model.", "optim.")
+NOT_LEARNING = ("data_seed", "output_dir", "force", "device", "threads", "tuning_runs")
 TUNED = ("optim", "protocol.batch_size", "protocol.max_steps", "protocol.supervision")
 
 
@@ -111,6 +112,12 @@ def _refuse_key(key: str) -> None:
         raise UserError(
             f"--grid cannot vary {shown(key)}: nothing is chosen by {tested}\n"
             f"write {shown(key)}=VALUE without --grid"
+        )
+    if key in NOT_LEARNING:
+        raise UserError(
+            f"--grid cannot vary {shown(key)}: it changes nothing that a model learns\n"
+            f"it may vary model.*, optim.* and {', '.join(TUNED[1:])};"
+            f" write {shown(key)}=VALUE without --grid"
         )
     # a key without a dot that is no group is left to the configuration, which knows all names
     group = key.partition(".")[0]

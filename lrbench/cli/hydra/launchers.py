@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 from lrbench.checks import shown
 from lrbench.errors import UserError
+from lrbench.machine import available_cores
 from lrbench.sweeps.launch.devices import VISIBLE, named_devices
 
 if TYPE_CHECKING:
     from lrbench.sweeps.plan.plan import Plan
 
 LAUNCHER, SETTING, DEVICES = "hydra/launcher", "hydra.launcher.", "devices"
+N_JOBS, ALL_PROCESSORS = f"{SETTING}n_jobs", -1
 BASIC, SLURM, LOCAL = "basic", "submitit_slurm", "submitit_local"
 
 
@@ -87,7 +89,7 @@ def with_defaults(overrides: Sequence[str], devices: Sequence[str], plan: Plan) 
         given |= {"timeout_min": 240, "max_num_timeout": 100, "mem_gb": 4}
     typed = {_key(override) for override in overrides}
     return [
-        *overrides,
+        *(_no_more_than(len(plan.jobs), override) for override in overrides),
         *(f"{SETTING}{key}={each}" for key, each in given.items() if SETTING + key not in typed),
     ]
 
@@ -119,11 +121,33 @@ def _output(plan: Plan) -> Path:
 def _check_n_jobs(overrides: Sequence[str], devices: Sequence[str]) -> None:
     for override in overrides:
         key, _, value = override.partition("=")
-        if key == f"{SETTING}n_jobs" and value not in map(str, range(1, len(devices) + 1)):
+        if key == N_JOBS and value not in map(str, range(1, len(devices) + 1)):
             raise UserError(
                 f"{key} must be 1 to {len(devices)}, one run for each of devices="
                 f"{','.join(devices)}, not '{shown(value)}'"
             )
+
+
+def check_processes(overrides: Sequence[str]) -> None:
+    """Raise UserError for a number of processes that is neither positive nor -1, all processors.
+
+    They have been composed: their values are whole numbers.
+    """
+    for override in overrides:
+        key, _, value = override.partition("=")
+        if key == N_JOBS and (count := int(value)) < 1 and count != ALL_PROCESSORS:
+            raise UserError(
+                f"{key} must be at least 1, or -1 for all processors, not {shown(value)}"
+            )
+
+
+def _no_more_than(jobs: int, override: str) -> str:
+    """Return the override; of n_jobs at most one process a job, since joblib starts them all."""
+    key, _, value = override.partition("=")
+    if key != N_JOBS:
+        return override
+    count = available_cores() if int(value) == ALL_PROCESSORS else int(value)
+    return f"{key}={min(count, jobs)}"
 
 
 def _key(override: str) -> str:

@@ -14,6 +14,7 @@ from lrbench.cli.hydra.launchers import (
     BASIC,
     LAUNCHER,
     SLURM,
+    check_processes,
     devices_in,
     is_launcher,
     launcher_of,
@@ -147,6 +148,7 @@ def _check_launcher(arguments: Sequence[str]) -> None:
             raise _no_launcher(name, launchers())
     with translated_errors(), initialize_config_dir(str(conf_dir()), version_base="1.3"):
         compose("config", overrides=list(arguments), return_hydra_config=True)
+    check_processes(arguments)
 
 
 def _no_launcher(name: str, there: list[str]) -> UserError:

@@ -29,6 +29,7 @@ from lrbench.training.subnormals import flushed
 from lrbench.training.trial import Trial
 
 CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
+IN_THE_WAY = (errno.ENOTDIR, errno.EEXIST, errno.EISDIR)  # a file where a folder belongs
 
 
 def run_cell(config: Config) -> list[Outcome]:
@@ -46,7 +47,7 @@ def run_cell(config: Config) -> list[Outcome]:
         with flushed():
             outcomes = _run(cell, device)
     except OSError as error:
-        if error.errno in CANNOT_WRITE:
+        if error.errno in (*CANNOT_WRITE, *IN_THE_WAY):
             raise UserError(_cannot_write(error, cell.folder)) from error
         raise
     except KeyboardInterrupt as insisted:  # a second Ctrl-C
@@ -182,7 +183,7 @@ def _failed(trial: Trial, run: Run, error: Exception) -> Outcome:
 def _known_cause(error: Exception, run: Run) -> str | None:
     if isinstance(error, UserError):
         return str(error)
-    if isinstance(error, OSError) and error.errno in CANNOT_WRITE:
+    if isinstance(error, OSError) and error.errno in (*CANNOT_WRITE, *IN_THE_WAY):
         return _cannot_write(error, run.folder)
     if memory := out_of_memory(error):
         return f"{memory}\nmake protocol.batch_size, model.width or model.layers smaller"
@@ -190,6 +191,11 @@ def _known_cause(error: Exception, run: Run) -> str | None:
 
 
 def _cannot_write(error: OSError, folder: Path) -> str:
+    if error.errno in IN_THE_WAY and error.filename:
+        return (
+            f"{error.filename}: {str(error.strerror).lower()}\n"
+            f"a file lies where {folder} has a folder; move it away and run the same command again"
+        )
     return (
         f"{folder} cannot be written to: {error.strerror}\n"
         "nothing that was kept is lost; mend that and run the same command again"

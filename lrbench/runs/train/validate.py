@@ -105,6 +105,10 @@ def _check_folder(config: Config) -> None:
     """The cell's folder, or what is there of the way to it, must be a folder to write to."""
     folder = Cell.of(config).folder.absolute()
     given = f"output_dir '{shown(config.output_dir)}'"
+    if Path(config.output_dir).resolve() == Path(folder.anchor):
+        raise UserError(
+            f"{given} is the root of the file system\nchoose a folder with output_dir=FOLDER"
+        )
     try:
         while not folder.exists():
             folder = folder.parent

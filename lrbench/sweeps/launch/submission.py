@@ -7,7 +7,6 @@ jobs are submitted and waited for here, with its settings and its way of running
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from lrbench.machine import available_cores
 from lrbench.sweeps.launch import slurm
 from lrbench.sweeps.launch.worker import JobEnd
 
@@ -69,7 +69,7 @@ def _executor(launcher: Any) -> Any:
 def _run_here(executor: Any, launcher: Any, calls: Sequence[tuple[Any, ...]]) -> list[JobEnd]:
     """Run jobs in processes of their own, as many at once as there are devices, or cores."""
     parent, devices = launcher.task_function.parent, launcher.task_function.placement.devices
-    cores = len(os.sched_getaffinity(0)) // (launcher.params.get("cpus_per_task") or 1)
+    cores = available_cores() // (launcher.params.get("cpus_per_task") or 1)
     at_once = len(devices) or max(1, cores)
     ends = [JobEnd("declined")] * len(calls)
     waiting = list(range(len(calls)))

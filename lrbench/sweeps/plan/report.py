@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, cast
 from rich.console import Console
 
 from lrbench.checks import shown
-from lrbench.console import interactive, messages, results
+from lrbench.console import interactive, messages, results, stderr
 from lrbench.metrics import METRICS
 from lrbench.records import Result
 from lrbench.report.output.cells import duration
@@ -73,7 +72,7 @@ def announce(text: str) -> None:
     if interactive():
         messages().print(text, markup=False)
     else:
-        print(text, file=sys.stderr, flush=True)
+        print(text, file=stderr(), flush=True)
 
 
 def line_of(end: End, score: Callable[[Result], str]) -> str:

@@ -8,7 +8,6 @@ of their own (`processes.py`) where those soon earn the seconds they take to sta
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from typing import Any, TypeVar
 import torch
 
 from lrbench.errors import Interrupted
+from lrbench.machine import available_cores
 from lrbench.training.group.stacked import Stacked, stackable
 from lrbench.training.trial import BatchTrial, Trial
 
@@ -100,13 +100,6 @@ def cores_for(trials: int, threads: int, device: torch.device) -> int:
     if device.type != "cpu":
         return 1
     return max(1, min(trials, available_cores() // threads))
-
-
-def available_cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class OneProgram(SideBySide):

@@ -181,8 +181,11 @@ def test_the_ending_of_a_file_names_its_format(lrbench: Run, tmp_path: Path) -> 
     for ending, start in starts.items():
         assert lrbench("report", "--output", f"report.{ending}").code == 0
         assert (tmp_path / f"report.{ending}").read_text(encoding="utf-8").startswith(start)
-    assert lrbench("report", "--output", "a.html", "--format", "csv").code == 0
-    assert (tmp_path / "a.html").read_text().startswith("task,")
+    assert lrbench("report", "--output", "a.txt", "--format", "csv").code == 0
+    assert (tmp_path / "a.txt").read_text().startswith("task,")
+    refused = lrbench("report", "--output", "a.html", "--format", "csv")
+    assert refused.code == 2 and "is a file for html, and --format says csv" in refused.err
+    assert not (tmp_path / "a.html").exists()
 
 
 @pytest.mark.usefixtures("cell")

@@ -30,6 +30,8 @@ TINY = [
         (["hydra/launcher=joblip"], 1, "Did you mean 'joblib'?"),
         (["hydra/launcher=joblib", "hydra.launcher.njobs=2"], 1, "hydra.launcher.n_jobs"),
         (["hydra/launcher=joblib", "hydra.launcher.n_jobs=two"], 1, "whole number, not 'two'"),
+        (["hydra/launcher=joblib", "hydra.launcher.n_jobs=0"], 1, "at least 1, or -1 for all"),
+        (["hydra/launcher=joblib", "hydra.launcher.n_jobs=-2"], 1, "processors, not -2"),
         (["hydra.sweep.dir=x"], 1, "Hydra's own settings"),
         (["--multirun", "seed=0,1"], 2, "--dry-run"),
         (["--config-dir", "nowhere"], 2, "not a folder"),

@@ -196,6 +196,7 @@ CASES = [
     ("protocol.batch_size=1000000000", "GiB of memory", "protocol.batch_size=1000000000"),
     ("protocol.train_length=1000000000", "GiB of memory", "protocol.train_length=1000000000"),
     ("output_dir=", "output_dir must name a folder, not ''"),
+    ("output_dir=/", "output_dir '/' is the root of the file system"),
     ("output_dir=/dev/null/runs", "output_dir '/dev/null/runs': /dev/null is a file"),
     (f"output_dir=/tmp/{'x' * 300}", "output_dir '/tmp/xxx", "too long"),
     ("output_dir=/proc/nowhere/runs", "output_dir '/proc/nowhere/runs'"),
