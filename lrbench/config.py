@@ -103,7 +103,8 @@ class OptimConfig:
     (lrbench/training/hardening.py).
 
     Weight decay is for all parameters, norms and biases included, as in the released code, but for
-    those a mixer exempts (`Mixer.parameter_rules`: transitions, steps).
+    those a mixer exempts (`Mixer.parameter_rules`: transitions, steps), and for embeddings where
+    `decay_embeddings` is false.
     """
 
     name: str = "adam"
@@ -115,6 +116,7 @@ class OptimConfig:
     betas: list[float] = field(default_factory=lambda: [0.9, 0.999])
     label_smoothing: float = 0.0
     final_lr: float = added(0.0)
+    decay_embeddings: bool = added(True)
     saturate: float = added(0.0)
 
     def __post_init__(self) -> None:

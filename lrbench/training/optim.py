@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -30,7 +31,7 @@ def make_optimiser(config: OptimConfig, model: nn.Module) -> torch.optim.Optimiz
             "multiplier": min(rule.lr, rule.cap / config.lr),
             "weight_decay": config.weight_decay if rule.decay else 0.0,
         }
-        for rule, parameters in by_rule(model).items()
+        for rule, parameters in by_rule(model, config.decay_embeddings).items()
     ]
     if config.name == "ranger":
         return Ranger(groups, lr=config.lr, betas=(first, second))
@@ -38,8 +39,11 @@ def make_optimiser(config: OptimConfig, model: nn.Module) -> torch.optim.Optimiz
     return optimiser(groups, lr=config.lr, betas=(first, second), fused=True)
 
 
-def by_rule(model: nn.Module) -> dict[ParameterRule, list[nn.Parameter]]:
+def by_rule(
+    model: nn.Module, decay_embeddings: bool = True
+) -> dict[ParameterRule, list[nn.Parameter]]:
     """Return the trainable parameters by their rule, in the model's order within each."""
+    kept = () if decay_embeddings else _of_embeddings(model)
     rules = {
         f"{path}.{name}" if path else name: rule
         for path, module in model.named_modules()
@@ -49,11 +53,23 @@ def by_rule(model: nn.Module) -> dict[ParameterRule, list[nn.Parameter]]:
     groups: dict[ParameterRule, list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         rule = rules.pop(name, ParameterRule())
+        if name in kept:
+            rule = replace(rule, decay=False)
         if parameter.requires_grad:
             groups.setdefault(rule, []).append(parameter)
     if rules:
         raise ValueError(f"parameter_rules names what is no parameter: {', '.join(rules)}")
     return groups
+
+
+def _of_embeddings(model: nn.Module) -> set[str]:
+    """Return the names of the parameters of embeddings."""
+    return {
+        f"{path}.{name}" if path else name
+        for path, module in model.named_modules()
+        if isinstance(module, nn.Embedding)
+        for name, _ in module.named_parameters(recurse=False)
+    }
 
 
 def learning_rate(config: OptimConfig, step: int, steps: int) -> float:

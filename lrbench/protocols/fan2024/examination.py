@@ -27,7 +27,7 @@ from lrbench.tasks.base import SampledTask
 from lrbench.tasks.baselines import best_baseline, measure_baselines
 from lrbench.training.procedure import Load
 from lrbench.training.scoring import Score, score
-from lrbench.training.trial import Check
+from lrbench.training.trial import Check, Trial
 
 STRINGS_AGAIN = 1000  # strings of the re-run in float64
 
@@ -128,7 +128,7 @@ def _at_every_position(scores: list[Score], curve: int) -> list[Evaluation]:
     return rows
 
 
-def rule_or_rounding(trial: LengthTrial, length: int, n: int, check: Check) -> Float64:
+def rule_or_rounding(trial: Trial, length: int, n: int, check: Check) -> Float64:
     """Score the first failing length once more in float64: is it the rule or rounding?"""
     exact = copy.deepcopy(trial.model).to(torch.float64)
     n = min(n, STRINGS_AGAIN)
@@ -198,7 +198,7 @@ def chance_levels(trial: LengthTrial, check: Check) -> tuple[list[Baseline], lis
     return baselines, guessing
 
 
-def baselines_at(trial: LengthTrial, length: int) -> list[Baseline]:
+def baselines_at(trial: Trial, length: int) -> list[Baseline]:
     """Measure what knows nothing of the rule at a length, on strings of their own."""
     stream, n = trial.stream("baseline", length), baseline_strings(length)
     return measure_baselines(trial.task, stream, length, n, trial.device)

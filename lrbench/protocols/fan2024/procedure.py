@@ -84,12 +84,16 @@ class Fan2024Procedure(Procedure):
         check: Check,
         purpose: str,
     ) -> list[Evaluation]:
-        usual = [self.protocol.train_length, *self.protocol.test_lengths]
-        lengths = parse_lengths(request.lengths, usual)
+        lengths = parse_lengths(request.lengths, self.usual_lengths)
         for length in lengths:
             self._refuse_length(f"--lengths {length}", length)
         n = request.strings or STRINGS
         return [_scored_at(trial, length, n, which, check, purpose) for length in lengths]
+
+    @property
+    def usual_lengths(self) -> list[int]:
+        """What is evaluated where nobody names a length."""
+        return [self.protocol.train_length, *self.protocol.test_lengths]
 
     def _refuse_length(self, given: str, length: int) -> None:
         task = self.task

@@ -186,7 +186,9 @@ class _AtLengths(_Summary):
         yield f"{strings}; {self.metric.title} {where}"
         known = [row for row in self.result.get("guessing") or [] if row["rule"] == self.rule]
         for guess in [row for row in known if row.get("looks") and row.get("strings")][:1]:
-            looks = f"best of {plural(guess['looks'], 'look')} at {guess['strings']:,} strings"
+            together = _node(self.result, "protocol").get("runs") == "max"
+            tries = plural(guess["looks"], "run" if together else "look")
+            looks = f"best of {tries} at {guess['strings']:,} strings"
             yield f"guessing: a guesser under the paper's rule, {looks}"
         if len(self.groups) > 1 and counts:
             yield f"95 % interval: of {'='.join(self.groups[0])}"

@@ -1,0 +1,228 @@
+"""The examination at the end of a run on several lengths: a number for each kept checkpoint.
+
+The number is one over a range of lengths. It stands in `evaluations` as the test at the longest of
+them; what each length gave stands beside it, with the metric `at_length`, under the split
+`by_length`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lrbench.protocols.base import declared
+from lrbench.protocols.fan2024.examination import baselines_at, rule_or_rounding
+from lrbench.protocols.lengths.scoring import score_each
+from lrbench.protocols.lengths.trial import LengthsTrial
+from lrbench.records import POSITIONS, Baseline, Evaluation, Guessing, Horizon, Look, evaluation
+from lrbench.statistics import FEWEST_STRINGS, guessing_best_of, horizon
+from lrbench.tasks.baselines import best_baseline
+from lrbench.training.procedure import Load
+from lrbench.training.scoring import Score, pooled
+from lrbench.training.trial import Check
+
+BY_LENGTH = "by_length"  # the split of what each length of a range gave
+CHANCE_LENGTHS = 5  # of a range, that chance is measured at
+
+
+def lengths_tested(trial: LengthsTrial) -> list[int]:
+    """Return the lengths that are tested, each a valid one, shortest first."""
+    test, task = trial.config.protocol.test, trial.task
+    wanted = range(test.lengths[0], test.lengths[1] + 1, test.stride)
+    return sorted({task.nearest_length(length) for length in wanted})
+
+
+def final_tests(
+    trial: LengthsTrial, load: Load, check: Check
+) -> tuple[list[Evaluation], dict[str, Horizon]]:
+    """Score the checkpoint that each rule kept; return (evaluation rows, horizon of each rule)."""
+    rows: list[Evaluation] = []
+    horizons: dict[str, Horizon] = {}
+    examined: dict[int, tuple[list[Evaluation], Horizon | None]] = {}
+    for rule, step in trial.rules.steps().items():
+        if step not in examined:
+            trial.model.load_state_dict(load(rule))
+            examined[step] = _examine(trial, check)
+        tests, found = examined[step]
+        horizons |= {} if found is None else {rule: found}
+        rows += _looks_of(trial, trial.rules.kept[rule], rule)
+        rows += [{**row, "which": rule} for row in tests]
+    return rows, horizons
+
+
+def number(scores: list[Score], how: str) -> float:
+    """Return the one number that scores at several lengths make.
+
+    how: `mean` over lengths, `sequence`, the share of strings that are right throughout at the
+    longest, or else the share of all strings.
+    """
+    if how == "mean":
+        return sum(one.value for one in scores) / len(scores)
+    if how == "sequence":
+        positions = scores[-1].positions
+        assert positions is not None
+        return positions.sequence
+    return pooled(scores)
+
+
+def scaled(accuracy: float, chance: float) -> float:
+    """Return an accuracy on the scale that has chance at 0 and no mistakes at 1."""
+    return (accuracy - chance) / (1 - chance)
+
+
+def _examine(trial: LengthsTrial, check: Check) -> tuple[list[Evaluation], Horizon | None]:
+    """Return the rows of the tests, and the horizon where lengths were tested one by one."""
+    protocol, task = trial.config.protocol, trial.task
+    test, lengths = protocol.test, lengths_tested(trial)
+    if test.mix == "step":
+        scores = score_each(
+            trial.model,
+            task,
+            lambda length: trial.stream("test", length),
+            lengths,
+            test.strings,
+            trial.device,
+            check,
+        )
+    else:
+        scores, _ = trial.scored(trial.stream("test"), test.lengths, test.strings, check)
+    trained, _ = trial.scored(
+        trial.stream("test", "train"), protocol.train_lengths, min(test.strings, 2048), check
+    )
+    longest, n = test.lengths[1], sum(one.n for one in scores)
+    value = number(scores, protocol.score)
+    seconds = round(sum(one.seconds for one in scores), 3)
+    rows = [
+        evaluation(
+            protocol.train_lengths[1],
+            "train_length",
+            "accuracy",
+            pooled(trained),
+            sum(one.n for one in trained),
+            kind="test",
+        ),
+        evaluation(longest, "test", "accuracy", value, n, kind="test", seconds=seconds),
+    ]
+    if protocol.score == "scaled":
+        share = scaled(value, _chance(trial))
+        rows.append(evaluation(longest, "test", "scaled", share, n, kind="test"))
+    rows += [
+        evaluation(one.length, BY_LENGTH, "at_length", one.value, one.n, kind="test")
+        for one in scores
+    ]
+    rows += _at_every_position(scores)
+    if test.mix == "row" or len(lengths) == 1 or test.strings < FEWEST_STRINGS:
+        return rows, None
+    return rows, _horizon(trial, scores, check)
+
+
+def _at_every_position(scores: list[Score]) -> list[Evaluation]:
+    """Return tokens, sequences and the curve of prefixes at the longest length."""
+    last = scores[-1]
+    if last.positions is None or last.averaged:
+        return []
+    counts = last.positions
+    measured = [(last.length, "token", counts.token), (last.length, "sequence", counts.sequence)]
+    measured += [(length, "prefix", value) for length, value in counts.curve()]
+    return [
+        evaluation(length, POSITIONS, metric, value, last.n, kind="test")
+        for length, metric, value in measured
+    ]
+
+
+def _horizon(trial: LengthsTrial, scores: list[Score], check: Check) -> Horizon:
+    found: Any = horizon((one.length, one.correct, one.n) for one in scores)
+    again = None
+    if found["upper"] is not None:
+        n = next(one.n for one in scores if one.length == found["upper"])
+        again = rule_or_rounding(trial, found["upper"], n, check)
+    made: Horizon = found | {"dtype": trial.dtype, "mode": trial.model.mode, "float64": again}
+    return made
+
+
+def _looks_of(trial: LengthsTrial, look: Look, rule: str) -> list[Evaluation]:
+    """Return the look a rule believed as evaluation rows; a range goes by its longest length."""
+    protocol = trial.config.protocol
+    parts = [
+        ("test", "test", protocol.look.lengths[1]),
+        ("validation", "train_length", protocol.train_lengths[1]),
+        ("band", "band", protocol.band[1]),
+    ]
+    return [
+        evaluation(
+            *(length, split, metric),
+            *(look[f"{key}_{metric}"], look[f"{key}_n"]),
+            kind="look",
+            which=rule,
+        )
+        for key, split, length in parts
+        for metric in ("accuracy", "loss")
+        if f"{key}_{metric}" in look
+    ]
+
+
+def chance_levels(trial: LengthsTrial, check: Check) -> tuple[list[Baseline], list[Guessing]]:
+    """Measure the baselines over the tested lengths, and what guessing by the paper's rule gives.
+
+    A guesser by it has the best of as many looks as a run may take, or of as many runs as the paper
+    put together by their best.
+    """
+    protocol, lengths = trial.config.protocol, lengths_tested(trial)
+    places = min(CHANCE_LENGTHS, len(lengths))
+    some = sorted({lengths[i * (len(lengths) - 1) // max(1, places - 1)] for i in range(places)})
+    trained = trial.task.nearest_length(protocol.train_lengths[1])
+    measured = []
+    for length in some:
+        check()
+        measured.append(baselines_at(trial, length))
+    longest = protocol.test.lengths[1]
+    over = _over(measured, longest)
+    if protocol.score == "sequence":  # right by chance at every position
+        over = [{**one, "value": one["value"] ** lengths[-1]} for one in over]
+    baselines = over if trained == longest else [*baselines_at(trial, trained), *over]
+    declaration: Any = declared(protocol.name)
+    rule = declaration.usual_rule
+    looks = -(-protocol.max_steps // protocol.look_every) if rule == "best" else 1
+    strings = protocol.look.strings if rule == "best" else _strings(trial, lengths)
+    together = declaration.paper_runs if protocol.runs == "max" else 1
+    best = best_baseline(over)
+    answers = round(strings * best.get("answers", 1))
+    guess: Guessing = {
+        "rule": rule,
+        "length": longest,
+        "value": guessing_best_of(best["value"], answers, looks * together),
+        "looks": looks * together,
+        "strings": strings,
+    }
+    return baselines, [guess]
+
+
+def _strings(trial: LengthsTrial, lengths: list[int]) -> int:
+    test = trial.config.protocol.test
+    return int(test.strings * (len(lengths) if test.mix == "step" else 1))
+
+
+def _over(measured: list[list[Baseline]], longest: int) -> list[Baseline]:
+    """Return baselines averaged over lengths, told at the longest."""
+    found: list[Baseline] = []
+    for of_one in zip(*measured, strict=True):
+        value = sum(one["value"] for one in of_one) / len(of_one)
+        n = sum(one["n"] for one in of_one)
+        row: Baseline = {
+            "baseline": of_one[0]["baseline"],
+            "length": longest,
+            "value": value,
+            "n": n,
+        }
+        if "answers" in of_one[0]:
+            row["answers"] = sum(one["answers"] for one in of_one) / len(of_one)
+        found.append(row)
+    return found
+
+
+def _chance(trial: LengthsTrial) -> float:
+    """Return the chance that a scaled accuracy has at 0: the paper's, else the best baseline's."""
+    chance: float | None = trial.config.protocol.chance
+    if chance is not None:
+        return chance
+    length = trial.task.nearest_length(trial.config.protocol.test.lengths[1])
+    return best_baseline(baselines_at(trial, length))["value"]

@@ -1,0 +1,95 @@
+"""What a protocol of several lengths does with a configuration: trains, examines, evaluates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from lrbench.errors import UserError
+from lrbench.protocols.base import declared
+from lrbench.protocols.fan2024.procedure import Fan2024Procedure
+from lrbench.protocols.lengths.examination import chance_levels, final_tests
+from lrbench.protocols.lengths.trial import LengthsTrial
+from lrbench.records import Baseline, Evaluation, Guessing, Horizon
+from lrbench.tasks.base import LabelledTask, TaskBase
+from lrbench.training.memory import NUMBER
+from lrbench.training.procedure import Load
+from lrbench.training.trial import Check, model_for
+
+
+class LengthsProcedure(Fan2024Procedure):
+    """Training at a range of lengths; looks and tests over another range."""
+
+    tasks = LabelledTask
+
+    def takes(self, task: TaskBase) -> bool:
+        protocol: Any = declared(self.protocol.name)
+        return self.protocol.name in task.protocols or (
+            isinstance(task, LabelledTask) and protocol.has(task.name)
+        )
+
+    def validate(self) -> None:
+        task, protocol = self.task, self.protocol
+        for key, span in (
+            ("train_lengths", protocol.train_lengths),
+            ("look.lengths", protocol.look.lengths),
+            ("band", protocol.band),
+            ("test.lengths", protocol.test.lengths),
+        ):
+            if not any(task.valid_length(length) for length in range(span[0], span[1] + 1)):
+                raise UserError(
+                    f"protocol.{key} {span}: task {task.name} has only {task.length_rule}\n"
+                    f"the nearest below is {task.nearest_length(span[1])}"
+                )
+        task.nearest_length(protocol.train_lengths[0])
+        if protocol.score == "sequence" and not task.by_position:
+            raise UserError(
+                f"protocol {protocol.name} scores strings that are right at every position; task"
+                f" {task.name} is not scored there\nfor group: leave task.ask=all as it is"
+            )
+        if protocol.carry or protocol.state_noise:
+            self._refuse_growing_state()
+
+    def _refuse_growing_state(self) -> None:
+        """States can be carried, or noisy, where each string has one of a fixed size."""
+        with torch.device("meta"):
+            model: Any = model_for(self.config, self.task, 0)
+        if model.state_size is None:
+            raise UserError(
+                f"model {self.config.model.name} keeps all that it has read, and has no state of a"
+                " fixed size\nleave out protocol.carry and protocol.state_noise"
+            )
+        if self.config.optim.saturate:
+            raise UserError(
+                "optim.saturate does not go with protocol.carry or protocol.state_noise\n"
+                "leave one of them out"
+            )
+
+    def batch_bytes(self) -> int:
+        """Symbols, each layer's output, logits, gradients, of the longest strings."""
+        length = self.task.nearest_length(self.protocol.train_lengths[1])
+        symbols = self.protocol.batch_size * self.task.positions(length)
+        model: Any = self.config.model
+        floats = 2 * model.layers * model.width + 2 * self.task.num_classes
+        return int(symbols * (2 * 8 + NUMBER * floats))
+
+    def trial(  # type: ignore[override]
+        self, seed: int, device: torch.device | str = "cpu"
+    ) -> LengthsTrial:
+        return LengthsTrial(self.config, seed, device)
+
+    def examine(  # type: ignore[override]
+        self, trial: LengthsTrial, load: Load, check: Check
+    ) -> tuple[list[Evaluation], dict[str, Horizon]]:
+        return final_tests(trial, load, check)
+
+    def levels(  # type: ignore[override]
+        self, trial: LengthsTrial, check: Check
+    ) -> tuple[list[Baseline], list[Guessing]]:
+        return chance_levels(trial, check)
+
+    @property
+    def usual_lengths(self) -> list[int]:
+        ends = (self.protocol.train_lengths[1], self.protocol.test.lengths[1])
+        return [self.task.nearest_length(length) for length in ends]

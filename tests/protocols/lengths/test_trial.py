@@ -1,0 +1,95 @@
+"""Training on strings of several lengths: which strings, which answers, and coming back to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from lrbench.config import Config
+from lrbench.protocols.lengths.trial import LengthsTrial
+from lrbench.tasks.base import IGNORE
+
+Make = Callable[..., Config]
+
+
+def weights(trial: LengthsTrial) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in trial.model.parameters()])
+
+
+def test_by_step_an_update_has_one_length_and_all_lengths_come(small: Make) -> None:
+    trial = LengthsTrial(small(), 0)
+    seen = {tuple(trial.batch(step).lengths.unique().tolist()) for step in range(1, 80)}
+    assert seen == {(length + 1,) for length in range(1, 7)}  # and a query
+
+
+def test_by_row_lengths_are_of_the_row(small: Make) -> None:
+    trial = LengthsTrial(small("protocol.mix=row", "protocol.batch_size=64"), 0)
+    batch = trial.batch(3)
+    assert set(batch.lengths.tolist()) == set(range(2, 8))
+    asked = (batch.targets != IGNORE).long()
+    assert torch.equal(asked.argmax(1) + 1, batch.lengths) and bool((asked.sum(1) == 1).all())
+
+
+def test_the_last_answer_alone_is_asked(small: Make) -> None:
+    every = ["task=group", "protocol=walker2025_short", "protocol.batch_size=16"]
+    trial = LengthsTrial(small(*every), 0)
+    free = LengthsTrial(small(*every, "protocol.ask=task"), 0)
+    last, whole = trial.batch(1), free.batch(1)
+    assert torch.equal(last.tokens, whole.tokens)
+    assert (last.targets != IGNORE).sum(1).tolist() == [1] * 16
+    rows = torch.arange(16)
+    at = last.lengths - 1
+    assert torch.equal(last.targets[rows, at], whole.targets[rows, at])
+
+
+def test_fixed_strings_are_gone_through_once_a_pass(small: Make) -> None:
+    trial = LengthsTrial(small("protocol.train_strings=12", "protocol.batch_size=8"), 0)
+    rows = [row for step in (1, 2, 3) for row in trial._rows(step)]  # two passes
+    assert sorted(rows[:12]) == sorted(rows[12:]) == list(range(12)) and rows[:12] != rows[12:]
+    assert LengthsTrial(trial.config, 0)._rows(3) == tuple(rows[16:])  # no memory is needed
+
+
+def test_a_curriculum_begins_at_the_shortest(small: Make) -> None:
+    trial = LengthsTrial(small("protocol.curriculum=10"), 0)
+    assert [trial.span(step) for step in (0, 5, 10, 99)] == [(1, 1), (1, 3), (1, 6), (1, 6)]
+
+
+@pytest.mark.parametrize(
+    "setting", ["protocol.carry=0.5", "protocol.state_noise=0.1", "protocol.curriculum=6"]
+)
+def test_it_comes_back_bit_for_bit_and_an_intervention_tells(small: Make, setting: str) -> None:
+    whole, plain = LengthsTrial(small(setting), 0), LengthsTrial(small(), 0)
+    first = LengthsTrial(small(setting), 0)
+    for _ in range(6):
+        whole.update()
+        plain.update()
+    for _ in range(3):
+        first.update()
+    again = LengthsTrial(small(setting), 0)
+    again.load(first.state())
+    for _ in range(3):
+        again.update()
+    assert torch.equal(weights(again), weights(whole))
+    assert not torch.equal(weights(plain), weights(whole))
+
+
+def test_all_carried_states_are_where_the_strings_before_ended(small: Make) -> None:
+    trial = LengthsTrial(small("protocol.carry=1", "optim.lr=1e-12"), 0)
+    trial.update()
+    before = trial.batch(1)
+    with torch.no_grad():
+        _, ended = trial.model(before.tokens)
+    kept = trial._beginnings(8)
+    for mine, theirs in zip(kept, ended, strict=True):
+        for a, b in zip(mine, theirs, strict=True):
+            assert torch.allclose(a, b, atol=1e-6) and float(a.abs().max()) > 1e-3
+
+
+def test_a_threshold_ends_it(small: Make) -> None:
+    trial = LengthsTrial(small("protocol.stop=threshold", "protocol.stop_at=0.5"), 0)
+    trial.step = 4
+    look = trial.look(lambda: None) | {"test_accuracy": 0.5}
+    assert trial.ending(look) == "perfect"
+    assert trial.ending(look | {"test_accuracy": 0.49}) is None
