@@ -50,11 +50,8 @@ def train_vocabulary(chosen: dict[str, str]) -> Vocabulary:
     run = Config()
     plugins = _plugins()
     protocol = chosen.get("protocol") or DEFAULT_PROTOCOL
-    limited = {
-        f"protocol.{key}": list(values)
-        for name in PROTOCOLS
-        for key, values in declared(name).choices.items()
-    }
+    known = declared(protocol if protocol in PROTOCOLS else DEFAULT_PROTOCOL)
+    limited = {f"protocol.{key}": list(values) for key, values in known.choices.items()}
     choices = {
         "task": _names("task", plugins),
         "model": sorted([*_names("model", plugins), *_names("encoder", plugins)]),

@@ -21,6 +21,7 @@ from lrbench.training.scoring import Score, pooled
 from lrbench.training.trial import Check
 
 BY_LENGTH = "by_length"  # the split of what each length of a range gave
+TRAIN_STRINGS = 2048  # of the training lengths, at most
 CHANCE_LENGTHS = 5  # of a range, that chance is measured at
 
 
@@ -85,23 +86,14 @@ def _examine(trial: LengthsTrial, check: Check) -> tuple[list[Evaluation], Horiz
         )
     else:
         scores, _ = trial.scored(trial.stream("test"), test.lengths, test.strings, check)
-    trained, _ = trial.scored(
-        trial.stream("test", "train"), protocol.train_lengths, min(test.strings, 2048), check
-    )
     longest, n = test.lengths[1], sum(one.n for one in scores)
     value = number(scores, protocol.score)
     seconds = round(sum(one.seconds for one in scores), 3)
     rows = [
-        evaluation(
-            protocol.train_lengths[1],
-            "train_length",
-            "accuracy",
-            pooled(trained),
-            sum(one.n for one in trained),
-            kind="test",
-        ),
         evaluation(longest, "test", "accuracy", value, n, kind="test", seconds=seconds),
     ]
+    if protocol.train_lengths[1] != longest:
+        rows.insert(0, _where_trained(trial, check))
     if protocol.score == "scaled":
         share = scaled(value, _chance(trial))
         rows.append(evaluation(longest, "test", "scaled", share, n, kind="test"))
@@ -113,6 +105,15 @@ def _examine(trial: LengthsTrial, check: Check) -> tuple[list[Evaluation], Horiz
     if test.mix == "row" or len(lengths) == 1 or test.strings < FEWEST_STRINGS:
         return rows, None
     return rows, _horizon(trial, scores, check)
+
+
+def _where_trained(trial: LengthsTrial, check: Check) -> Evaluation:
+    """Return the accuracy on fresh strings of the training lengths, told at the longest."""
+    protocol = trial.config.protocol
+    span, strings = protocol.train_lengths, min(protocol.test.strings, TRAIN_STRINGS)
+    scores, _ = trial.scored(trial.stream("test", "train"), span, strings, check)
+    n = sum(one.n for one in scores)
+    return evaluation(span[1], "train_length", "accuracy", pooled(scores), n, kind="test")
 
 
 def _at_every_position(scores: list[Score]) -> list[Evaluation]:

@@ -18,7 +18,7 @@ from lrbench.config import Config, OptimConfig
 from lrbench.errors import UserError
 from lrbench.locations import conf_dir
 from lrbench.protocols.fan2024.declaration import Fan2024Config
-from lrbench.registry import ENCODERS, MIXERS, TASKS
+from lrbench.registry import ENCODERS, MIXERS, PROTOCOLS, TASKS
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.train.validate import validated
 from lrbench.tables import load_table
@@ -30,12 +30,14 @@ Run = Callable[..., Any]
 PRESETS = sorted((conf_dir() / "preset").glob("*/*.yaml"))
 
 
-def parts(preset: Path) -> tuple[str, str]:
-    """Return the task and the model (blockdiag where any will do) that a preset is named for."""
-    _, _, rest = preset.stem.partition("_")
-    task = max((name for name in TASKS if rest.startswith(name)), key=len)
+def parts(preset: Path) -> tuple[str, str, str]:
+    """Return the protocol, the task and the model that a preset is named for, or some that do."""
+    protocol = max((name for name in PROTOCOLS if preset.stem.startswith(name)), key=len)
+    rest = preset.stem.removeprefix(protocol).removeprefix("_")
+    anything = "group" if protocol.startswith(("siems", "merrill")) else "nnch_even_pairs"
+    task = max((name for name in TASKS if rest.startswith(name)), key=len) if rest else anything
     usual = "bbt_grc" if issubclass(TASKS.get(task).cls, CorpusTask) else "blockdiag"
-    return task, rest.removeprefix(task).removeprefix("_") or usual
+    return protocol, task, rest.removeprefix(task).removeprefix("_") or usual
 
 
 def leaves(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -65,14 +67,15 @@ def images(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda path: path.stem)
 def test_every_preset_is_used_and_passes_the_checks(preset: Path) -> None:
-    task, model = parts(preset)
+    protocol, task, model = parts(preset)
     assert task in TASKS and (model in MIXERS or model in ENCODERS)
-    config = composed([f"task={task}", f"model={model}"])
+    chosen = [f"protocol={protocol}", f"task={task}", f"model={model}"]
+    config = composed(chosen)
     validated(config)
     given = dict(leaves(OmegaConf.to_container(OmegaConf.structured(config))))
     for key, value in leaves(OmegaConf.to_container(OmegaConf.load(preset))):
         assert given[key] == value, key
-    typed = composed([f"task={task}", f"model={model}", "optim.lr=0.0123", "model.width=40"])
+    typed = composed([*chosen, "optim.lr=0.0123", "model.width=40"])
     assert (typed.optim.lr, typed.model.width) == (0.0123, 40)
 
 
@@ -90,7 +93,7 @@ def test_every_model_and_task_go_together(task: str, model: str) -> None:
 
 
 def test_a_model_without_a_preset_gets_plain_defaults() -> None:
-    assert ("parity", "blockdiag_release") not in map(parts, PRESETS)
+    assert ("fan2024", "parity", "blockdiag_release") not in map(parts, PRESETS)
     config = composed(["task=parity", "model=blockdiag_release"])
     assert config.optim == OptimConfig()
     assert config.protocol == Fan2024Config()
