@@ -213,6 +213,7 @@ MIXERS = Registry(
         "gated_deltanet": "lrbench.mixers.delta.deltanet",
         "deltaproduct": "lrbench.mixers.delta.deltanet",
         "gated_deltaproduct": "lrbench.mixers.delta.deltanet",
+        "slstm": "lrbench.mixers.xlstm.slstm",
         "transformer": "lrbench.mixers.attention.transformer",
     },
 )
@@ -243,6 +244,7 @@ BACKBONES = Registry(
         "gpt_rms": "lrbench.models.gpt",
         "lrnn_release": "lrbench.models.lrnn_release",
         "s4": "lrbench.models.s4",
+        "xlstm": "lrbench.models.xlstm",
     },
 )
 PROTOCOLS = FolderRegistry("protocol", "lrbench.protocols")

@@ -10,6 +10,9 @@ is left over stays off:
 
     logit of a class = 10 times the sum of its units, which the norm before it leaves apart
 
+`slstm`: the same network in its first head, which must have as many units. Forget gates are closed,
+output gates open and input gates 1: then h = tanh(z), to the last bit of a float32.
+
 `blockdiag`: the state is one-hot in the first block, A_s are its permutations or other matrices of
 0 and 1, v = 0. H is a gain; from 2 on (2.5 for Sum(11), whose network has 122 units) the tanh
 network is certified by boxes, at 1.5 it is wrong.
@@ -34,6 +37,7 @@ import torch
 from torch import Tensor, nn
 
 GAIN = 2.5
+SHUT = 40.0  # minus this is the input of a gate that is closed, this of one that is open
 LOGIT = 10.0  # of a class for one of its units
 EXACT = "model.mixer.init=exact"
 SATURATED = 20.0  # a logit whose sigmoid is one, or nothing, in float32
@@ -118,6 +122,8 @@ def write_exact(model: nn.Module, config: Any, machine: StateMachine | None) -> 
     state = model.state_dict()
     if config.name == "rnn":
         new = _rnn(state, config, machine)
+    elif config.name == "slstm":
+        new = _slstm(state, config, machine)
     elif config.name == "blockdiag":
         new = _block_diagonal(state, config, machine)
     else:
@@ -145,6 +151,33 @@ def _rnn(state: dict[str, Tensor], config: Any, machine: StateMachine) -> dict[s
         f"{layer}bias_ih_l0": made.c,
         f"{layer}bias_hh_l0": torch.zeros_like(made.c),
         "head.0.weight": made.head,
+        "head.0.bias": made.bias,
+    }
+
+
+def _slstm(state: dict[str, Tensor], config: Any, machine: StateMachine) -> dict[str, Tensor]:
+    if config.mixer.conv:
+        raise ValueError("model.mixer.init=exact needs model.mixer.conv=0: it would mix symbols")
+    heads, units = state["mixers.0.bias"].shape[0], state["mixers.0.bias"].shape[2]
+    needed = len(_pairs(machine)) + 1
+    why = "the pairs of a state and a symbol, and one more"
+    _need("model.width / model.mixer.heads", units, needed, why)
+    made = tanh_network(machine, len(state["head.0.bias"]), units)
+    weight, recurrent, bias = (
+        torch.zeros_like(state[f"mixers.0.{name}"]) for name in ("weight", "recurrent", "bias")
+    )
+    weight[0, : made.w.shape[1], 2] = made.w.T
+    recurrent[0, :, 2] = made.u.T
+    bias[:, 1], bias[:, 3] = -SHUT, SHUT
+    bias[0, 2] = made.c
+    head = torch.zeros_like(state["head.0.weight"])
+    head[:, :units] = made.head / math.sqrt(heads)  # the norm behind it sees heads of zeros, too
+    return {
+        "mixers.0.weight": weight,
+        "mixers.0.recurrent": recurrent,
+        "mixers.0.bias": bias,
+        "mixers.0.norm.weight": torch.ones_like(state["mixers.0.norm.weight"]),
+        "head.0.weight": head,
         "head.0.bias": made.bias,
     }
 

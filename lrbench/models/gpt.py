@@ -16,23 +16,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from lrbench.checks import at_least, fraction, one_of
 from lrbench.mixers.base import Mixer
 from lrbench.mixers.normalisation import LayerNorm
-from lrbench.mixers.normed_head import normed_head
-from lrbench.models.base import (
-    Backbone,
-    Carry,
-    MakeMixer,
-    first_activation,
-    input_layer,
-    make_mixers,
-)
-from lrbench.models.randomness import dropout
+from lrbench.models.residual import ResidualStack
 from lrbench.records import added
 from lrbench.registry import register_backbone
 
@@ -87,42 +77,18 @@ class SwiGlu(nn.Module):
 
 @register_backbone("gpt", GptConfig, "pre-normalised decoder blocks, as GPT-2's")
 @register_backbone("gpt_rms", GptRmsConfig, "the same with RMSNorm and SwiGLU, as LLaMA's")
-class Gpt(Backbone):
+class Gpt(ResidualStack):
     """Residual mixers and perceptrons in turn, norm, linear head."""
 
-    def __init__(
-        self,
-        config: GptConfig,
-        symbols: int,
-        classes: int,
-        width: int,
-        layers: int,
-        make_mixer: MakeMixer,
-        features: int = 0,
-    ) -> None:
-        super().__init__()
-        self.config = config
-        self.embedding = input_layer(symbols, features, width)
-        self.first_norm = self._norm(width) if config.embedding_norm else nn.Identity()
-        if config.embedding_norm and isinstance(self.embedding, nn.Embedding):
+    def norm_of_embedding(self, symbols: int, width: int) -> nn.Module:
+        if self.config.embedding_norm and isinstance(self.embedding, nn.Embedding):
             nn.init.orthogonal_(self.embedding.weight, TINY * max(symbols, width) ** 0.5)
-        self.mixers = make_mixers(make_mixer, layers)
-        self.channels = nn.ModuleList(
-            self._channel(mixer, layer, layers) for layer, mixer in enumerate(self.mixers)
-        )
-        self.mixer_norms = nn.ModuleList(self._norm(width) for _ in range(layers))
-        self.channel_norms = nn.ModuleList(
-            nn.Identity() if isinstance(channel, nn.Identity) else self._norm(width)
-            for channel in self.channels
-        )
-        self.norm = self._norm(width)
-        self.head = nn.Linear(width, classes)
+        return self.make_norm(width) if self.config.embedding_norm else nn.Identity()
 
-    def _norm(self, width: int) -> nn.Module:
+    def make_norm(self, width: int) -> nn.Module:
         return LayerNorm(width) if self.config.norm == "layer" else nn.RMSNorm(width, EPSILON)
 
-    def _channel(self, mixer: nn.Module, layer: int, layers: int) -> nn.Module:
-        assert isinstance(mixer, Mixer)
+    def channel(self, mixer: Mixer, layer: int, layers: int) -> nn.Module:
         brought = mixer.channel_mixer()
         if brought is not None:
             brought.place(layer, layers)
@@ -135,31 +101,3 @@ class Gpt(Backbone):
         return nn.Sequential(
             nn.Linear(mixer.width, inner), nn.GELU(), nn.Linear(inner, mixer.width)
         )
-
-    @property
-    def stateful(self) -> list[Mixer]:
-        pairs = zip(self.mixers, self.channels, strict=True)
-        return [layer for pair in pairs for layer in pair if isinstance(layer, Mixer)]
-
-    def activations(
-        self, tokens: Tensor, carry: Carry, last: bool, generator: torch.Generator | None
-    ) -> Tensor:
-        a = first_activation(self.embedding, self.first_norm, tokens)
-        for layer, mixer in enumerate(self.mixers):
-            mixed = self._mix(layer, mixer, a, tokens, carry)
-            a = a + dropout(mixed, self.config.dropout, generator)
-            channel, norm = self.channels[layer], self.channel_norms[layer]
-            if isinstance(channel, nn.Identity):
-                continue
-            between = carry(channel, norm(a)) if isinstance(channel, Mixer) else channel(norm(a))
-            a = a + dropout(between, self.config.dropout, generator)
-        return a[:, -1] if last else a
-
-    def logits(self, activation: Tensor, generator: torch.Generator | None) -> Tensor:
-        return normed_head(self.norm, self.head, activation)
-
-    def _mix(self, layer: int, mixer: nn.Module, a: Tensor, tokens: Tensor, carry: Carry) -> Tensor:
-        norm = self.mixer_norms[layer]
-        if layer == 0 and mixer.takes_symbols and isinstance(self.embedding, nn.Embedding):
-            return carry(mixer, norm(self.first_norm(self.embedding.weight)), tokens)
-        return carry(mixer, norm(a))

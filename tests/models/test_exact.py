@@ -23,6 +23,14 @@ SIZES = {  # for a task: of as few units as can be, and of more
         "model.mixer.units=150",
         "model.backbone.embed=one_hot",
     ],
+    "slstm": lambda units, states: [
+        f"model.width={2 * units}",
+        "model.mixer.heads=2",
+    ],
+    "one-headed slstm": lambda units, states: [
+        "model.width=150",
+        "model.mixer.heads=1",
+    ],
     "blockdiag": lambda units, states: [
         f"model.width={2 * states + 10}",
         f"model.mixer.block_size={states + 5}",
@@ -119,6 +127,8 @@ def test_a_tanh_network_with_units_to_spare_is_proved_right(task: str) -> None:
         ("rnn", "model.mixer.nonlinearity=relu", "nonlinearity=tanh"),
         ("rnn", "model.layers=2", "one layer"),
         ("rnn", "model.backbone.norm=false", "with norm=true"),
+        ("slstm", "model.mixer.heads=4", r"heads of at least 26 here .*, not 13"),
+        ("slstm", "model.mixer.conv=4", r"model\.mixer\.conv=0"),
         ("blockdiag", "model.mixer.block_size=4", r"block_size of at least 5 here \(the states"),
         ("blockdiag", "model.mixer.hidden=3", r"model\.mixer\.hidden of at least 5"),
         ("blockdiag", "model.mixer.constraint=max_column_centred", "constraint=column_clip"),
