@@ -129,7 +129,8 @@ def _answer(vocabulary: Vocabulary, words: list[str], incomplete: str) -> list[s
 
 def _words(ctx: typer.Context | None) -> list[str]:
     """Return the words before the cursor, which Typer keeps in the context."""
-    return list(ctx.params.get("words") or []) if ctx else []
+    given = (ctx.params.get(name) for name in ("overrides", "arguments")) if ctx else ()
+    return next((list(words) for words in given if words), [])
 
 
 def _cursor_after_equals() -> bool:
@@ -279,6 +280,9 @@ def _imported(tree: ast.Module) -> dict[str, str]:
 def _default(value: ast.expr | None) -> str:
     if isinstance(value, ast.Call) and _name(value.func) in LATER and value.args:
         value = value.args[0]
+    if isinstance(value, ast.Call) and _name(value.func) == "field":
+        made = {keyword.arg: _name(keyword.value) for keyword in value.keywords}
+        return typed([]) if made.get("default_factory") == "list" else ""
     try:
         return "" if value is None else typed(ast.literal_eval(value))
     except ValueError:

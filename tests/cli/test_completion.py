@@ -184,6 +184,7 @@ def test_bash_protocol() -> None:
         "mod_arith",
         "mod_arith_ltr",
     ]
+    assert ask("show", "task", "=") == TASKS.names()
 
 
 def test_zsh_protocol() -> None:
