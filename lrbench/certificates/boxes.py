@@ -4,7 +4,7 @@ The set of states at a node of a graph (graphs.py) is a box, an interval for eac
 Boxes grow from the start: the image of a box by a symbol goes into the box of the next node, until
 nothing grows (closed) or a box holds states that would answer wrongly (blown up).
 
-What this finds is believed by nobody: check.py, which was written apart, has the last word.
+What this finds is believed by nobody: the checker (check/), written apart, has the last word.
 Theory: docs/certificates.md.
 """
 

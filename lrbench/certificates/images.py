@@ -5,7 +5,8 @@ holds an interval for each number that it carries: h, of an lstm h and then c. A
 h of the one below. Boxes are for what float32 computes, in any order of summation: each image is
 widened by a bound on its rounding.
 
-check.py, which has the last word, was written apart from this. Theory: docs/certificates.md.
+The checker (check/), which has the last word, was written apart from this.
+Theory: docs/certificates.md.
 """
 
 from __future__ import annotations

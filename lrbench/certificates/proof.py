@@ -23,7 +23,7 @@ MOST_NODES = 20_000
 FEW_NODES = 1000  # of suffixes, before strings are gathered
 GATHERED_NODES = 3000  # comparing more of them takes longer than it is worth
 DISTANCES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005)
-LINEAR = ("blockdiag",)  # that check.py knows
+LINEAR = ("blockdiag",)  # that the checker knows
 
 
 @dataclass
@@ -47,7 +47,7 @@ def find_proof(
 
     With no nodes at all none are sought.
 
-    config: the `model` node of the configuration. What is found is to be checked (check.py).
+    config: the `model` node of the configuration. What is found is to be checked (check/).
     """
     began = time.perf_counter()
     found = ProofSearch()
@@ -102,12 +102,18 @@ def _gathered(net: Cells, machine: Machine, most: int) -> Iterator[ProofGraph]:
         yield nodes
 
 
-def arrays_bytes(boxes: Boxes, weights: dict[str, Tensor]) -> bytes:
-    """Return the .npz of a proof: lo, hi, next and the weights it is about, without pickle."""
+def arrays_bytes(boxes: Boxes, weights: dict[str, Tensor], machine: Machine) -> bytes:
+    """Return the .npz of a proof, without pickle: lo, hi, next, and what it is about.
+
+    That is the weights, and the task's automaton.
+    """
     stream = io.BytesIO()
     arrays: dict[str, Any] = {
         f"w/{name}": value.detach().cpu().numpy() for name, value in weights.items()
     }
+    arrays |= {"task/start": np.array(machine.start, np.int32)}
+    arrays |= {"task/edges": machine.table.astype(np.int32)}
+    arrays |= {"task/answers": machine.targets.astype(np.int32)}
     arrays |= {"lo": boxes.lo, "hi": boxes.hi, "next": boxes.nodes.following}
     np.savez_compressed(stream, **arrays)
     return stream.getvalue()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -16,10 +17,9 @@ import numpy as np
 import pytest
 
 from lrbench.certificates import check
-from lrbench.certificates.graphs import suffix_graph
-from lrbench.tasks.machine import NOWHERE
+from lrbench.certificates.check.reading import MOST_BYTES
 
-from .certificate import Certificate, machine_of
+from .certificate import Certificate
 
 
 @pytest.fixture
@@ -93,14 +93,27 @@ DAMAGES: dict[str, tuple[Callable[[Certificate], None], str]] = {
         "the start lies outside",
     ),
     "another modulus": (
-        claim(task={"name": "sum", "settings": {"modulus": 4}}),
+        claim(task={"name": "sum", "settings": {"modulus": 4}, "version": 1}),
         "successors of another shape",
     ),
     "another task": (
-        claim(task={"name": "even_pair", "settings": {"modulus": 5}}),
+        claim(task={"name": "even_pair", "settings": {"modulus": 5}, "version": 1}),
+        "an automaton of another task",
+    ),
+    "another task, without its automaton": (
+        lambda mine: (
+            claim(task={"name": "even_pair", "settings": {"modulus": 5}, "version": 1})(mine),
+            [mine.arrays.pop(f"task/{part}") for part in ("start", "edges", "answers")],
+        )[0],
         "another number of classes",
     ),
-    "an unknown task": (claim(task={"name": "listops", "settings": {"modulus": 5}}), "not know"),
+    "an unknown task": (
+        lambda mine: (
+            claim(task={"name": "listops", "settings": {"modulus": 5}, "version": 1})(mine),
+            [mine.arrays.pop(f"task/{part}") for part in ("start", "edges", "answers")],
+        )[0],
+        "not know",
+    ),
     "another model": (claim(model={"name": "gru"}), "a model that this checker does not know"),
     "another arithmetic": (claim(arithmetic={"unit": 2.0**-8}), "another arithmetic"),
     "no proof": (claim(verdict="open"), "it proves nothing"),
@@ -147,10 +160,13 @@ DAMAGES: dict[str, tuple[Callable[[Certificate], None], str]] = {
         "a number of layers that is none",
     ),
     "a machine that takes all memory": (
-        claim(task={"name": "mod_arith", "settings": {"modulus": 1000}}),
+        claim(task={"name": "mod_arith", "settings": {"modulus": 1000}, "version": 1}),
         "successors of another shape",
     ),
-    "settings that are none": (claim(task={"name": "sum", "settings": 5}), "of another kind"),
+    "settings that are none": (
+        claim(task={"name": "sum", "settings": 5, "version": 1}),
+        "of another kind",
+    ),
     "a task of more classes": (
         lambda mine: (
             changed(HEAD, lambda a: a[:3])(mine),
@@ -207,12 +223,12 @@ def test_damaged_arrays_are_refused_whatever_a_parser_raises(sum5: Certificate) 
     arrays = sum5.file.with_name("last.npz")
     whole = arrays.read_bytes()
     for header in (b"{'descr': (", b"{'descr': '<f8', 'fortran_order': False, 'shape': (10**15,)}"):
-        with zipfile.ZipFile(arrays, "w") as archive:
-            length = len(header).to_bytes(2, "little")
-            archive.writestr("lo.npy", b"\x93NUMPY\x01\x00" + length + header)
+        length = len(header).to_bytes(2, "little")
+        rewritten(arrays, {"lo.npy": b"\x93NUMPY\x01\x00" + length + header})
         resign(sum5.file, arrays)
-        with pytest.raises(check.Refused):
+        with pytest.raises(check.Refused, match=r"cannot be read|of another kind"):
             check.check(sum5.file)
+    arrays.write_bytes(whole)
     refused = 0
     for place in range(0, len(whole), 97):
         arrays.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
@@ -236,10 +252,33 @@ def test_two_arrays_of_one_name_and_bombs_are_refused(sum5: Certificate) -> None
     with pytest.raises(check.Refused, match="two arrays of one name"):
         check.check(sum5.file)
     with zipfile.ZipFile(arrays, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("lo.npy", bytes(check.MOST_BYTES + 1))
+        archive.writestr("lo.npy", bytes(MOST_BYTES + 1))
     resign(sum5.file, arrays)
     with pytest.raises(check.Refused, match="too large"):
         check.check(sum5.file)
+
+
+@pytest.mark.parametrize("name", ["lo", "w/norm.bias", "read_me.txt"])
+def test_members_that_numpy_takes_for_others_are_refused(sum5: Certificate, name: str) -> None:
+    """To numpy `lo` and `lo.npy` are both the array lo: one file would hold two proofs."""
+    sum5.checked()
+    arrays = sum5.file.with_name("last.npz")
+    with zipfile.ZipFile(arrays) as archive:
+        content = archive.read("lo.npy")
+    with zipfile.ZipFile(arrays, "a") as archive:
+        archive.writestr(name, content)
+    resign(sum5.file, arrays)
+    with pytest.raises(check.Refused, match=r"a member that is no .npy array"):
+        check.check(sum5.file)
+
+
+def rewritten(arrays: Path, news: dict[str, bytes]) -> None:
+    """Write an archive again, some of its members being others."""
+    with zipfile.ZipFile(arrays) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(arrays, "w") as archive:
+        for name, value in (content | news).items():
+            archive.writestr(name, value)
 
 
 def resign(file: Path, arrays: Path) -> None:
@@ -250,40 +289,30 @@ def resign(file: Path, arrays: Path) -> None:
 
 def test_the_checker_needs_numpy_alone(sum5: Certificate, root: Path) -> None:
     sum5.checked()
-    program = root / "lrbench" / "certificates" / "check.py"
+    folder = sum5.file.parent / "elsewhere"
+    shutil.copytree(root / "lrbench" / "certificates" / "check", folder / "check")
     blocked = (
         "import runpy, sys\n"
         "for name in ('torch', 'lrbench', 'omegaconf', 'pandas', 'scipy', 'typer'):\n"
         "    sys.modules[name] = None\n"
-        "sys.argv = ['check.py', sys.argv[2]]\n"
-        f"runpy.run_path({str(program)!r}, run_name='__main__')\n"
+        f"sys.path.insert(0, {str(folder)!r})\n"
+        "sys.argv = ['check', sys.argv[1]]\n"
+        "runpy.run_module('check', run_name='__main__')\n"
     )
-    command = [sys.executable, "-I", "-c", blocked, str(program), str(sum5.file)]
+    command = [sys.executable, "-I", "-c", blocked, str(sum5.file)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout.startswith("holds: 31 nodes, least margin ")
+    first, *others = ended.stdout.splitlines()
+    assert first.startswith("holds: 31 nodes, least margin ")
+    # and it says what was proved, of which weights
+    assert others[0] == "task: sum, modulus=5, version 1"
+    assert others[1].startswith("  by its rule, made anew: 5 states, 5 symbols, 25 edges, sha256 ")
+    assert others[2].startswith("model: rnn, width=64, layers=1, backbone.name=bare, ")
+    assert "mixer.units=26" in others[2]
+    assert others[3] == f"weights: sha256 {sum5.claim['weights_sha256']}"
     sum5.file.write_text("{}")
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 1 and ended.stderr.startswith("refused: ")
-
-
-def test_machines_of_the_checker_are_the_tasks() -> None:
-    """Both were written from the definition; they answer alike on every word of up to 5 symbols."""
-    for name, modulus in (("sum", 5), ("parity", 2), ("even_pair", 4), ("mod_arith", 3)):
-        ours = machine_of(name, modulus)
-        start, delta, answers = check.machine(
-            {"name": name, "settings": {"modulus": modulus}}, ours.symbols
-        )
-        nodes = suffix_graph(ours, 5, 100_000)
-        assert nodes is not None
-        states = {0: start}
-        for node in range(len(nodes)):
-            for symbol, to in enumerate(nodes.following[node]):
-                theirs = delta[states[node]][symbol]
-                assert (theirs is None) == (to == NOWHERE)
-                if theirs is not None and to != NOWHERE:
-                    assert states.setdefault(int(to), theirs) == theirs
-                    assert answers[theirs] == ours.answers[nodes.states[to]]
 
 
 def test_a_head_of_classes_that_the_task_has_not_is_refused_at_once(tmp_path: Path) -> None:
@@ -312,7 +341,7 @@ def test_a_norm_that_float32_does_not_know_is_refused(tmp_path: Path, p: Any) ->
     mine = Certificate(tmp_path, "sum", 3, 2.0, "blockdiag")
     assert mine.checked()["margin"] > 0
     mine.claim["model"]["mixer"] |= {"p": p, "constraint": "column_clip"}
-    with pytest.raises(check.Refused, match="norm of columns"):
+    with pytest.raises(check.Refused, match=r"norm of columns|mixer\.p|no number of JSON"):
         mine.checked()
 
 
@@ -328,3 +357,24 @@ def test_weights_of_other_axes_are_refused(tmp_path: Path, kind: str) -> None:
             with pytest.raises(check.Refused, match="axes"):
                 mine.checked()
         mine.arrays[f"w/{name}"] = kept
+
+
+def test_a_width_that_takes_all_memory_is_refused(tmp_path: Path) -> None:
+    """The margin makes a matrix of the norm's width, squared: 80 GB of 100,000."""
+    mine = Certificate(tmp_path, "sum", 3, 2.0, "blockdiag")
+    mine.claim["model"]["mixer"]["blocks"] = 1
+    wide = 100_000
+    mine.arrays["w/mixers.0.out.weight"] = np.zeros((wide, 3), np.float32)
+    mine.arrays["w/mixers.0.out.bias"] = np.zeros(wide, np.float32)
+    mine.arrays["w/norm.weight"] = mine.arrays["w/norm.bias"] = np.zeros(wide, np.float32)
+    mine.arrays["w/head.0.weight"] = np.zeros((3, wide), np.float32)
+    mine.arrays["w/embedding.weight"] = np.zeros((3, wide), np.float32)
+    mine.claim["model"] |= {"width": wide, "backbone": {**mine.config["backbone"]}}
+    mine.claim["model"]["backbone"]["embed"] = "embedding"
+    for name in ("transition", "value"):
+        maps = [k for k in mine.arrays if k.startswith(f"w/mixers.0.{name}.") and "0.weight" in k]
+        for k in maps:
+            mine.arrays[k] = np.zeros((len(mine.arrays[k]), wide), np.float32)
+    mine.sign()
+    with pytest.raises(check.Refused, match="more than 4,096 outputs"):
+        mine.checked()

@@ -14,6 +14,7 @@ from mpmath import iv, mp
 from torch import nn
 
 from lrbench.certificates import check
+from lrbench.certificates.check import enclosures
 from lrbench.certificates.images import Cells, cells_of, images, images_and_keeping, leads
 from lrbench.config import Config
 from lrbench.models.build import build_model
@@ -42,7 +43,7 @@ def both(model: nn.Module, config: dict[str, Any]) -> tuple[Cells, dict[str, Any
     net = cells_of(model, config)
     assert isinstance(net, Cells)
     weights = {name: value.numpy() for name, value in model.state_dict().items()}
-    return net, check.network({"model": config, "arithmetic": check.ARITHMETIC}, weights)
+    return net, check.network(config, weights)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +180,7 @@ def test_curves_of_torch_are_as_near_as_is_assumed() -> None:
     x = torch.cat([torch.linspace(-20, 20, 900_001), torch.logspace(-30, 2, 100_000)])
     for function in (torch.tanh, torch.sigmoid):
         error = (function(x).double() - function(x.double())).abs().max()
-        assert float(error) <= check.CURVE32
+        assert float(error) <= enclosures.CURVE32
 
 
 def test_a_number_has_the_name_that_people_call_it_by() -> None:

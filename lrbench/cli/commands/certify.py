@@ -163,12 +163,14 @@ def _checked_proof(file: Path, run: Path | None) -> str:
     if run is not None:
         from lrbench.runs.evaluate.certify import of_these_weights
 
-        of_these_weights(file, run)
-    task = json.loads(file.read_text())["task"]
-    return (
-        f"holds: right on every string of {task['name']}, of any length, in float32\n"
-        f"  {found['nodes']:,.0f} boxes, least margin {found['margin']:.3g}"
-        + (f"; these are the weights of {run}" if run else "")
+        of_these_weights(file, run, found["automaton"])
+    return "\n".join(
+        [
+            f"holds: right on every string of {found['task']['name']}, of any length, in float32",
+            f"  {found['nodes']:,} boxes, least margin {found['margin']:.3g}"
+            + (f"; these are the weights, and the task, of {run}" if run else ""),
+            *check.about(found),
+        ]
     )
 
 

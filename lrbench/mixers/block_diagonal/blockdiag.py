@@ -33,7 +33,7 @@ from lrbench.mixers.perceptron import MAPS, apply_map, blocks_of, generated_bloc
 from lrbench.records import added
 from lrbench.registry import register_mixer
 from lrbench.scan import Transition
-from lrbench.scan.blocks.constraints import CONSTRAINTS
+from lrbench.scan.blocks.constraints import CONSTRAINTS, check_p
 
 
 @dataclass
@@ -57,7 +57,7 @@ class BlockDiagConfig:
         at_least("model.mixer.block_size", self.block_size, 1)
         at_least("model.mixer.blocks", self.blocks, 1)
         at_least("model.mixer.hidden", self.hidden, 1)
-        at_least("model.mixer.p", self.p, 1.0)
+        check_p(self.p)
         one_of("model.mixer.constraint", self.constraint, CONSTRAINTS)
         one_of("model.mixer.g", self.g, MAPS)
         one_of("model.mixer.values", self.values, MAPS)

@@ -28,6 +28,7 @@ from lrbench.mixers.base import LinearMixer
 from lrbench.mixers.perceptron import apply_map, blocks_of, generated_blocks, input_map
 from lrbench.registry import register_mixer
 from lrbench.scan import Transition
+from lrbench.scan.blocks.constraints import check_p
 
 CONSTRAINT = "max_column_centred"
 
@@ -41,7 +42,7 @@ class BlockDiagReleaseConfig:
 
     def __post_init__(self) -> None:
         at_least("model.mixer.block_size", self.block_size, 1)
-        at_least("model.mixer.p", self.p, 1.0)
+        check_p(self.p)
 
 
 @register_mixer(

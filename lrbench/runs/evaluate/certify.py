@@ -54,6 +54,7 @@ from lrbench.runs.folder.files import UnreadableFile
 from lrbench.runs.train.validate import resolve_device
 from lrbench.tasks import make_task
 from lrbench.tasks.base import IGNORE, Task
+from lrbench.tasks.machine import Machine
 from lrbench.training.subnormals import flushed
 from lrbench.training.trial import model_for
 
@@ -77,9 +78,14 @@ class Certified:
 
 @contextmanager
 def full_float32() -> Iterator[None]:
-    """Let no GPU round products to TF32, which cuDNN does by default: proofs are of float32."""
+    """Let nothing round products to TF32 or bfloat16: proofs are of float32.
+
+    cuDNN does by default on a GPU; torch.set_float32_matmul_precision below "highest" lets matrix
+    products do it, on a CPU as well.
+    """
     backends: tuple[Any, ...] = (torch.backends.cudnn, torch.backends.cuda.matmul)
-    before = [backend.allow_tf32 for backend in backends]
+    precision, before = torch.get_float32_matmul_precision(), [b.allow_tf32 for b in backends]
+    torch.set_float32_matmul_precision("highest")
     for backend in backends:
         backend.allow_tf32 = False
     try:
@@ -87,6 +93,7 @@ def full_float32() -> Iterator[None]:
     finally:
         for backend, allowed in zip(backends, before, strict=True):
             backend.allow_tf32 = allowed
+        torch.set_float32_matmul_precision(precision)
 
 
 @flushed()
@@ -132,7 +139,7 @@ def certify_run(
         proof = find_proof(model, subject["model"], machine, most_nodes)
         record["proof"] = proof_record(task, proof, None)
         if proof.boxes is not None:
-            _certified(file, record, proof.boxes, model)
+            _certified(file, record, proof.boxes, model, machine)
         if record["verdict"] == "open":
             record |= known_proof(file, subject)  # type: ignore[typeddict-item]
     if foretell_to and record["verdict"] != "certified":
@@ -163,12 +170,14 @@ def _check_output(output: Path) -> None:
         )
 
 
-def _certified(file: Path, record: CertificateRecord, boxes: Boxes, model: torch.nn.Module) -> None:
+def _certified(
+    file: Path, record: CertificateRecord, boxes: Boxes, model: torch.nn.Module, machine: Machine
+) -> None:
     """Make `record` a certificate and write its arrays, if the checker takes them.
 
     A proof that it refuses is none: then the record stays open and says why.
     """
-    content = arrays_bytes(boxes, model.state_dict())
+    content = arrays_bytes(boxes, model.state_dict(), machine)
     arrays = file.with_suffix(".npz")
     proved = {
         **record,
@@ -283,18 +292,28 @@ def recheck(file: Path, folder: Path | None = None) -> Recheck:
     return Recheck(len(tokens), name, task.class_names[right], given != right)
 
 
-def of_these_weights(file: Path, folder: Path) -> None:
-    """Raise UserError unless a certificate is of the task, model and weights of a run."""
+def of_these_weights(file: Path, folder: Path, proved_of: check.Automaton | None = None) -> None:
+    """Raise UserError unless a certificate is of the task, model and weights of a run.
+
+    proved_of: the automaton of a proof, which must be the run's, state for state or not.
+    """
     content = files.read_json(file)
     which = str(content.get("which"))
     run = trained(folder, which)
-    _, model = loaded(run, folder, which, torch.device("cpu"))
+    task, model = loaded(run, folder, which, torch.device("cpu"))
     mine: Any = _subject(run, model, which)
-    for part, name in (("task", "task"), ("model", "model"), ("weights_sha256", "weights")):
+    for part in ("task", "model", "step", "seed", "dtype", "weights_sha256"):
         if content.get(part) != mine[part]:
+            name = {"weights_sha256": "weights"}.get(part, part)
             raise UserError(
                 f"'{file}' is of another {name} than the '{which}' checkpoint of {folder}"
             )
+    machine = task.machine()
+    assert machine is not None  # `loaded` refused it otherwise
+    rows = [list(row) for row in machine.delta]
+    own = check.Automaton(machine.start, rows, list(machine.answers))
+    if proved_of is not None and not check.same_language(proved_of, own):
+        raise UserError(f"'{file}' is of another automaton than the task of {folder}")
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -30,13 +30,22 @@ from math import inf
 import torch
 from torch import Tensor
 
+from lrbench.checks import at_least, shown
 from lrbench.scan.closed_form import ClosedForm, fold, one_by_one
 from lrbench.scan.compiled.compiler import DTYPES, array, usable
 
 CONSTRAINTS = ("column_clip", "column_unit", "max_column_centred", "none")
 
 LARGEST_COMPILED = 32  # block size: a block's loops are unrolled, which takes LLVM long beyond
+LARGEST_P = float(torch.finfo(torch.float32).max)
 PIECE = 1 << 16  # numbers worked on at a time on CPU: 256 KiB in float32, inside a level-2 cache
+
+
+def check_p(p: object) -> None:
+    """Refuse a setting model.mixer.p that is no norm, or infinite in float32; None: not set."""
+    at_least("model.mixer.p", p, 1.0)
+    if isinstance(p, int | float) and p > LARGEST_P:  # blocks would not be numbers
+        raise ValueError(f"model.mixer.p must be at most {LARGEST_P:.3g} (float32), not {shown(p)}")
 
 
 def constrain(blocks: Tensor, constraint: str, p: float) -> Tensor:
