@@ -188,8 +188,8 @@ def _group(name: str, settings: Any, symbols: int, carried: Automaton | None) ->
         need(carried is not None, "an automaton must be in the file: its letters are not by rule")
         assert carried is not None
         first = carried.delta[carried.start]
-        letters = [-1 if to is None or carried.answers[to] is None else carried.answers[to]
-                   for to in first]  # fmt: skip
+        answers = [None if to is None else carried.answers[to] for to in first]
+        letters = [-1 if answer is None else answer for answer in answers]
         need(all(0 <= at < len(elements) for at in letters), "letters that are no elements")
         need((0 in letters) == with_identity, "letters with, or without, the identity")
     need(len(set(letters)) == len(letters) == symbols, "successors of another shape")

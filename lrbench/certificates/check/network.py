@@ -38,8 +38,13 @@ ARITHMETIC = {
 BEFORE = {"unit": U32, "tanh_error": CURVE32, "format": "float32"}
 
 COUNT, SIZE = "a whole number from 1 on", "a number from 0 on"
-STACK = {"name": ["bare"], "norm": [True], "hidden": [0], "embed": ["embedding", "one_hot"]}
-CELL = {"units": [None, COUNT], "noise": [SIZE]}
+STACK: dict[str, list[Any]] = {
+    "name": ["bare"],
+    "norm": [True],
+    "hidden": [0],
+    "embed": ["embedding", "one_hot"],
+}
+CELL: dict[str, list[Any]] = {"units": [None, COUNT], "noise": [SIZE]}
 STARTS = ["random", "exact"]  # of weights: which says nothing of what became of them
 MIXERS: dict[str, dict[str, list[Any]]] = {
     "rnn": {**CELL, "nonlinearity": ["tanh"], "init": STARTS},
