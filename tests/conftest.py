@@ -20,6 +20,7 @@ LAYERS = {
 SLOW = (
     "certificates/test_images.py",
     "certificates/test_soundness.py",
+    "certificates/test_tampering.py",
     "diagnosis/test_every_mixer.py",
     "encoders/test_contract.py",
     "encoders/trees/test_ebt_grc.py",
