@@ -198,6 +198,18 @@ def guessing_best_of(p: float, strings: int, looks: int) -> float:
     return float((1 - _at_most(p, strings, looks)[:-1]).sum() / strings)
 
 
+@lru_cache(maxsize=64)
+def expected_maximum(n: int) -> float:
+    """Return the mean of the largest of `n` standard normal numbers: 0.85 of 3, 2.04 of 30.
+
+    What the best of n runs is above their mean, in standard deviations over runs: the integral of
+    x dPhi(x)^n, by parts and by the trapezoid rule, to more digits than anybody needs.
+    """
+    x = np.linspace(-10.0, 10.0, 20_001)
+    below = np.array([0.5 * math.erfc(-value / math.sqrt(2)) for value in x]) ** n
+    return float(x[-1] - np.sum((below[1:] + below[:-1]) / 2) * (x[1] - x[0]))
+
+
 def guessing_upper(p: float, strings: int, looks: int, trials: int, level: float = LEVEL) -> float:
     """Return what a guesser's mean over `trials` stays at or below with probability `level`.
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import statistics as standard
 
 import numpy as np
@@ -14,6 +15,7 @@ from lrbench.statistics import (
     at_chance,
     bootstrap_mean,
     difference_of_means,
+    expected_maximum,
     guessing_best_of,
     guessing_upper,
     mean,
@@ -276,3 +278,13 @@ def test_one_run_that_solved_the_task_is_no_guesser() -> None:
 def test_no_runs_are_no_guesser() -> None:
     with pytest.raises(ValueError, match="no values"):
         runs_at_chance([], 0.2, 128, 40)
+
+
+@pytest.mark.parametrize(
+    ("runs", "above"), [(1, 0.0), (3, 0.85), (5, 1.16), (10, 1.54), (30, 2.04)]
+)
+def test_the_best_of_several_runs_is_above_their_mean(runs: int, above: float) -> None:
+    assert expected_maximum(runs) == pytest.approx(above, abs=0.006)
+    drawn = np.random.default_rng(runs).standard_normal((20_000, runs)).max(1).mean()
+    assert expected_maximum(runs) == pytest.approx(drawn, abs=0.03)
+    assert expected_maximum(2) == pytest.approx(1 / math.sqrt(math.pi), abs=1e-6)

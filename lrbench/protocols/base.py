@@ -80,6 +80,8 @@ class Protocol(ABC):
     choices: the values that some of its settings may have, {field: values}.
     whole_budget: the override with which no run ends early; `ends_early` says what another does.
     fixed_budget: why `lrbench tune` may not vary max_steps under it; nothing where it may.
+    by_tests: whether the paper's number is that of tests at the end, not of looks.
+    paper_runs: how many runs the paper's number is the best of; 1 where it is one, or their mean.
 
     Settings and looks that methods get are data from anywhere: nothing in them is checked.
     """
@@ -93,6 +95,8 @@ class Protocol(ABC):
     whole_budget: ClassVar[str] = ""
     ends_early: ClassVar[str] = ""
     fixed_budget: ClassVar[str] = ""
+    by_tests: ClassVar[bool] = False
+    paper_runs: ClassVar[int] = 1
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -114,6 +118,13 @@ class Protocol(ABC):
     @abstractmethod
     def selection(self, settings: Settings) -> Selection:
         """Return what the best of several settings is chosen by."""
+
+    def unlike_paper(self, settings: Settings, runs: int) -> str | None:
+        """Return why so many runs are not to be held against the paper's; nothing if they may be.
+
+        settings: theirs, by their own names. None: what tells is what the paper says of its looks.
+        """
+        return None
 
     def most_updates(self, settings: Settings, look: Mapping[str, Any] | None) -> int | None:
         """Return how many updates a run has at most; None where its settings do not tell."""

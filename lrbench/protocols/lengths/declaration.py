@@ -42,9 +42,7 @@ SHORT = "_short"
 class SeveralLengths(ByLength):
     """A protocol that trains on strings of several lengths and tests over a range of them.
 
-    tasks: patterns of the names of the paper's tasks. paper_runs: how many runs stand behind a
-    number of the paper. budget: the settings that a number must share with the paper's, so that a
-    verdict can be given on it.
+    tasks: patterns of the names of the paper's tasks.
     """
 
     procedure = "lrbench.protocols.lengths.procedure:LengthsProcedure"
@@ -62,7 +60,6 @@ class SeveralLengths(ByLength):
         "tune trains every run for its whole budget; leave protocol.stop out"
     )
     tasks: ClassVar[tuple[str, ...]] = ()
-    paper_runs: ClassVar[int] = 1
 
     def has(self, task: str) -> bool:
         """Whether the paper has a task of this name."""
@@ -74,10 +71,6 @@ class SeveralLengths(ByLength):
         return self.name.endswith(SHORT)
 
     def unlike_paper(self, settings: Settings, runs: int) -> str:
-        """Return why a number is not to be held against the paper's; nothing where it may be.
-
-        settings: those of its runs, by their own names.
-        """
         if self.short:
             return f"{self.name} has a smaller budget than {self.name.removesuffix(SHORT)}"
         usual = PROTOCOLS.get(self.name).config()
@@ -93,7 +86,7 @@ class SeveralLengths(ByLength):
         on = [key for key in ("curriculum", "carry", "state_noise") if settings.get(key)]
         if on:
             return f"protocol.{on[0]} is on; the paper has no such thing"
-        if usual.runs == "max" and runs != self.paper_runs:
+        if self.paper_runs not in (1, runs):
             return f"it is the best of {runs} runs, the paper's of {self.paper_runs}"
         return ""
 
@@ -132,6 +125,7 @@ class Deletang2022ShortConfig(Deletang2022Config):
 class _Deletang(SeveralLengths):
     rules = LAST
     tasks = ("nnch_*",)
+    by_tests = True
     paper_runs = 30  # ten seeds at each of three rates
 
 
@@ -139,12 +133,14 @@ class _Deletang(SeveralLengths):
 class Deletang2022(_Deletang):
     """Accuracy averaged over lengths 41 to 500, the best of ten seeds and three rates."""
 
-    paper = "deletang2022"
+    paper = "Deletang2023"
 
 
 @register_protocol("deletang2022_short", Deletang2022ShortConfig, "deletang2022, 10,000 updates")
 class Deletang2022Short(_Deletang):
     """A hundredth of the budget of deletang2022, and every tenth length."""
+
+    paper = "Deletang2023"
 
 
 # --- Grazzi et al. 2025: scaled accuracy over lengths 40 to 256, the best of three
@@ -179,6 +175,7 @@ class Grazzi2025ShortConfig(Grazzi2025Config):
 class _Grazzi(SeveralLengths):
     rules = LAST
     tasks = ("xlstm_*", "nnch_*")
+    by_tests = True
     paper_runs = 3
 
 
@@ -186,12 +183,14 @@ class _Grazzi(SeveralLengths):
 class Grazzi2025(_Grazzi):
     """Accuracy over lengths 40 to 256 at the end, chance at 0, the best of three seeds."""
 
-    paper = "grazzi2025"
+    paper = "Grazzi2025"
 
 
 @register_protocol("grazzi2025_short", Grazzi2025ShortConfig, "grazzi2025, a tenth of the updates")
 class Grazzi2025Short(_Grazzi):
     """A tenth of the budget of grazzi2025."""
+
+    paper = "Grazzi2025"
 
 
 # --- Walker et al. 2025: accuracy over lengths 40 to 256 at the best look, the mean of five
@@ -227,7 +226,6 @@ class Walker2025ShortConfig(Walker2025Config):
 class _Walker(SeveralLengths):
     rules = BEST
     tasks = ("slice_*", "nnch_*", "group")
-    paper_runs = 5
 
 
 @register_protocol("walker2025", Walker2025Config, "lengths 3 to 40, the best look at 40 to 256")
@@ -240,6 +238,8 @@ class Walker2025(_Walker):
 @register_protocol("walker2025_short", Walker2025ShortConfig, "walker2025, a tenth of the updates")
 class Walker2025Short(_Walker):
     """A tenth of the budget of walker2025."""
+
+    paper = "Walker2025"
 
 
 # --- Siems et al. 2025: the share of strings right up to each position, at four times the length
@@ -281,8 +281,6 @@ class _Siems(SeveralLengths):
 @register_protocol("siems2025", Siems2025Config, "length 128, the curve of prefixes to 512")
 class Siems2025(_Siems):
     """The share of strings that are right up to each of 512 positions, at the best epoch."""
-
-    paper = "Siems2025"
 
 
 @register_protocol("siems2025_short", Siems2025ShortConfig, "siems2025, a tenth of the updates")
@@ -330,8 +328,6 @@ class _Merrill(SeveralLengths):
 @register_protocol("merrill2024", Merrill2024Config, "lengths 2 to 16, the depth that 16 needs")
 class Merrill2024(_Merrill):
     """Strings right throughout at the longest training length, at the best epoch; no horizon."""
-
-    paper = "Merrill2024"
 
 
 @register_protocol("merrill2024_short", Merrill2024ShortConfig, "merrill2024, 100,000 updates")

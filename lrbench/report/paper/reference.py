@@ -20,6 +20,7 @@ from lrbench.errors import UserError
 from lrbench.metrics import ACCURACY, METRICS, Metric, metric_among
 
 MEASURED = "Measured baselines"  # column `table` of what was measured here, not printed
+SCALED = "scaled from "  # a unit: 0 stands for this accuracy
 MODULUS = "{modulus}"  # stands in a task's name for its modulus
 CsvRow = dict[str, str]
 
@@ -144,12 +145,9 @@ def _numbers(
 
 
 def _reference(row: CsvRow) -> Reference:
-    length = re.search(r"length (\d+)", row["split"])
+    length = re.search(r"length (\d+)|(?:lengths|evaluate|test) \d+-(\d+)", row["split"])
     trials = re.search(r"(?:mean|median) of (\d+)", row["aggregation"])
-    text, spread = (
-        str(Decimal(number).scaleb(-2)) if number and row["unit"] == "percent" else number
-        for number in (row["value"], row["spread"])
-    )
+    text, spread = (_as_share(number, row["unit"]) for number in (row["value"], row["spread"]))
     rules = (
         name["rule"]
         for name in names("rules")
@@ -159,7 +157,7 @@ def _reference(row: CsvRow) -> Reference:
     return Reference(
         text=text,
         value=float(text),
-        length=int(length.group(1)) if length else None,
+        length=int(length.group(1) or length.group(2)) if length else None,
         source=f"{row['paper']}, {table}",
         aggregation=row["aggregation"],
         model=row["model"],
@@ -168,6 +166,16 @@ def _reference(row: CsvRow) -> Reference:
         metric=metric_among([row["metric"].lower()]),
         spread=spread,
     )
+
+
+def _as_share(number: str, unit: str) -> str:
+    """Return a percentage, or an accuracy scaled from some chance to 0, as a share of 1."""
+    if number and unit == "percent":
+        return str(Decimal(number).scaleb(-2))
+    if number and unit.startswith(SCALED):
+        chance = Decimal(unit.removeprefix(SCALED))
+        return str(chance + (1 - chance) * Decimal(number))
+    return number
 
 
 # --- tasks at a test length

@@ -46,7 +46,8 @@ class Evidence:
 
     `values` are the runs' accuracies at the test length, `trained` those at the training length;
     `diverged` and `failed` count the runs without a value. Where `metric` is an error there is no
-    guesser, and `chance` is the error of the best baseline.
+    guesser, and `chance` is the error of the best baseline. best_run: the paper's number is of the
+    best of as many runs, so that ours is, too, and has no interval.
     """
 
     values: Sequence[float]
@@ -56,6 +57,7 @@ class Evidence:
     failed: int = 0
     metric: Metric = ACCURACY
     chance: float | None = None
+    best_run: bool = False
 
 
 def judge(
@@ -79,7 +81,9 @@ def judge(
     if not comparable:
         return Verdict.NOT_COMPARABLE
     metric = evidence.metric
-    return against(mean_interval(evidence.values, metric), reference.text, metric)
+    best = max(evidence.values, key=metric.merit)
+    interval = (best, best) if evidence.best_run else mean_interval(evidence.values, metric)
+    return against(interval, reference.text, metric)
 
 
 def guesses(evidence: Evidence) -> bool:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from lrbench.metrics import ACCURACY, METRICS, Metric
+from lrbench.protocols.base import declared
 from lrbench.report.paper.reference import Published, Reference
 from lrbench.report.paper.verdict import Evidence, Guesser
 from lrbench.report.runs.columns import Settings, UnderWay
@@ -157,7 +158,17 @@ class FilledCell:
             failed=self.count("failed"),
             metric=self.metric,
             chance=chance,
+            best_run=declared(self.protocol).paper_runs > 1,
         )
+
+    def unlike_paper(self) -> str | None:
+        """Return why its runs are not to be held against the paper's, where the protocol says."""
+        own = {
+            key.removeprefix("protocol."): value
+            for key, value in self.settings.items()
+            if key.startswith("protocol.")
+        }
+        return declared(self.protocol).unlike_paper(own, self.count("finished"))
 
     def comparable(self, rule: str) -> bool:
         """Tell whether the paper's number was taken by this rule, under no stricter a protocol.
@@ -170,6 +181,8 @@ class FilledCell:
             return False
         if self.reference.length != self.length or not self.faithful:
             return False
+        if (unlike := self.unlike_paper()) is not None:
+            return not unlike
         if self.split:  # nothing is chosen by a test split, there or here
             return True
         if paper is None:

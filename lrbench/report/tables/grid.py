@@ -75,13 +75,17 @@ class Grid(ABC):
     """
 
     heading: ClassVar[str]  # above the names of columns, where a table has them as rows
-    kind: ClassVar[str]  # of the scores that are held against the paper's: look or test
 
     columns: tuple[AxisColumn, ...]
     cells: tuple[FilledCell, ...]
     filled_cells: tuple[FilledCell, ...]
     rule: str
     digits: int = 4
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """Of which scores are held against the paper's: look or test."""
 
     @property
     @abstractmethod
@@ -181,6 +185,9 @@ class Grid(ABC):
             return self._instead(filled, self.rule, self.kind)
         evidence = self.evidence(filled)
         cell = spread(evidence.values, self.digits, missing=missing(filled))
+        if evidence.best_run and len(evidence.values) > 1:
+            best = f"{max(evidence.values):.{self.digits}f}, best of {len(evidence.values)}"
+            cell = PrintedCell(best, tuple(evidence.values))
         return marked(cell, judge(evidence, filled.reference, filled.comparable(self.rule)))
 
     def fresh(self, filled: FilledCell | None, rule: str) -> PrintedCell:

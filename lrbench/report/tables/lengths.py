@@ -25,7 +25,7 @@ from lrbench.report.runs.columns import Settings
 from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.grid import AxisColumn, Grid, Row, level
 from lrbench.report.tables.selection import chances, select
-from lrbench.statistics import guessing_best_of, runs_upper
+from lrbench.statistics import expected_maximum, guessing_best_of, runs_upper
 from lrbench.tables import TableSpec
 
 BETWEEN = "above, below = all of it on that side; inconclusive = too wide to tell"
@@ -58,11 +58,15 @@ class LengthGrid(Grid):
     """Models x tasks: the paper takes its number from looks, ours is told on fresh strings too."""
 
     heading = "task"
-    kind = "look"
+
+    @property
+    def kind(self) -> str:
+        by_tests = any(declared(filled.protocol).by_tests for filled in self.filled_cells)
+        return "test" if by_tests else "look"
 
     @property
     def number(self) -> str:
-        return f"{self.rule} look"
+        return f"{self.rule} {self.kind}"
 
     @property
     def verdict_titles(self) -> tuple[str, ...]:
@@ -78,8 +82,11 @@ class LengthGrid(Grid):
     def our_rows(self, label: str) -> list[Row]:
         """The rule's look, and below it the same checkpoints on fresh strings."""
         found = self.row(label)
+        compared = (PrintedCell(label), PrintedCell(self.number), *map(self.compared, found))
+        if self.kind == "test":  # they are on fresh strings
+            return [compared]
         return [
-            (PrintedCell(label), PrintedCell(self.number), *map(self.compared, found)),
+            compared,
             (
                 PrintedCell(label),
                 PrintedCell("fresh strings"),
@@ -107,6 +114,7 @@ class LengthGrid(Grid):
             " sample std (n) over n runs; fresh strings: the same checkpoints, on strings that"
             " nothing was chosen by",
             *self._paper_notes(),
+            *self._unlike_paper(),
             *self._on_verdicts(),
         ]
 
@@ -161,6 +169,21 @@ class LengthGrid(Grid):
             f"paper: as printed in {first.source} ({first.aggregation}){how}; marked at chance"
             " where a mean of as many guessers under that rule reaches it in 5 % of cases or more"
         ]
+
+    def _unlike_paper(self) -> Iterator[str]:
+        """Say why cells have no verdict, and what the best of several runs adds."""
+        why: dict[str, list[str]] = {}
+        for filled in self.filled_cells:
+            if len(filled.runs) and filled.reference and (reason := filled.unlike_paper()):
+                why.setdefault(reason, []).append(f"{filled.task} x {filled.label}")
+        for reason, cells in why.items():
+            yield f"not comparable: {', '.join(cells)}: {reason}"
+        runs = max((declared(f.protocol).paper_runs for f in self.filled_cells), default=1)
+        if runs > 1:
+            yield (
+                f"the paper's numbers are the best of {runs} runs: above their mean by about"
+                f" {expected_maximum(runs):.2f} of their standard deviation"
+            )
 
     def _on_verdicts(self) -> Iterator[str]:
         """Yield what the verdicts mean, and what they leave open."""

@@ -51,7 +51,7 @@ from lrbench.report.tables.splits import (
     split_column,
     splits_there,
 )
-from lrbench.statistics import mean
+from lrbench.statistics import expected_maximum, mean, sample_std
 
 CELL_HEAD = tuple(Column(name, right=False) for name in ("task", "model", "configuration"))
 HEAD = (
@@ -62,6 +62,7 @@ HEAD = (
     Column("state"),
     Column("lengths"),
 )
+RULE_ADDS = ("rule adds",)  # of a protocol whose rule, or best run, can flatter an unsteady model
 GUESSING_AND_PAPER = ("guessing", "paper")  # of a protocol that is a paper's
 
 POSITIONS_RULE = "last"
@@ -82,8 +83,31 @@ def _columns(protocol: Protocol) -> tuple[Column, ...]:
     Guessing and the paper's number are of the rule of a paper's, where the protocol is one's.
     """
     titles = [f"train: {protocol.usual_rule}", *(f"test: {rule}" for rule in protocol.rules)]
-    titles += [f"{protocol.usual_rule} look", "chance"]
+    titles += [f"{protocol.usual_rule} look", *RULE_ADDS * _adds(protocol), "chance"]
     return (*HEAD, *map(Column, titles), *map(Column, GUESSING_AND_PAPER * bool(protocol.paper)))
+
+
+def _adds(protocol: Protocol) -> bool:
+    """Whether the paper takes the best of several runs, or of looks by a protocol that says so."""
+    return protocol.unlike_paper({}, 1) is not None
+
+
+def rule_adds(
+    protocol: Protocol, looked: list[float], last: list[float]
+) -> tuple[PrintedCell, ...]:
+    """Return what the rule adds to runs that are as unsteady as these: nothing for other protocols.
+
+    Of a best look, how far its mean is above that of the last checkpoints; of the best of a paper's
+    runs, what their number of normal numbers with this standard deviation is above their mean.
+    """
+    if not _adds(protocol):
+        return ()
+    best = protocol.usual_rule == "best" and looked and last
+    added = mean(looked) - mean(last) if best else 0.0
+    if protocol.paper_runs > 1 and len(last) > 1:
+        added += expected_maximum(protocol.paper_runs) * sample_std(last)
+    known = best or (protocol.paper_runs > 1 and len(last) > 1)
+    return (PrintedCell(f"{added:+.3f}", (added,)) if known else PrintedCell(),)
 
 
 class EvaluationCell(NamedTuple):
@@ -203,6 +227,9 @@ def _accuracy_cells(
         spread(_accuracies(trained, usual, "test"), missing=missing),
         *(spread(_accuracies(tested, rule, "test"), missing=missing) for rule in protocol.rules),
         spread(_accuracies(tested, usual, "look"), missing=missing),
+        *rule_adds(
+            protocol, _accuracies(tested, usual, "look"), _accuracies(tested, "last", "test")
+        ),
         _level(tested, lambda score: score.chance),
         *(of_paper if protocol.paper else ()),
     )

@@ -1,0 +1,43 @@
+"""When a number of ours may be held against a paper's, and what is said where it may not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lrbench.protocols.base import declared
+from lrbench.registry import PROTOCOLS
+
+FAMILIES = ("deletang2022", "grazzi2025", "walker2025", "siems2025", "merrill2024")
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_short_form_has_less_of_the_same(name: str) -> None:
+    full, short = PROTOCOLS.get(name).config(), PROTOCOLS.get(f"{name}_short").config()
+    assert short.max_steps * 9 < full.max_steps
+    for key in ("train_lengths", "mix", "batch_size", "ask", "score", "runs", "stop"):
+        assert getattr(short, key) == getattr(full, key), key
+    assert declared(name).rules == declared(f"{name}_short").rules
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_only_the_papers_own_settings_are_comparable(name: str) -> None:
+    protocol = declared(name)
+    runs, usual = protocol.paper_runs, PROTOCOLS.get(name).config()
+    own: dict[str, Any] = {
+        "train_lengths": str(usual.train_lengths),  # as a report reads them
+        "max_steps": usual.max_steps,
+        "test.lengths": str(usual.test.lengths),
+    }
+    assert protocol.unlike_paper(own, runs) == ""
+    assert "max_steps is 7" in str(protocol.unlike_paper({**own, "max_steps": 7}, runs))
+    assert "test.stride is 3" in str(protocol.unlike_paper({**own, "test.stride": 3}, runs))
+    assert "carry is on" in str(protocol.unlike_paper({**own, "carry": 0.5}, runs))
+    assert "smaller budget" in str(declared(f"{name}_short").unlike_paper(own, runs))
+    if runs > 1:
+        assert f"best of 2 runs, the paper's of {runs}" in str(protocol.unlike_paper(own, 2))
+
+
+def test_other_protocols_say_nothing_of_it() -> None:
+    assert declared("fan2024").unlike_paper({}, 5) is None
