@@ -1,7 +1,8 @@
 """Names and shapes of what every registered model keeps in a checkpoint.
 
 Weights on disk are found by these names. `parameters.json` holds a digest for each model, by its
-default settings and in each of the stacks; a new model adds its line, none changes one.
+default settings and in each of the stacks; a new model adds its line, none changes one but with its
+`version` (`rir_om` of version 2).
 `python -m tests.net.test_state_dicts` prints what the file should hold.
 """
 

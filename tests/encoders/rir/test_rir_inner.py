@@ -36,8 +36,7 @@ def inside(kind: str, encoder: Any, x: Tensor) -> Tensor:
         framed = between(encoder.ends, x, lengths) * reaches(lengths)
         result: Tensor = encoder.composition(framed, lengths, halt=False)
     else:
-        plain = encoder.inner if kind == "rir_grc" else encoder.memory
-        result = plain.reference(x, mask)
+        result = encoder.inner.reference(x, mask)
     return result
 
 
@@ -80,9 +79,23 @@ def test_training_reaches_all_weights(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "parameters"), [("rir_grc", 546_826), ("rir_crvnn", 629_515), ("rir_om", 580_747)]
+    ("kind", "parameters"), [("rir_grc", 546_826), ("rir_crvnn", 629_515), ("rir_om", 597_259)]
 )
 def test_parameters(kind: str, parameters: int) -> None:
     encoder, config = KINDS[kind]
     model = Classifier(ClassifierConfig(), encoder(config(), 128), 15, 10)
     assert count_parameters(model) == parameters
+
+
+def test_ordered_memory_maps_the_chunks_of_every_level() -> None:
+    """As released: a Linear and the cell's LayerNorm before the memory, 577,153 parameters."""
+    encoder = RirOm(RirOmConfig(), 128)
+    assert sum(p.numel() for p in encoder.parameters()) == 577_153
+    encoder = encoder_of("rir_om", chunk=4)
+    x, mask = torch.randn(1, 11, 8, dtype=torch.float64), torch.ones(1, 11, dtype=torch.bool)
+    memory, vectors = encoder.inner.memory, encoder.leaves(x, mask)
+    for cuts in ((4, 4, 3), (3,)):
+        mapped = memory.cell.norm(vectors @ encoder.inner.leaf.weight.T + encoder.inner.leaf.bias)
+        parts = [part[None] for part in mapped.split(cuts)]
+        vectors = torch.cat([memory.reference(part, mask[:, : part.shape[1]]) for part in parts])
+    torch.testing.assert_close(encoder(x, mask), vectors, rtol=1e-9, atol=1e-9)
