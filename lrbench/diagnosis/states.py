@@ -45,7 +45,7 @@ class Bin:
 
     first: int
     last: int
-    asked: int  # positions where something is; a key of diagnosis.json
+    asked: int  # positions with an answer; a key of the JSON of `lrbench diagnose`
     right: int
     mean_lead: float | None
     least_lead: float | None

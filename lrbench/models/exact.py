@@ -252,11 +252,11 @@ def permuting_reflections(machine: StateMachine, classes: int) -> Reflections:
             keys[s, j, one], keys[s, j, other] = 0.5**0.5, -(0.5**0.5)
     query = torch.linspace(-1, 1, size)
     read = torch.zeros(classes, size)
-    for state, places in _placed(machine, moves).items():
+    for state, positions in _placed(machine, moves).items():
         answer = machine.answers[state]
         if answer is None or bool(read[answer].any()):
             raise ValueError(f"{EXACT} of a product of reflections needs an answer for each state")
-        read[answer] = query[list(places)]
+        read[answer] = query[list(positions)]
     return Reflections(keys, torch.eye(size), query, read)
 
 
@@ -318,12 +318,12 @@ def _check_delta(config: Any) -> None:
 
 def _swaps(move: Sequence[int]) -> list[tuple[int, int]]:
     """Return the swaps whose product sends e_q to e_{move[q]}, q by q, the first one first."""
-    pairs, places = [], list(range(len(move)))
+    pairs, positions = [], list(range(len(move)))
     for q, to in enumerate(move):
-        if places[q] != to:
-            one, other = places[q], to
+        if positions[q] != to:
+            one, other = positions[q], to
             pairs.append((one, other))
-            places = [{one: other, other: one}.get(p, p) for p in places]
+            positions = [{one: other, other: one}.get(p, p) for p in positions]
     return pairs
 
 
@@ -331,9 +331,9 @@ def _placed(machine: StateMachine, moves: Sequence[Sequence[int]]) -> dict[int, 
     """Return where the words to a state lead from each state; ValueError where they differ."""
     identity = tuple(range(len(machine.delta)))
     found, waiting = {machine.start: identity}, [identity]
-    for places in waiting:  # grows as states are found
+    for positions in waiting:  # grows as states are found
         for move in moves:
-            further = tuple(move[p] for p in places)
+            further = tuple(move[p] for p in positions)
             state = further[machine.start]
             if state not in found:
                 found[state] = further

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 NOWHERE = -1  # in `Machine.table`: no valid string goes on with this symbol
-UNASKED = -1  # in `Machine.asked`: nothing is asked here
+UNASKED = -1  # in `Machine.targets`: nothing is asked here
 
 State = Any  # whatever a task describes its states by; hashable
 

@@ -168,8 +168,8 @@ def chance_levels(trial: LengthsTrial, check: Check) -> tuple[list[Baseline], li
     put together by their best.
     """
     protocol, lengths = trial.config.protocol, lengths_tested(trial)
-    places = min(CHANCE_LENGTHS, len(lengths))
-    some = sorted({lengths[i * (len(lengths) - 1) // max(1, places - 1)] for i in range(places)})
+    most = min(CHANCE_LENGTHS, len(lengths))
+    some = sorted({lengths[i * (len(lengths) - 1) // max(1, most - 1)] for i in range(most)})
     trained = trial.task.nearest_length(protocol.train_lengths[1])
     measured = []
     for length in some:

@@ -47,11 +47,11 @@ def score_lengths(
         counted = batch.counted if task.averaged else final_targets(batch) != IGNORE
         hits, total = _read(model, batch, targets, counted, check)
         loss, supervised = loss + total, supervised + int((targets != IGNORE).sum())
-        for length, correct, asked in zip(
+        for length, correct, answers in zip(
             some, hits.tolist(), counted.sum(1).tolist(), strict=True
         ):
             right[length] += correct
-            scored[length] += asked
+            scored[length] += answers
     seconds = time.perf_counter() - began
     strings = Counter(ordered)
     found = []
@@ -88,8 +88,8 @@ def score_each(
 
 def final_targets(batch: Batch) -> Tensor:
     """Return the targets (B, T) without those before the last position of a row's own."""
-    places = torch.arange(batch.targets.shape[1], device=batch.targets.device)
-    return batch.targets.masked_fill(places != batch.lengths[:, None] - 1, IGNORE)
+    positions = torch.arange(batch.targets.shape[1], device=batch.targets.device)
+    return batch.targets.masked_fill(positions != batch.lengths[:, None] - 1, IGNORE)
 
 
 def _read(
@@ -102,15 +102,15 @@ def _read(
     for start in range(0, width, segment):
         check()
         piece = slice(start, min(start + segment, width))
-        wanted, asked = targets[:, piece], counted[:, piece]
-        needed = bool(asked.any() or (wanted != IGNORE).any())
+        wanted, scored = targets[:, piece], counted[:, piece]
+        needed = bool(scored.any() or (wanted != IGNORE).any())
         read = "all" if needed else "none"
         logits, state = model(batch.tokens[:, piece], state, read=read)
         if not needed:
             continue
         # a state that overflowed answers nothing, whatever argmax makes of its NaN
         known = logits.isfinite().all(-1) & (logits.argmax(-1) == batch.targets[:, piece])
-        hits += (known & asked).sum(1)
+        hits += (known & scored).sum(1)
         flat = logits.flatten(0, 1), wanted.flatten()
         total += float(cross_entropy(*flat, ignore_index=IGNORE, reduction="sum"))
     return hits, total

@@ -141,7 +141,7 @@ def backward_loop(wide: int, dtype: str) -> Loop:
                         store(da, state + j, mul(of_average, keep))
                         store(ds, state + j, of_before)
                     for k in range(0, units, wide):
-                        sums, others = zero(one), zero(one)
+                        sums, later_sums = zero(one), zero(one)
                         row = head * 4 * units * units + k
                         out = place * 4 * units
                         for gate_unit in range(2 * units):
@@ -149,8 +149,8 @@ def backward_loop(wide: int, dtype: str) -> Loop:
                             sums = fma(slope, load(turned, row, wide), sums)
                             slope = every(ddrive[out + 2 * units + gate_unit], one)
                             later = row + 2 * units * units
-                            others = fma(slope, load(turned, later, wide), others)
+                            later_sums = fma(slope, load(turned, later, wide), later_sums)
                             row += units
-                        store(dh, state + k, add(sums, others))
+                        store(dh, state + k, add(sums, later_sums))
 
     return slstm_backward
