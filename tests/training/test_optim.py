@@ -102,3 +102,18 @@ def test_multipliers_survive_a_checkpoint() -> None:
 def test_a_rule_for_no_parameter_is_refused() -> None:
     with pytest.raises(ValueError, match="nobody"):
         by_rule(Decaying({"nobody": ParameterRule()}))
+
+
+def test_embeddings_alone_may_be_kept_from_decay() -> None:
+    """One update without a gradient: decoupled decay is all that moves a weight."""
+    for decayed in (True, False):
+        model = nn.Sequential(nn.Embedding(3, 2), nn.LayerNorm(2), nn.Linear(2, 2))
+        before = [weight.detach().clone() for weight in model.parameters()]
+        config = OptimConfig("adamw", lr=0.1, weight_decay=0.5, decay_embeddings=decayed)
+        optimiser = make_optimiser(config, model)
+        for weight in model.parameters():
+            weight.grad = torch.zeros_like(weight)
+        optimiser.step()
+        shares = [0.95 if decayed else 1.0, *[0.95] * 4]
+        for old, new, share in zip(before, model.parameters(), shares, strict=True):
+            assert torch.allclose(new, share * old)

@@ -203,9 +203,10 @@ class _AtLengths(_Summary):
             longest = max(self.lengths)
             longer = [length for length in LONGER if length > longest][:2] or [10 * longest + 1]
             lengths = ",".join(map(str, longer))
+            which = "" if "best" in declared(self.result["protocol"]).rules else " --which last"
             yield (
                 "look further",
-                f"lrbench evaluate {shlex.quote(str(self.folder))} --lengths {lengths}",
+                f"lrbench evaluate {shlex.quote(str(self.folder))}{which} --lengths {lengths}",
             )
 
     def _look(self) -> Iterable[Line]:
