@@ -17,7 +17,7 @@ from lrbench.tasks.automata.random import (
     MOST_LETTERS,
     MOST_STATES,
     TARGETS,
-    Automaton,
+    RandomAutomaton,
     automaton,
 )
 from lrbench.tasks.base import IGNORE, Carry, Device
@@ -65,7 +65,7 @@ class DfaConfig:
             raise ValueError(f"task.reset_p is for task.kind=reset; {self.kind} has no such letter")
         self.drawn()
 
-    def drawn(self) -> Automaton:
+    def drawn(self) -> RandomAutomaton:
         """Return the automaton. Raises ValueError where none can be drawn."""
         return automaton(
             self.states, self.letters, self.kind, self.automaton, self.target, self.reset_p
@@ -92,7 +92,7 @@ class Dfa(MooreTask):
     """
 
     def __init__(self, config: Any) -> None:
-        self.automaton: Automaton = config.drawn()
+        self.automaton: RandomAutomaton = config.drawn()
         n, k = self.automaton.table.shape
         by_state = config.target == "state"
         answers = range(n) if by_state else map(int, self.automaton.accepting)

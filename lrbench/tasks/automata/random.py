@@ -36,7 +36,7 @@ Table = NDArray[np.int64]  # (n, k): the state after letter a in state q
 
 
 @dataclass(frozen=True, eq=False)
-class Automaton:
+class RandomAutomaton:
     """A drawn automaton: starts in state 0, `tables` tables were drawn to find it.
 
     chances are those of its letters, which are uniform but for a reset. synchronisation is the mean
@@ -65,7 +65,7 @@ class Automaton:
 @lru_cache(maxsize=64)
 def automaton(
     states: int, letters: int, kind: str, seed: int, target: str, reset_p: float
-) -> Automaton:
+) -> RandomAutomaton:
     """Draw an automaton, a function of the arguments alone.
 
     Tables are drawn until all states are reachable from state 0, the automaton is minimal for its
@@ -85,7 +85,7 @@ def automaton(
                 continue
             if _is_minimal(table, accepting):
                 time = _synchronisation(table, chances, stream.fold("words"))
-                return Automaton(table, tuple(accepting), chances, time, tried)
+                return RandomAutomaton(table, tuple(accepting), chances, time, tried)
     wanted = "reachable, minimal and balanced" if target == "accept" else "reachable and minimal"
     raise ValueError(
         f"no {kind} automaton of task.states={states} and task.letters={letters} is {wanted}"

@@ -12,13 +12,15 @@ import torch
 
 from lrbench.tasks import make_task
 from lrbench.tasks.automata.dfa import DfaConfig
-from lrbench.tasks.automata.random import Automaton, automaton, is_aperiodic, is_synchronising
+from lrbench.tasks.automata.random import RandomAutomaton, automaton, is_aperiodic, is_synchronising
 from lrbench.tasks.stream import Stream
 
 SEEDS = range(12)
 
 
-def drawn(states: int, letters: int, kind: str, seed: int, target: str = "state") -> Automaton:
+def drawn(
+    states: int, letters: int, kind: str, seed: int, target: str = "state"
+) -> RandomAutomaton:
     return automaton(states, letters, kind, seed, target, 0.1)
 
 
