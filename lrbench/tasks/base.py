@@ -97,9 +97,14 @@ class TaskBase(ABC):
         """Return what was drawn of the task itself, for result.json; None where nothing was."""
         return None
 
+    def spelled(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return symbols and answers as a person would write them; files keep their plain names."""
+        return self.vocabulary, self.class_names
+
     def describe_string(self, tokens: Sequence[int]) -> str:
         """Return the string as a person would write it."""
-        return " ".join(self.vocabulary[token] for token in tokens)
+        symbols, _ = self.spelled()
+        return " ".join(symbols[token] for token in tokens)
 
 
 class SampledTask(TaskBase):

@@ -227,6 +227,7 @@ def written(task: LabelledTask, batch: Batch) -> Iterator[tuple[list[str], list[
     if task.features:
         yield from _numbers(task, batch)
         return
+    letters, classes = task.spelled()
     rows = (part.tolist() for part in (batch.tokens, batch.targets, batch.counted))
     for tokens, targets, scored in zip(*rows, strict=True):
         answers = list(task.oracle(tokens))
@@ -236,8 +237,8 @@ def written(task: LabelledTask, batch: Batch) -> Iterator[tuple[list[str], list[
                 f"its oracle says {answers}\nits answers are {targets}\n"
                 "one of the two is wrong: train nothing on it"
             )
-        symbols = [task.vocabulary[token] for token in tokens]
-        names = ["" if one == IGNORE else task.class_names[one] for one in answers]
+        symbols = [letters[token] for token in tokens]
+        names = ["" if one == IGNORE else classes[one] for one in answers]
         yield symbols, [n if s or not n else f"({n})" for n, s in zip(names, scored, strict=True)]
 
 

@@ -60,6 +60,10 @@ class FiniteGroup:
         """Return how many points an element moves."""
         return sum(to != point for point, to in enumerate(self.moves[element]))
 
+    def written(self, element: int) -> str:
+        """Return an element as a person would write it: a permutation as its cycles, or "e"."""
+        return cycles(self.moves[element]) if self.permutes else self.names[element]
+
     def generated(self, letters: Sequence[int]) -> int:
         """Return the order of the subgroup that some elements generate."""
         seen = {0}
@@ -169,6 +173,18 @@ def _product(one: FiniteGroup, other: FiniteGroup) -> FiniteGroup:
         0,
         (*(g * other.order for g in one.generators), *other.generators),
     )
+
+
+def cycles(moves: Points) -> str:
+    """Return a permutation of at most ten points in cycle notation: "(012)(34)", or "e"."""
+    text, seen = "", set[int]()
+    for first in range(len(moves)):
+        cycle, point = "", first
+        while point not in seen:
+            seen.add(point)
+            cycle, point = f"{cycle}{point}", moves[point]
+        text += f"({cycle})" if len(cycle) > 1 else ""
+    return text or "e"
 
 
 def _cycle(n: int, first: int) -> Points:

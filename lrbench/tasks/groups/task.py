@@ -77,6 +77,11 @@ class Group(MooreTask):
         self.vocabulary = tuple(self.group.names[letter] for letter in self.letters)
         self.class_names = self.group.names
 
+    def spelled(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Permutations as cycles; the files of runs keep one-line notation."""
+        elements = tuple(map(self.group.written, range(self.group.order)))
+        return tuple(elements[letter] for letter in self.letters), elements
+
     def oracle(self, tokens: Sequence[int]) -> list[int]:
         """Follow each point through the letters, the last one first; the table is not asked."""
         moves = self.group.moves

@@ -68,6 +68,13 @@ def test_the_same_words_show_the_same_strings_and_another_seed_others(lrbench: R
     assert rows(first, "string") != rows(other, "string")
 
 
+def test_permutations_are_written_as_cycles(lrbench: Run) -> None:
+    out = lrbench("show", "task=group", "task.group=S3", "length=12", "count=1").out
+    elements = {"e", "(01)", "(02)", "(12)", "(012)", "(021)"}
+    assert set(rows(out, "string")[0]) <= elements
+    assert set(rows(out, "answer")[0]) <= elements
+
+
 def test_a_default_length_that_the_task_has(lrbench: Run) -> None:
     assert "length=11 " in lrbench("show", "task=mod_arith").out
 

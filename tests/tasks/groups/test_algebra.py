@@ -7,7 +7,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from lrbench.tasks.groups.algebra import FiniteGroup, group
+from lrbench.tasks.groups.algebra import FiniteGroup, cycles, group
 
 # name: (order, conjugacy classes, orders of the derived series until it stops)
 KNOWN = {
@@ -149,3 +149,20 @@ def test_subgroups_are_counted() -> None:
     made = group("S4")
     for pair in combinations(range(made.order), 2):
         assert made.generated(pair) == len(closure(made, set(pair)))
+
+
+@pytest.mark.parametrize("name", ["S3", "A5", "S6"])
+def test_cycles_name_the_elements_of_a_group(name: str) -> None:
+    """Read back by hand: in (012)(34) each point goes to the next in its bracket."""
+    made = group(name)
+    for element, moves in enumerate(made.moves):
+        goes = {point: point for point in range(len(moves))}
+        text = made.written(element)
+        for cycle in text.strip("()").split(")("):
+            if text != "e":
+                points = list(map(int, cycle))
+                goes |= dict(zip(points, points[1:] + points[:1], strict=True))
+        assert tuple(goes[point] for point in range(len(moves))) == moves
+    assert cycles((1, 2, 0, 4, 3)) == "(012)(34)"
+    assert made.written(0) == "e"
+    assert group("D3").written(4) == group("D3").names[4]
