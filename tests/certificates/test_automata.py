@@ -164,6 +164,7 @@ def test_tasks_of_every_kind_are_certified(
     lines = "\n".join(check.about(found))
     assert ("that it is the task's was not checked" in lines) == (source == OF_FILE)
     assert f"sha256 {found['automaton'].digest()}" in lines
+    assert "was not checked" not in "\n".join(check.about(found, compared=True))
     if source == OF_FILE:
         for part in ("start", "edges", "answers"):
             del mine.arrays[f"task/{part}"]

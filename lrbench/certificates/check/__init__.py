@@ -53,12 +53,16 @@ def check(file: Path) -> dict[str, Any]:
         raise Refused(f"parts of another kind than a certificate's: {error!r:.200}") from error
 
 
-def about(found: dict[str, Any]) -> list[str]:
-    """Return lines that say what was proved, and of what, as `check` found it."""
+def about(found: dict[str, Any], compared: bool = False) -> list[str]:
+    """Return lines that say what was proved, and of what, as `check` found it.
+
+    compared: the automaton was held against that of a run's task.
+    """
     task, machine = found["task"], found["automaton"]
     edges = sum(to is not None for row in machine.delta for to in row)
     size = f"{len(machine.delta):,} states, {len(machine.delta[0]):,} symbols, {edges:,} edges"
-    claim = "; that it is the task's was not checked" if machine.source == OF_FILE else ""
+    unchecked = machine.source == OF_FILE and not compared
+    claim = "; that it is the task's was not checked" if unchecked else ""
     return [
         f"task: {_settings(task['name'], task['settings'])}, version {task['version']}",
         f"  {machine.source}{claim}: {size}, sha256 {machine.digest()}",

@@ -169,7 +169,7 @@ def _checked_proof(file: Path, run: Path | None) -> str:
             f"holds: right on every string of {found['task']['name']}, of any length, in float32",
             f"  {found['nodes']:,} boxes, least margin {found['margin']:.3g}"
             + (f"; these are the weights, and the task, of {run}" if run else ""),
-            *check.about(found),
+            *check.about(found, compared=run is not None),
         ]
     )
 
