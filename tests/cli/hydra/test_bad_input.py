@@ -84,7 +84,7 @@ CASES = [
     ("task=sums", "task 'sums' unknown. Did you mean 'sum'?", "known:", "mod_arith"),
     ("model=blockdag", "model 'blockdag' unknown. Did you mean 'blockdiag'?"),
     ("model=mine", "model 'mine' unknown.", "one of your own: LRBENCH_PLUGINS=mine"),
-    ("protocol=fan", "protocol 'fan' unknown.", "known: fan2024"),
+    ("protocol=fan", "protocol 'fan' unknown.", "known: deletang2022"),
     ("optim=sgd", "optim 'sgd' unknown", "adam, adamw"),
     ("task=a/b", "task must be one name, not 'a/b'"),
     ("task=../task/sum", "task must be one name"),
