@@ -6,7 +6,8 @@ The horizon is the largest tested length up to which a model still knows the rul
 from __future__ import annotations
 
 import copy
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 
@@ -29,6 +30,7 @@ from lrbench.training.procedure import Load
 from lrbench.training.scoring import Score, score
 from lrbench.training.trial import Check, Trial
 
+T = TypeVar("T", bound=Trial)
 STRINGS_AGAIN = 1000  # strings of the re-run in float64
 
 
@@ -53,9 +55,19 @@ def test_plan(task: SampledTask, protocol: Any) -> list[tuple[int, str, int]]:
 def final_tests(
     trial: LengthTrial, load: Load, check: Check
 ) -> tuple[list[Evaluation], dict[str, Horizon]]:
-    """Score the checkpoint that each rule kept; return (evaluation rows, horizon of each rule).
+    """Score the checkpoint that each rule kept; return (evaluation rows, horizon of each rule)."""
+    return each_kept(trial, load, lambda: _examine(trial, check), _looks_of)
 
-    Rules that kept the same update share one examination.
+
+def each_kept(
+    trial: T,
+    load: Load,
+    examine: Callable[[], tuple[list[Evaluation], Horizon | None]],
+    looks_of: Callable[[T, Look, str], list[Evaluation]],
+) -> tuple[list[Evaluation], dict[str, Horizon]]:
+    """Examine the checkpoint that each rule kept; rules that kept the same update share one.
+
+    looks_of: the rows of the look that a rule believed.
     """
     rows: list[Evaluation] = []
     horizons: dict[str, Horizon] = {}
@@ -63,10 +75,10 @@ def final_tests(
     for rule, step in trial.rules.steps().items():
         if step not in examined:
             trial.model.load_state_dict(load(rule))
-            examined[step] = _examine(trial, check)
+            examined[step] = examine()
         tests, found = examined[step]
         horizons |= {} if found is None else {rule: found}
-        rows += _looks_of(trial, trial.rules.kept[rule], rule)
+        rows += looks_of(trial, trial.rules.kept[rule], rule)
         rows += [{**row, "which": rule} for row in tests]
     return rows, horizons
 
@@ -95,19 +107,24 @@ def _examine(trial: LengthTrial, check: Check) -> tuple[list[Evaluation], Horizo
                 length, split, metric.name, result.value, result.n, kind="test", seconds=seconds
             )
         )
-    rows += _at_every_position(scores, max(trial.config.protocol.test_lengths))
+    rows += at_every_position(scores, max(trial.config.protocol.test_lengths))
     if trial.task.fixed or not metric.counts:
         return rows, None
-    found: Any = horizon((s.length, s.correct, s.n) for s in scores)
+    return rows, horizon_of(trial, scores, check)
+
+
+def horizon_of(trial: Trial, scores: list[Score], check: Check) -> Horizon:
+    """Return where accuracy ends, with the first failing length scored again in float64."""
+    found: Any = horizon((one.length, one.correct, one.n) for one in scores)
     again = None
     if found["upper"] is not None:
-        n = next(s.n for s in scores if s.length == found["upper"])
+        n = next(one.n for one in scores if one.length == found["upper"])
         again = rule_or_rounding(trial, found["upper"], n, check)
-    found |= {"dtype": trial.dtype, "mode": trial.model.mode, "float64": again}
-    return rows, found
+    made: Horizon = found | {"dtype": trial.dtype, "mode": trial.model.mode, "float64": again}
+    return made
 
 
-def _at_every_position(scores: list[Score], curve: int) -> list[Evaluation]:
+def at_every_position(scores: list[Score], curve: int) -> list[Evaluation]:
     """Return tokens and sequences at every length, and the curve of prefixes at one of them.
 
     Of averaged tasks, whose accuracy is that of tokens, the strings that are right everywhere.
@@ -141,25 +158,26 @@ def rule_or_rounding(trial: Trial, length: int, n: int, check: Check) -> Float64
 
 def _looks_of(trial: LengthTrial, look: Look, rule: str) -> list[Evaluation]:
     """Return the look a rule believed as evaluation rows; a band goes by its longest length."""
-    protocol = trial.config.protocol
-    parts = [
-        ("test", "test", look["test_length"]),
-        ("validation", "train_length", protocol.train_length),
-        ("band", "band", protocol.band[1]),
-    ]
+    lengths = (look["test_length"], trial.config.protocol.train_length)
+    return look_rows(look, rule, *lengths, trial.config.protocol.band[1], trial.task.metric.name)
+
+
+def look_rows(
+    look: Look, rule: str, tested: int, trained: int, band: int, metric: str = "accuracy"
+) -> list[Evaluation]:
+    """Return a look as evaluation rows: at the tested length, the training length and the band."""
+    values: Any = look
+    parts = [("test", "test", tested), ("validation", "train_length", trained)]
     return [
         evaluation(
-            length,
-            split,
-            metric,
-            look[f"{key}_{metric}"],
-            look[f"{key}_n"],
+            *(length, split, name),
+            *(values[f"{key}_{name}"], values[f"{key}_n"]),
             kind="look",
             which=rule,
         )
-        for key, split, length in parts
-        for metric in (trial.task.metric.name, "loss")
-        if f"{key}_{metric}" in look
+        for key, split, length in [*parts, ("band", "band", band)]
+        for name in (metric, "loss")
+        if f"{key}_{name}" in values
     ]
 
 

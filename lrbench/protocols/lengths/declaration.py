@@ -6,8 +6,8 @@ conf/preset/protocol/. A short form has a tenth of the updates, unless its text 
 deletang2022  Delétang et al. 2023 (arXiv:2207.02098) and its released code
 grazzi2025    Grazzi et al. 2025 (arXiv:2411.12537) and its released code
 walker2025    Walker et al. 2025 (arXiv:2505.17761) and its released code
-siems2025     Siems et al. 2025 (DeltaProduct) and its released code
-merrill2024   Merrill, Petty & Sabharwal 2024 and its released code
+siems2025     Siems et al. 2025 (arXiv:2502.10297) and its released code
+merrill2024   Merrill, Petty & Sabharwal 2024 (arXiv:2404.08819) and its released code
 """
 
 from __future__ import annotations
@@ -122,25 +122,16 @@ class Deletang2022ShortConfig(Deletang2022Config):
     test: TestSettings = field(default_factory=lambda: TestSettings([41, 491], 10))
 
 
-class _Deletang(SeveralLengths):
+@register_protocol("deletang2022", Deletang2022Config, "lengths 1 to 40, mean over 41 to 500")
+@register_protocol("deletang2022_short", Deletang2022ShortConfig, "deletang2022, 10,000 updates")
+class Deletang2022(SeveralLengths):
+    """Accuracy averaged over lengths 41 to 500, the best of ten seeds and three rates."""
+
+    paper = "Deletang2023"
     rules = LAST
     tasks = ("nnch_*",)
     by_tests = True
     paper_runs = 30  # ten seeds at each of three rates
-
-
-@register_protocol("deletang2022", Deletang2022Config, "lengths 1 to 40, mean over 41 to 500")
-class Deletang2022(_Deletang):
-    """Accuracy averaged over lengths 41 to 500, the best of ten seeds and three rates."""
-
-    paper = "Deletang2023"
-
-
-@register_protocol("deletang2022_short", Deletang2022ShortConfig, "deletang2022, 10,000 updates")
-class Deletang2022Short(_Deletang):
-    """A hundredth of the budget of deletang2022, and every tenth length."""
-
-    paper = "Deletang2023"
 
 
 # --- Grazzi et al. 2025: scaled accuracy over lengths 40 to 256, the best of three
@@ -172,25 +163,16 @@ class Grazzi2025ShortConfig(Grazzi2025Config):
     validation_size: int = 256
 
 
-class _Grazzi(SeveralLengths):
+@register_protocol("grazzi2025", Grazzi2025Config, "lengths 3 to 40, scaled accuracy on 40 to 256")
+@register_protocol("grazzi2025_short", Grazzi2025ShortConfig, "grazzi2025, a tenth of the updates")
+class Grazzi2025(SeveralLengths):
+    """Accuracy over lengths 40 to 256 at the end, chance at 0, the best of three seeds."""
+
+    paper = "Grazzi2025"
     rules = LAST
     tasks = ("xlstm_*", "nnch_*")
     by_tests = True
     paper_runs = 3
-
-
-@register_protocol("grazzi2025", Grazzi2025Config, "lengths 3 to 40, scaled accuracy on 40 to 256")
-class Grazzi2025(_Grazzi):
-    """Accuracy over lengths 40 to 256 at the end, chance at 0, the best of three seeds."""
-
-    paper = "Grazzi2025"
-
-
-@register_protocol("grazzi2025_short", Grazzi2025ShortConfig, "grazzi2025, a tenth of the updates")
-class Grazzi2025Short(_Grazzi):
-    """A tenth of the budget of grazzi2025."""
-
-    paper = "Grazzi2025"
 
 
 # --- Walker et al. 2025: accuracy over lengths 40 to 256 at the best look, the mean of five
@@ -223,23 +205,14 @@ class Walker2025ShortConfig(Walker2025Config):
     validation_size: int = 256
 
 
-class _Walker(SeveralLengths):
-    rules = BEST
-    tasks = ("slice_*", "nnch_*", "group")
-
-
 @register_protocol("walker2025", Walker2025Config, "lengths 3 to 40, the best look at 40 to 256")
-class Walker2025(_Walker):
+@register_protocol("walker2025_short", Walker2025ShortConfig, "walker2025, a tenth of the updates")
+class Walker2025(SeveralLengths):
     """Accuracy over lengths 40 to 256 at the best look at such strings, the mean of five runs."""
 
     paper = "Walker2025"
-
-
-@register_protocol("walker2025_short", Walker2025ShortConfig, "walker2025, a tenth of the updates")
-class Walker2025Short(_Walker):
-    """A tenth of the budget of walker2025."""
-
-    paper = "Walker2025"
+    rules = BEST
+    tasks = ("slice_*", "nnch_*", "group")
 
 
 # --- Siems et al. 2025: the share of strings right up to each position, at four times the length
@@ -273,19 +246,13 @@ class Siems2025ShortConfig(Siems2025Config):
     validation_size: int = 256
 
 
-class _Siems(SeveralLengths):
-    rules = BEST
-    tasks = ("group",)
-
-
 @register_protocol("siems2025", Siems2025Config, "length 128, the curve of prefixes to 512")
-class Siems2025(_Siems):
+@register_protocol("siems2025_short", Siems2025ShortConfig, "siems2025, a tenth of the updates")
+class Siems2025(SeveralLengths):
     """The share of strings that are right up to each of 512 positions, at the best epoch."""
 
-
-@register_protocol("siems2025_short", Siems2025ShortConfig, "siems2025, a tenth of the updates")
-class Siems2025Short(_Siems):
-    """A tenth of the budget of siems2025."""
+    rules = BEST
+    tasks = ("group",)
 
 
 # --- Merrill et al. 2024: how many layers a length needs; nothing is extrapolated
@@ -320,16 +287,10 @@ class Merrill2024ShortConfig(Merrill2024Config):
     validation_size: int = 256
 
 
-class _Merrill(SeveralLengths):
-    rules = BEST
-    tasks = ("group",)
-
-
 @register_protocol("merrill2024", Merrill2024Config, "lengths 2 to 16, the depth that 16 needs")
-class Merrill2024(_Merrill):
+@register_protocol("merrill2024_short", Merrill2024ShortConfig, "merrill2024, 100,000 updates")
+class Merrill2024(SeveralLengths):
     """Strings right throughout at the longest training length, at the best epoch; no horizon."""
 
-
-@register_protocol("merrill2024_short", Merrill2024ShortConfig, "merrill2024, 100,000 updates")
-class Merrill2024Short(_Merrill):
-    """A small part of the budget of merrill2024."""
+    rules = BEST
+    tasks = ("group",)

@@ -10,11 +10,17 @@ from __future__ import annotations
 from typing import Any
 
 from lrbench.protocols.base import declared
-from lrbench.protocols.fan2024.examination import baselines_at, rule_or_rounding
+from lrbench.protocols.fan2024.examination import (
+    at_every_position,
+    baselines_at,
+    each_kept,
+    horizon_of,
+    look_rows,
+)
 from lrbench.protocols.lengths.scoring import score_each
 from lrbench.protocols.lengths.trial import LengthsTrial
-from lrbench.records import POSITIONS, Baseline, Evaluation, Guessing, Horizon, Look, evaluation
-from lrbench.statistics import FEWEST_STRINGS, guessing_best_of, horizon
+from lrbench.records import Baseline, Evaluation, Guessing, Horizon, Look, evaluation
+from lrbench.statistics import FEWEST_STRINGS, guessing_best_of
 from lrbench.tasks.baselines import best_baseline
 from lrbench.training.procedure import Load
 from lrbench.training.scoring import Score, pooled
@@ -36,18 +42,7 @@ def final_tests(
     trial: LengthsTrial, load: Load, check: Check
 ) -> tuple[list[Evaluation], dict[str, Horizon]]:
     """Score the checkpoint that each rule kept; return (evaluation rows, horizon of each rule)."""
-    rows: list[Evaluation] = []
-    horizons: dict[str, Horizon] = {}
-    examined: dict[int, tuple[list[Evaluation], Horizon | None]] = {}
-    for rule, step in trial.rules.steps().items():
-        if step not in examined:
-            trial.model.load_state_dict(load(rule))
-            examined[step] = _examine(trial, check)
-        tests, found = examined[step]
-        horizons |= {} if found is None else {rule: found}
-        rows += _looks_of(trial, trial.rules.kept[rule], rule)
-        rows += [{**row, "which": rule} for row in tests]
-    return rows, horizons
+    return each_kept(trial, load, lambda: _examine(trial, check), _looks_of)
 
 
 def number(scores: list[Score], how: str) -> float:
@@ -101,14 +96,15 @@ def _examine(trial: LengthsTrial, check: Check) -> tuple[list[Evaluation], Horiz
         evaluation(one.length, BY_LENGTH, "at_length", one.value, one.n, kind="test")
         for one in scores
     ]
-    rows += _at_every_position(scores)
+    if not scores[-1].averaged:
+        rows += at_every_position(scores[-1:], scores[-1].length)
     if test.mix == "row" or len(lengths) == 1 or test.strings < FEWEST_STRINGS:
         return rows, None
-    return rows, _horizon(trial, scores, check)
+    return rows, horizon_of(trial, scores, check)
 
 
 def _where_trained(trial: LengthsTrial, check: Check) -> Evaluation:
-    """Return the accuracy on fresh strings of the training lengths, told at the longest."""
+    """Return the accuracy on fresh strings of the training lengths, in a row of the longest."""
     protocol = trial.config.protocol
     span, strings = protocol.train_lengths, min(protocol.test.strings, TRAIN_STRINGS)
     scores, _ = trial.scored(trial.stream("test", "train"), span, strings, check)
@@ -116,49 +112,11 @@ def _where_trained(trial: LengthsTrial, check: Check) -> Evaluation:
     return evaluation(span[1], "train_length", "accuracy", pooled(scores), n, kind="test")
 
 
-def _at_every_position(scores: list[Score]) -> list[Evaluation]:
-    """Return tokens, sequences and the curve of prefixes at the longest length."""
-    last = scores[-1]
-    if last.positions is None or last.averaged:
-        return []
-    counts = last.positions
-    measured = [(last.length, "token", counts.token), (last.length, "sequence", counts.sequence)]
-    measured += [(length, "prefix", value) for length, value in counts.curve()]
-    return [
-        evaluation(length, POSITIONS, metric, value, last.n, kind="test")
-        for length, metric, value in measured
-    ]
-
-
-def _horizon(trial: LengthsTrial, scores: list[Score], check: Check) -> Horizon:
-    found: Any = horizon((one.length, one.correct, one.n) for one in scores)
-    again = None
-    if found["upper"] is not None:
-        n = next(one.n for one in scores if one.length == found["upper"])
-        again = rule_or_rounding(trial, found["upper"], n, check)
-    made: Horizon = found | {"dtype": trial.dtype, "mode": trial.model.mode, "float64": again}
-    return made
-
-
 def _looks_of(trial: LengthsTrial, look: Look, rule: str) -> list[Evaluation]:
     """Return the look a rule believed as evaluation rows; a range goes by its longest length."""
     protocol = trial.config.protocol
-    parts = [
-        ("test", "test", protocol.look.lengths[1]),
-        ("validation", "train_length", protocol.train_lengths[1]),
-        ("band", "band", protocol.band[1]),
-    ]
-    return [
-        evaluation(
-            *(length, split, metric),
-            *(look[f"{key}_{metric}"], look[f"{key}_n"]),
-            kind="look",
-            which=rule,
-        )
-        for key, split, length in parts
-        for metric in ("accuracy", "loss")
-        if f"{key}_{metric}" in look
-    ]
+    ends = (protocol.look.lengths[1], protocol.train_lengths[1], protocol.band[1])
+    return look_rows(look, rule, *ends)
 
 
 def chance_levels(trial: LengthsTrial, check: Check) -> tuple[list[Baseline], list[Guessing]]:
@@ -203,7 +161,7 @@ def _strings(trial: LengthsTrial, lengths: list[int]) -> int:
 
 
 def _over(measured: list[list[Baseline]], longest: int) -> list[Baseline]:
-    """Return baselines averaged over lengths, told at the longest."""
+    """Return baselines averaged over lengths, in rows of the longest."""
     found: list[Baseline] = []
     for of_one in zip(*measured, strict=True):
         value = sum(one["value"] for one in of_one) / len(of_one)
