@@ -8,6 +8,7 @@
 #   make tables       every published table again, from the files in results/
 #   make reproduce TABLE=fan2024_table2   that table from scratch, to compare; goes on where it stopped
 #   make wheel-test   build, install in a clean environment, use from an unrelated folder
+#   make oracles-test  models against other people's code, which it installs
 #   make slurm-test   a sweep through a real one-node SLURM, started for it (Debian, root)
 #   make clean        remove what make made; outputs/ is yours and stays
 
@@ -23,7 +24,7 @@ pip_install := $(bin)/python -m pip install --disable-pip-version-check $(PIP_EX
 slurm := ../shared/tools/slurm_one_node.sh
 requirements := pyproject.toml constraints.txt
 
-.PHONY: demo test test-fast check tables reproduce wheel-test slurm-test clean
+.PHONY: demo test test-fast check tables reproduce wheel-test oracles-test slurm-test clean
 .NOTPARALLEL: # two pips in one environment trip over each other
 
 demo: $(VENV)/.installed
@@ -70,6 +71,10 @@ reproduce: $(VENV)/.installed-dev
 
 wheel-test: $(VENV)/.installed-dev
 	PYTHON='$(PYTHON)' PIP_EXTRA='$(PIP_EXTRA)' tests/wheel_install.sh '$(abspath $(bin)/python)'
+
+oracles-test: $(VENV)/.installed-dev
+	$(pip_install) -q -e '.[oracles]'
+	LRBENCH_ORACLES_REQUIRED=1 $(bin)/python -m pytest tests/oracles/test_delta.py tests/oracles/test_xlstm.py
 
 # Without the script, root or packages (no network) there is no SLURM, and the tests say so and skip.
 slurm-test: $(VENV)/.installed-dev

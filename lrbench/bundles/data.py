@@ -145,7 +145,7 @@ def _refuse_other(result: Result, split: str, strings: Strings) -> None:
 def _config(result: Result) -> Config:
     config = config_from(result["config"])
     if not declared(config.protocol.name).by_split:
-        raise UserError(f"protocol {result['protocol']} is told, its configuration has another")
+        raise UserError(f"protocol {result['protocol']} is recorded, its configuration has another")
     return config
 
 

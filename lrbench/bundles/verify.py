@@ -166,7 +166,7 @@ def _fingerprints(opened: Opened) -> BundleFinding:
         recorded = result["fingerprint"]
         made = fingerprint(config, result.get("versions") or {})
         if not (made == recorded == run.split("/")[-2:][0]):
-            wrong.append(f"{run}: {recorded} is told, its configuration gives {made}")
+            wrong.append(f"{run}: {recorded} is recorded, its configuration gives {made}")
     return finding("fingerprints", wrong, f"{len(opened.results)} runs")
 
 

@@ -173,10 +173,10 @@ def _foretold(prediction: ForetoldRecord) -> list[str]:
         return []
     longest, below = max(map(int, prediction["accuracies"])), prediction["first_below"]
     if below is None:
-        return [f"foretold on random strings: at least 0.99 to {longest:,}"]
+        return [f"predicted on random strings: at least 0.99 to {longest:,}"]
     value = prediction["accuracies"][str(below)]
     until = "" if prediction["horizon"] is None else f"at least 0.99 to {prediction['horizon']:,}, "
-    return [f"foretold on random strings: {until}{value:.3f} at {below:,}"]
+    return [f"predicted on random strings: {until}{value:.3f} at {below:,}"]
 
 
 # --- tables

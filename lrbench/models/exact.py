@@ -156,8 +156,10 @@ def _rnn(state: dict[str, Tensor], config: Any, machine: StateMachine) -> dict[s
 
 
 def _slstm(state: dict[str, Tensor], config: Any, machine: StateMachine) -> dict[str, Tensor]:
-    if config.mixer.conv:
-        raise ValueError("model.mixer.init=exact needs model.mixer.conv=0: it would mix symbols")
+    if config.mixer.conv_size:
+        raise ValueError(
+            "model.mixer.init=exact needs model.mixer.conv_size=0: it would mix symbols"
+        )
     heads, units = state["mixers.0.bias"].shape[0], state["mixers.0.bias"].shape[2]
     needed = len(_pairs(machine)) + 1
     why = "the pairs of a state and a symbol, and one more"

@@ -1,10 +1,10 @@
-"""The stack of Beck et al. 2024 (arXiv:2405.04517): residual blocks around mLSTM and sLSTM.
+"""The stack of Beck et al. 2024 (arXiv:2405.04517): residual blocks, some of them sLSTM.
 
     a <- a + mixer_l(norm(a));   sLSTM alone:  a <- a + W_2 (gelu(g) v), (g, v) = W_1 norm(a)
 
 with a norm behind the last block. `slstm_at` makes some blocks sLSTM, counted from 0, whatever the
-model: xLSTM[1:1] is model=mlstm model.layers=2 model.backbone.slstm_at=[1]. Weights of the
-embedding, of the head and of W_1 are drawn from N(0, 2 / (5 D)), of W_2 from N(0, 4 / (L^2 D)).
+model; the paper's other blocks are mLSTM, which is not a model here yet. Weights of the embedding,
+of the head and of W_1 are drawn from N(0, 2 / (5 D)), of W_2 from N(0, 4 / (L^2 D)).
 
 Difference from the released code: norms have a bias.
 """
@@ -19,8 +19,7 @@ from torch.nn.functional import gelu
 
 from lrbench.checks import at_least, fraction
 from lrbench.mixers.base import Mixer
-from lrbench.mixers.xlstm.heads import small
-from lrbench.mixers.xlstm.slstm import SlstmConfig, SlstmMixer
+from lrbench.mixers.xlstm.slstm import SlstmConfig, SlstmMixer, small
 from lrbench.models.base import MakeMixer, make_mixers
 from lrbench.models.residual import ResidualStack
 from lrbench.registry import register_backbone
@@ -33,18 +32,18 @@ class XlstmConfig:
     """Settings of the backbone `xlstm`.
 
     slstm_at: blocks, from 0, that are sLSTM with `slstm_heads` heads and a convolution of
-    `slstm_conv` positions (0: none).
+    `slstm_conv_size` positions (0: none).
     """
 
     name: str = "xlstm"
     slstm_at: list[int] = field(default_factory=list)
     slstm_heads: int = 4
-    slstm_conv: int = 0
+    slstm_conv_size: int = 0
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
         at_least("model.backbone.slstm_heads", self.slstm_heads, 1)
-        at_least("model.backbone.slstm_conv", self.slstm_conv, 0)
+        at_least("model.backbone.slstm_conv_size", self.slstm_conv_size, 0)
         fraction("model.backbone.dropout", self.dropout)
 
 
@@ -65,7 +64,7 @@ class GatedPerceptron(nn.Module):
         return y
 
 
-@register_backbone("xlstm", XlstmConfig, "blocks of mLSTM and sLSTM (Beck et al. 2024)")
+@register_backbone("xlstm", XlstmConfig, "residual blocks, some sLSTM (Beck et al. 2024)")
 class Xlstm(ResidualStack):
     """Residual mixers, a gated perceptron behind each sLSTM, norm, linear head."""
 
@@ -92,7 +91,7 @@ class Xlstm(ResidualStack):
 
     def make_mixers(self, make_mixer: MakeMixer, layers: int) -> nn.ModuleList:
         config, width = self.config, self.width
-        settings = SlstmConfig(heads=config.slstm_heads, conv=config.slstm_conv)
+        settings = SlstmConfig(heads=config.slstm_heads, conv_size=config.slstm_conv_size)
         at, block = set(config.slstm_at), count()
 
         def make() -> Mixer:

@@ -128,7 +128,7 @@ def test_a_tanh_network_with_units_to_spare_is_proved_right(task: str) -> None:
         ("rnn", "model.layers=2", "one layer"),
         ("rnn", "model.backbone.norm=false", "with norm=true"),
         ("slstm", "model.mixer.heads=4", r"heads of at least 26 here .*, not 13"),
-        ("slstm", "model.mixer.conv=4", r"model\.mixer\.conv=0"),
+        ("slstm", "model.mixer.conv_size=4", r"model\.mixer\.conv_size=0"),
         ("blockdiag", "model.mixer.block_size=4", r"block_size of at least 5 here \(the states"),
         ("blockdiag", "model.mixer.hidden=3", r"model\.mixer\.hidden of at least 5"),
         ("blockdiag", "model.mixer.constraint=max_column_centred", "constraint=column_clip"),

@@ -1,6 +1,6 @@
 """The delta rule against the plain references of flash-linear-attention, where it is installed.
 
-    pip install --no-deps fla-core==0.6.0 einops
+    make oracles-test
 
 Its files `naive.py` are loaded by path, because the package needs triton even on a CPU, and are
 known by their hash: another version may order its arguments otherwise. All but one of them compute
@@ -9,10 +9,8 @@ in float32. Their states are (K, V), ours (V, K).
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 from functools import cache
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -22,6 +20,7 @@ from torch.nn.functional import conv1d, normalize, pad, silu
 
 from lrbench.mixers.delta.deltanet import DeltaNetMixer, GatedDeltaProductConfig
 from lrbench.scan.delta.householder import MODES, HouseholderProducts, delta_rule
+from tests.oracles.pinned import pinned
 
 FILES = {  # in fla/ops/, of fla-core 0.6.0: the first half of their SHA-256
     "delta_rule": "20ae032f4e08019b4298cc9fcf2c397d",
@@ -38,14 +37,9 @@ SINGLE = 1e-5  # absolute, of unit keys in float32
 @cache
 def naive(name: str) -> ModuleType:
     """Return a file naive.py as a module; skip the test where it is absent or another."""
-    pytest.importorskip("einops")
-    package = importlib.util.find_spec("fla")
-    if package is None or not package.submodule_search_locations:
-        pytest.skip("fla-core is not installed")
-    path = Path(package.submodule_search_locations[0]) / "ops" / name / "naive.py"
-    digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
-    if digest[:32] != FILES[name]:
-        pytest.skip(f"{path.name} of {name} is not that of fla-core 0.6.0")
+    pinned("einops", "0.8.2", {})
+    inside = f"ops/{name}/naive.py"
+    path = pinned("fla-core", "0.6.0", {inside: FILES[name]}, module="fla") / inside
     spec = importlib.util.spec_from_file_location(f"fla_naive_{path.parent.name}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

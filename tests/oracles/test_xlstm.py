@@ -1,4 +1,4 @@
-"""sLSTM and mLSTM against the authors' xlstm, by its plain torch code, with copied weights."""
+"""sLSTM against the authors' xlstm, by its plain torch code, with copied weights."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_loop_of_slstm(length: int, dtype: torch.dtype, allowed: float) -> N
 @pytest.mark.parametrize("conv", [0, 4])
 def test_the_layer_of_slstm(conv: int) -> None:
     module = import_module("xlstm.blocks.slstm.layer")
-    ours = SlstmMixer(SlstmConfig(heads=HEADS, conv=conv), WIDTH)
+    ours = SlstmMixer(SlstmConfig(heads=HEADS, conv_size=conv), WIDTH)
     torch.nn.init.normal_(ours.recurrent, std=0.3)
     torch.nn.init.normal_(ours.norm.weight)
     settings = module.sLSTMLayerConfig(

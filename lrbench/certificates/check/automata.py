@@ -263,7 +263,7 @@ def _of_brackets(settings: Any, machine: Automaton) -> bool:
     return good and len(machine.delta) == sum(kinds**d for d in range(depth + 1))
 
 
-# the settings of each task, and its rule; of those of the file what of it can be seen
+# each task: its settings and its rule, or what can be checked of an automaton from a file
 KNOWN: dict[str, tuple[tuple[str, ...], Any]] = {
     "sum": (("modulus",), _modular),
     "parity": (("modulus",), _modular),

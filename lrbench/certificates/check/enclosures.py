@@ -91,7 +91,7 @@ def margin(head: Any, answer: int, box: Box) -> float:
     """Return by how much, at least, the answer's computed logit leads on all of some boxes (N, n).
 
     (l_p - l_o) sigma = v . x + k sigma is linear in x but for sigma = sqrt(variance + eps), which
-    is bounded by itself; whoever leads does so whatever sigma > 0 divides by.
+    is bounded by itself; the logit that leads does so whatever sigma > 0 divides by.
     """
     scale, shift, weight, bias, eps = head
     n, (lo, hi) = len(scale), box

@@ -57,7 +57,7 @@ def verify(
 
 def _same_strings(one: ScoreComparison, differs: bool) -> str:
     return (
-        f"  {shown(one.run)} {shown(one.place)}: told {one.recorded:.4f} of {one.recorded_n:,},"
+        f"  {shown(one.run)} {shown(one.place)}: stated {one.recorded:.4f} of {one.recorded_n:,},"
         f" now {one.now:.4f} of the same {one.now_n:,}: {'differs' if differs else 'as told'}"
     )
 
@@ -88,7 +88,7 @@ def _show(
         verdict = "differs" if one in far else "within sampling error"
         ends = f" [{one.interval[0]:.4f}, {one.interval[1]:.4f}]" if one.interval else ""
         typer.echo(
-            f"  {shown(one.run)} at {one.length}: told {one.recorded:.4f} of {one.recorded_n:,},"
+            f"  {shown(one.run)} at {one.length}: stated {one.recorded:.4f} of {one.recorded_n:,},"
             f" now {one.now:.4f}{ends} of {one.now_n:,}: {verdict}"
             f" (p = {one.p:.2g})"
         )

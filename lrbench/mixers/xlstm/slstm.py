@@ -11,7 +11,7 @@ the log of its weight n, which no string makes overflow (`cell.py`), beside h an
 
 Glossary
     heads      H
-    conv       positions of the convolution before i and f; 0: none
+    conv       a causal convolution of conv_size positions; 0: none
     weight     W (H, d, 4, d), gates in the order i, f, z, o;  recurrent  R, likewise
     bias       b (H, 4, d); of forget gate j of layer l, 5 - 12 (j / (d-1))^(0.3 + 1.3 l / (L-1)),
                from remembering to forgetting; otherwise zero, as R is
@@ -30,34 +30,61 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import layer_norm
 
 from lrbench.checks import at_least, one_of
 from lrbench.mixers.base import STARTS, Mixer
 from lrbench.mixers.convolution import CausalConvolution
 from lrbench.mixers.xlstm.cell import cell, empty_state, run
-from lrbench.mixers.xlstm.heads import HeadNorm, small, units_of
 from lrbench.registry import register_mixer
 from lrbench.scan.rows import rows
 
 State = tuple[Tensor, ...]
+EPSILON = 1e-5
 STAYS, LEAVES = 5.0, 12.0  # the forget gates' biases: the largest, and how far they go down
 
 
 @dataclass
 class SlstmConfig:
-    """Settings of `slstm`; `conv` 0 is without a convolution.
+    """Settings of `slstm`; `conv_size` 0 is without a convolution.
 
     init: random, or exact, weights that are right by construction (lrbench/models/exact.py).
     """
 
     heads: int = 4
-    conv: int = 0
+    conv_size: int = 0
     init: str = "random"
 
     def __post_init__(self) -> None:
         at_least("model.mixer.heads", self.heads, 1)
-        at_least("model.mixer.conv", self.conv, 0)
+        at_least("model.mixer.conv_size", self.conv_size, 0)
         one_of("model.mixer.init", self.init, STARTS)
+
+
+def small(weight: Tensor, width: int) -> Tensor:
+    """Draw `weight` from N(0, 2 / (5 D)), in place (Nguyen & Salazar 2019, "small init")."""
+    return nn.init.normal_(weight, std=(2 / (5 * width)) ** 0.5)
+
+
+def units_of(width: int, heads: int, what: str = "model.width") -> int:
+    """Return how many features each head has; ValueError where that is no whole number."""
+    if width % heads:
+        raise ValueError(
+            f"{what} {width} is not a multiple of model.mixer.heads {heads}; change one of them"
+        )
+    return width // heads
+
+
+class HeadNorm(nn.Module):
+    """Layer normalisation of each head by itself, with a gain for each feature and no bias."""
+
+    def __init__(self, heads: int, units: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(heads, units))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map x (..., H, d) to the normal heads side by side, (..., H d)."""
+        return (layer_norm(x, x.shape[-1:], eps=EPSILON) * self.weight).flatten(-2)
 
 
 @register_mixer("slstm", SlstmConfig, "sLSTM (Beck et al. 2024)", backbone="xlstm")
@@ -74,7 +101,8 @@ class SlstmMixer(Mixer):
         self.recurrent = nn.Parameter(torch.zeros(shape))
         self.bias = nn.Parameter(torch.zeros(self.heads, 4, self.units))
         self.norm = HeadNorm(self.heads, self.units)
-        self.conv = CausalConvolution(width, config.conv, bias=True) if config.conv else None
+        size = config.conv_size
+        self.conv = CausalConvolution(width, size, bias=True) if size else None
         self.place(0, 1)
 
     @torch.no_grad()

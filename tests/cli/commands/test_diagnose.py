@@ -85,7 +85,7 @@ def test_what_certify_found_stands_first(lrbench: Run, trained: Callable[..., Pa
     assert all(lead > 0 for _, lead in walked[:-1]) and walked[-1][1] < 0
     assert first.startswith(f"wrong on {kept['witness']['string']} (")
     assert first.endswith(f"instead of {kept['witness']['right']}, says last.json")
-    assert "foretold on random strings: " in ended.out
+    assert "predicted on random strings: " in ended.out
     assert "Eigenvalues of each symbol's matrix" in ended.out
     assert "of unity of order 2" in ended.out
 

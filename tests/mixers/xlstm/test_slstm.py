@@ -121,9 +121,9 @@ def test_parity_exactly_over_ten_thousand_symbols(
         assert float((0.5 - (s - answer).abs()).min()) > margin
 
 
-@pytest.mark.parametrize("conv", [0, 4])
-def test_the_layer_is_its_equations(conv: int) -> None:
-    mixer, u = random_mixer(conv=conv), draw(BATCH, 9, 16)
+@pytest.mark.parametrize("size", [0, 4])
+def test_the_layer_is_its_equations(size: int) -> None:
+    mixer, u = random_mixer(conv_size=size), draw(BATCH, 9, 16)
     mixed = u if mixer.conv is None else mixer.conv(u)[0]
     heads, gates = mixer.units, []
     for gate, inputs in enumerate((mixed, mixed, u, u)):
@@ -148,7 +148,7 @@ def test_forget_gates_go_from_remembering_to_forgetting() -> None:
     assert mixer.bias[:, [0, 2, 3]].abs().max() == mixer.recurrent.abs().max() == 0
 
 
-@pytest.mark.parametrize("settings", [{}, {"conv": 4}, {"heads": 1}, {"heads": 8}])
+@pytest.mark.parametrize("settings", [{}, {"conv_size": 4}, {"heads": 1}, {"heads": 8}])
 @pytest.mark.parametrize("check", [name for name in CHECKS if name != "cuda"])
 def test_the_contract_is_kept_with_a_recurrence_that_does_something(
     check: str, settings: dict[str, int]
