@@ -6,7 +6,7 @@ plugin's settings are checked exactly as built-in ones are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field, make_dataclass
 from functools import partial
 from typing import Any
@@ -86,11 +86,12 @@ def in_backbone(model: str, backbone: str) -> str:
 _stored: dict[tuple[str, str], tuple[object, ...]] = {}  # (group, name) -> what it was made from
 
 
-def register_schema() -> None:
+def register_schema(typed: Mapping[str, str] | None = None) -> None:
     """Tell Hydra of every registered task, model and protocol, and the shape of all else.
 
-    Hydra keeps what it was given, so this costs something only for what is new since the last call:
-    a sweep composes every cell.
+    Of a group whose choice was typed, {group: name}, only that is needed, which spares a run the
+    import of all others. Hydra keeps what it was given, so that a later call costs something only
+    for what is new: a sweep composes every cell.
     """
     from hydra.core.config_store import ConfigStore
 
@@ -107,12 +108,13 @@ def register_schema() -> None:
         keep("schema", f"protocol_{name}", partial(_same, entry.config), entry)
         if not (conf_dir() / "protocol" / f"{name}.yaml").is_file():
             keep("protocol", name, partial(_same, entry.config), entry)
-    for name, entry in _entries(TASKS):
+    task, model = (typed or {}).get("task"), (typed or {}).get("model")
+    for name, entry in _entries(TASKS, task):
         keep("task", name, partial(task_node, name), entry)
-    for name, entry in _entries(MIXERS):
+    for name, entry in _entries(MIXERS, model) if model not in ENCODERS else ():
         backbone = BACKBONES.get(entry.backbone.get("name", DEFAULT_BACKBONE))
         keep("model", name, partial(model_node, name), entry, backbone)
-    for name, entry in _entries(ENCODERS):
+    for name, entry in _entries(ENCODERS, model) if model not in MIXERS else ():
         keep("model", name, partial(model_node, name), entry)
 
 
@@ -120,8 +122,9 @@ def _same(settings: type) -> type:
     return settings
 
 
-def _entries(registry: Registry) -> list[tuple[str, Entry]]:
-    return [(name, registry.get(name)) for name in registry.names()]
+def _entries(registry: Registry, chosen: str | None = None) -> list[tuple[str, Entry]]:
+    names = [chosen] if chosen in registry else registry.names()
+    return [(name, registry.get(name)) for name in names if name is not None]
 
 
 def _open() -> Config:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,10 +76,11 @@ def hydra_main(task: Callable[[Any], Any], arguments: Sequence[str], folder: Pat
 
 
 def prepare(overrides: Sequence[str]) -> dict[str, str]:
-    """Check the overrides and make every registered name known to Hydra; return them by key."""
+    """Check the overrides and make what they name known to Hydra; return them by key."""
     typed = checked(overrides)
     load_plugins()
-    register_schema()
+    once = Counter(override.lstrip("+").partition("=")[0] for override in overrides)
+    register_schema({key: value for key, value in typed.items() if once[key] == 1})
     return typed
 
 
