@@ -55,7 +55,7 @@ def test_from_training_to_a_verified_bundle(lrbench: Run, folder: Path) -> None:
     assert packed.code == 0, packed.err
     verified = lrbench("verify", "one.zip", "--device", "cpu")
     assert verified.code == 0, verified.out + verified.err
-    assert f"told {reported:.4f} of 8, now {reported:.4f} of 8: within" in verified.out
+    assert f"stated {reported:.4f} of 8, now {reported:.4f} of 8: within" in verified.out
     assert "differs" not in verified.out
 
 
