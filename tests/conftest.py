@@ -26,6 +26,7 @@ SLOW = (
     "encoders/trees/test_ebt_grc.py",
     "mixers/attention/test_transformer.py",
     "mixers/delta/test_exact_solutions.py",
+    "mixers/mamba/test_exact_solutions.py",
     "mixers/rwkv/test_rwkv7.py",
     "mixers/test_contract.py",
     "models/test_document.py",

@@ -23,6 +23,8 @@ of a group, as sum and parity are), a permutation is a product of swaps, and the
 reflection along e_i - e_j. From S = I the first head follows all states at once, and S q is q in
 another order for each.
 
+`mamba`: where each symbol moves the states along one cycle, `lrbench/models/exact_turns.py`.
+
 Symbols are one-hot in all of them.
 """
 
@@ -36,6 +38,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from lrbench.models.exact_turns import mamba_weights
+
+TURNING = {"mamba": mamba_weights}
 GAIN = 2.5
 SHUT = 40.0  # minus this is the input of a gate that is closed, this of one that is open
 LOGIT = 10.0  # of a class for one of its units
@@ -126,6 +131,8 @@ def write_exact(model: nn.Module, config: Any, machine: StateMachine | None) -> 
         new = _slstm(state, config, machine)
     elif config.name == "blockdiag":
         new = _block_diagonal(state, config, machine)
+    elif config.name in TURNING:
+        new = _turning(state, config, machine)
     else:
         new = _delta(state, config, machine)
     if embedded:
@@ -300,6 +307,14 @@ def _delta(state: dict[str, Tensor], config: Any, machine: StateMachine) -> dict
     none = torch.zeros_like(state["head.0.bias"])
     new = reflecting_weights(state, config.mixer, made)
     return {**new, "head.0.weight": head, "head.0.bias": none}
+
+
+def _turning(state: dict[str, Tensor], config: Any, machine: StateMachine) -> dict[str, Tensor]:
+    head = torch.zeros_like(state["head.0.weight"])
+    _need("model.width", config.width, max(len(machine.delta[0]), len(head)), "symbols, classes")
+    new = TURNING[config.name](state, config.mixer, machine)
+    head[:, : len(head)] = LOGIT * torch.eye(len(head))
+    return {**new, "head.0.weight": head, "head.0.bias": torch.zeros_like(state["head.0.bias"])}
 
 
 def _check_delta(config: Any) -> None:

@@ -10,6 +10,9 @@ normalised once more, as in RWKV-4: updates of a rate fit for weights then move 
 LLaMA, W_3 (silu(W_1 z) * W_2 z) with 2/3 of the units and no biases (SwiGLU, Shazeer 2020,
 arXiv:2002.05202): what stands around DeltaNet and its relatives in flash-linear-attention. Units
 are rounded up to a multiple of 8; there, of 256.
+
+`mamba` is the same with RMSNorm and the first line alone: Mamba's mixer has its own gate and its
+own inner width (Gu & Dao 2023, arXiv:2312.00752).
 """
 
 from __future__ import annotations
@@ -61,6 +64,15 @@ class GptRmsConfig(GptConfig):
     channel: str = added("swiglu")
 
 
+@dataclass
+class MambaStackConfig(GptConfig):
+    """Settings of the backbone `mamba`: those of `gpt`."""
+
+    name: str = "mamba"
+    expansion: int = 0
+    norm: str = added("rms")
+
+
 class SwiGlu(nn.Module):
     """W_3 (silu(W_1 z) * W_2 z): (..., D) to (..., D)."""
 
@@ -77,6 +89,7 @@ class SwiGlu(nn.Module):
 
 @register_backbone("gpt", GptConfig, "pre-normalised decoder blocks, as GPT-2's")
 @register_backbone("gpt_rms", GptRmsConfig, "the same with RMSNorm and SwiGLU, as LLaMA's")
+@register_backbone("mamba", MambaStackConfig, "the same with RMSNorm and mixers alone, as Mamba's")
 class Gpt(ResidualStack):
     """Residual mixers and perceptrons in turn, norm, linear head."""
 

@@ -17,13 +17,16 @@ from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.training.scoring import score
 
 UPDATES, STRINGS = 5000, 1000
+TRAINED = [
+    *("protocol.train_length=40", "protocol.batch_size=64", "optim.name=adam", "optim.clip=1"),
+    *("optim.weight_decay=0", "optim.schedule=constant", "optim.warmup=0"),
+]
 DELTA = [
     *("model=deltaproduct", "model.width=32", "model.mixer.conv_size=0"),
     *("model.mixer.qk_activation=identity", "model.mixer.learn_x0=true"),
-    *("model.backbone.name=bare", "model.backbone.hidden=32"),
-    *("protocol.train_length=40", "protocol.batch_size=64", "optim.name=adam", "optim.lr=3e-3"),
-    *("optim.clip=1", "optim.weight_decay=0", "optim.schedule=constant", "optim.warmup=0"),
+    *("model.backbone.name=bare", "model.backbone.hidden=32", "optim.lr=3e-3"),
 ]
+MAMBA = ["model=mamba", "model.width=64", "model.mixer.conv_size=0", "optim.lr=1e-3"]
 
 
 @pytest.mark.slow
@@ -40,7 +43,7 @@ def test_parity_stays_at_chance_for_transitions_between_0_and_1() -> None:
 
 
 def trained(updates: int, *words: str) -> LengthTrial:
-    trial = LengthTrial(composed([*DELTA, *words]), 0)
+    trial = LengthTrial(composed([*TRAINED, *words]), 0)
     for _ in range(updates):
         trial.update()
     return trial
@@ -55,16 +58,26 @@ def accuracy(trial: LengthTrial, length: int) -> float:
 @pytest.mark.slow
 def test_two_reflections_a_symbol_have_s3_and_one_does_not() -> None:
     """Measured, seeds 0 and 1: 1.00 at 40 and 1.00, 0.99 at 200; 0.31 to 0.36 at 40 throughout."""
-    able = trained(500, "task=group", "task.group=S3", "model.mixer.householders=2")
+    able = trained(500, *DELTA, "task=group", "task.group=S3", "model.mixer.householders=2")
     assert accuracy(able, 40) >= 0.99
     assert accuracy(able, 200) >= 0.95
-    unable = trained(750, "task=group", "task.group=S3", "model.mixer.householders=1")
+    unable = trained(750, *DELTA, "task=group", "task.group=S3", "model.mixer.householders=1")
     assert accuracy(unable, 40) <= 0.6
 
 
 @pytest.mark.slow
 def test_parity_needs_a_strength_above_one() -> None:
     """Measured, seeds 0 and 1: 1.00 after 250 updates; 0.48 to 0.52 throughout 1,500."""
-    words = "task=parity", "model.mixer.householders=1"
+    words = *DELTA, "task=parity", "model.mixer.householders=1"
     assert accuracy(trained(250, *words, "model.mixer.range=signed"), 40) >= 0.99
     assert accuracy(trained(750, *words, "model.mixer.range=positive"), 40) <= 0.6
+
+
+@pytest.mark.slow
+def test_mamba_needs_transitions_below_zero_for_parity() -> None:
+    """Measured, seed 0, after 1,000 updates: 1.00 at 40 and 2,003; 0.49 at 40."""
+    able = trained(1000, *MAMBA, "task=parity", "model.mixer.range=signed")
+    assert accuracy(able, 40) >= 0.99
+    assert accuracy(able, 200) >= 0.95
+    unable = trained(1000, *MAMBA, "task=parity", "model.mixer.range=positive")
+    assert accuracy(unable, 40) <= 0.6

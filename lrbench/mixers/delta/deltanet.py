@@ -33,7 +33,6 @@ always zero there.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -45,6 +44,7 @@ from lrbench.checks import at_least, one_of
 from lrbench.mixers.base import STARTS, Mixer, ParameterRule
 from lrbench.mixers.convolution import ACTIVATIONS, CausalConvolution
 from lrbench.mixers.normalisation import unit_length
+from lrbench.mixers.time_steps import time_bias
 from lrbench.registry import register_mixer
 from lrbench.scan.delta.householder import MODES, HouseholderProducts, delta_rule
 
@@ -226,13 +226,6 @@ class DeltaNetMixer(Mixer):
         count = self.config.householders
         updates: Tensor = self._by_head(x, count * size).unflatten(-1, (count, size))
         return updates
-
-
-def time_bias(count: int, low: float = 1e-3, high: float = 0.1, floor: float = 1e-4) -> Tensor:
-    """Return (count) numbers whose softplus is log-uniform in low..high, as Mamba's are."""
-    span = torch.rand(count) * (math.log(high) - math.log(low)) + math.log(low)
-    time = span.exp().clamp_min(floor)
-    return time + (-(-time).expm1()).log()
 
 
 def _share(width: int, heads: int, key: str) -> int:

@@ -1,0 +1,137 @@
+"""Exact weights of models that turn: tasks whose symbols are powers of one cycle of the states.
+
+Where every symbol moves the states along one cycle of m states (parity, sum), the state is an angle
+2 pi k / m and a symbol adds a multiple of 2 pi / m to it. Real numbers in [-1, 1] turn by half a
+circle alone, that is m = 2; rotations by any angle (Grazzi et al. 2025, arXiv:2411.12537). A model
+starts from what is learnt as its first state and never writes.
+
+The feature read for a class that stands at the angle k is the cosine of the angle to it. Symbols
+are one-hot. `lrbench/models/exact.py` says when these are written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+EXACT = "model.mixer.init=exact"
+OPEN = 40.0  # silu of this is this, in float32, and its sigmoid is one
+STILL = 120.0  # softplus of minus this is nothing beside one
+FAR = 320.0  # this much more makes a step after which e^-step is nothing
+MAMBA = (
+    *("project.weight", "selection.weight", "step_size.weight", "step_size.bias"),
+    *("log_rate", "skip", "out.weight", "start"),
+)
+
+
+class Permuting(Protocol):
+    """What is needed of a task's machine (lrbench/tasks/machine.py)."""
+
+    @property
+    def start(self) -> int:
+        """The state before the first symbol."""
+
+    @property
+    def delta(self) -> Sequence[Sequence[int | None]]:
+        """The state after each symbol in each state."""
+
+    @property
+    def answers(self) -> Sequence[int | None]:
+        """The class asked in each state."""
+
+
+@dataclass(frozen=True)
+class Turns:
+    """A cycle of m states: by how many of them each symbol moves on, and where each class is."""
+
+    modulus: int
+    symbols: list[int]
+    classes: list[int]
+
+    def read(self) -> Tensor:
+        """Return the cosine and sine of the angle of each class, (C, 2)."""
+        angles = 2 * math.pi / self.modulus * torch.tensor(self.classes, dtype=torch.float64)
+        return torch.stack([angles.cos(), angles.sin()], 1).float()
+
+
+def turns_of(machine: Permuting) -> Turns:
+    """Return the turns of a machine; ValueError where its symbols are not powers of one cycle."""
+    size, symbols = len(machine.delta), range(len(machine.delta[0]))
+    moves = [
+        tuple(-1 if row[s] is None else int(row[s] or 0) for row in machine.delta) for s in symbols
+    ]
+    answers = [-1 if answer is None else answer for answer in machine.answers]
+    cycle = _cycle(moves, machine.start) if sorted(answers) == list(range(size)) else None
+    if cycle is None:
+        raise ValueError(
+            f"{EXACT} of turns needs a task whose symbols move its states along one cycle, with an"
+            " answer for each state, such as sum or parity"
+        )
+    place = {state: k for k, state in enumerate(cycle)}
+    classes = [place[answers.index(answer)] for answer in range(size)]
+    return Turns(size, [place[move[machine.start]] for move in moves], classes)
+
+
+def _cycle(moves: Sequence[tuple[int, ...]], start: int) -> list[int] | None:
+    """Return all states in the order of one word of moves, of which all moves are powers."""
+    size = len(moves[0])
+    if any(sorted(move) != list(range(size)) for move in moves):
+        return None
+    found = [tuple(range(size))]
+    for word in found:  # grows: the group that the moves generate
+        for move in moves:
+            further = tuple(move[state] for state in word)
+            if further not in found:
+                found.append(further)
+        if len(found) > size:
+            return None
+    for word in found:
+        cycle = [start]
+        while word[cycle[-1]] != start and len(cycle) < size:
+            cycle.append(word[cycle[-1]])
+        if len(set(cycle)) == size:
+            return cycle  # a group of `size` elements has no others than the powers of this one
+    return None
+
+
+def mamba_weights(state: dict[str, Tensor], config: Any, machine: Permuting) -> dict[str, Tensor]:
+    """Return the weights of `mamba` in [-1, 1]: one number of one channel that changes its sign.
+
+    `state` is that of a `bare` model with one such mixer, `config` the mixer's settings.
+    """
+    _check(config, {"range": "signed", "conv_size": 0, "learn_x0": True})
+    turns = turns_of(machine)
+    _check_halves(turns)
+    symbols, channels = len(turns.symbols), state["mixers.0.out.weight"].shape[1]
+    new = {name: torch.zeros_like(state[f"mixers.0.{name}"]) for name in MAMBA}
+    new["project.weight"][:symbols, :symbols] = OPEN * torch.eye(symbols)  # x: the symbol
+    new["project.weight"][channels, :symbols] = OPEN  # z of the channel
+    rank = len(new["selection.weight"]) - 2 * config.state_size
+    new["selection.weight"][0, :symbols] = torch.tensor(turns.symbols).float() / OPEN
+    new["selection.weight"][rank + config.state_size, :symbols] = 1 / OPEN  # c
+    new["step_size.weight"][0, 0] = FAR
+    new["step_size.bias"][0] = -STILL
+    new["start"][0, 0] = 1
+    new["out.weight"][: turns.modulus, 0] = turns.read()[:, 0] / OPEN
+    return {f"mixers.0.{name}": value for name, value in new.items()}
+
+
+def _check_halves(turns: Turns) -> None:
+    if turns.modulus != 2:
+        raise ValueError(
+            f"{EXACT} of real numbers in [-1, 1] needs a task of two states, such as parity, not"
+            f" {turns.modulus}: model=mamba3 turns by any angle"
+        )
+
+
+def _check(config: Any, wanted: dict[str, Any]) -> None:
+    """Raise ValueError unless the mixer's settings are those that are wanted."""
+    wrong = [name for name, value in wanted.items() if getattr(config, name) != value]
+    if wrong:
+        words = (f"model.mixer.{name}={str(wanted[name]).lower()}" for name in wrong)
+        raise ValueError(f"{EXACT} of turns needs {' '.join(words)}")

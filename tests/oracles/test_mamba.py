@@ -1,0 +1,108 @@
+"""Mamba against mambapy with copied weights, outputs and gradients, and its scan in [-1, 1]."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from lrbench.mixers.mamba.mamba import MambaConfig, MambaMixer
+from lrbench.scan.diagonal.selective import MODES, selective_scan
+from tests.oracles.pinned import pinned
+
+FILES = {
+    "mamba.py": "a57947b3c555bbcce3c8c294e74e29f7",
+    "pscan.py": "51cd34493a95aa08cdfa5d25465edda7",
+}
+WIDTH, BATCH = 12, 3
+
+
+@pytest.fixture(autouse=True)
+def installed() -> None:
+    pinned("mambapy", "1.2.0", FILES)
+
+
+def draw(*shape: int, seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def compare(name: str, found: list[Tensor], expected: list[Tensor], allowed: float) -> None:
+    pairs = [(f.detach(), e.detach()) for f, e in zip(found, expected, strict=True)]
+    largest = max(float((f - e).abs().max() / (1 + e.abs().max())) for f, e in pairs)
+    print(f"{name}: largest difference {largest:.1e}")
+    assert largest <= allowed
+
+
+@torch.no_grad()
+def copied(theirs: Any, config: MambaConfig) -> MambaMixer:
+    """Return our layer with the weights of theirs, whose A and D are kept (E, N)."""
+    ours = MambaMixer(config, WIDTH)
+    ours.project.weight.copy_(theirs.in_proj.weight)
+    assert ours.convolution is not None and ours.convolution.bias is not None
+    ours.convolution.weight.copy_(theirs.conv1d.weight[:, 0])
+    ours.convolution.bias.copy_(theirs.conv1d.bias)
+    ours.selection.weight.copy_(theirs.x_proj.weight)
+    ours.step_size.load_state_dict(theirs.dt_proj.state_dict())
+    ours.log_rate.copy_(theirs.A_log.T)
+    ours.skip.copy_(theirs.D)
+    ours.out.weight.copy_(theirs.out_proj.weight)
+    return ours
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("length", "conv"), [(1, 4), (37, 4), (128, 1)])
+def test_the_layer(length: int, conv: int, mode: str) -> None:
+    module = import_module("mambapy.mamba")
+    torch.manual_seed(0)
+    settings = module.MambaConfig(d_model=WIDTH, n_layers=1, d_conv=conv, use_cuda=False)
+    theirs = module.MambaBlock(settings)
+    ours = copied(theirs, MambaConfig(conv_size=conv))
+    u, upstream = draw(BATCH, length, WIDTH, seed=1), draw(BATCH, length, WIDTH, seed=2)
+    mine, other = u.clone().requires_grad_(), u.clone().requires_grad_()
+    y, expected = ours(mine, mode=mode)[0], theirs(other)
+    compare(f"outputs, {length}", [y], [expected], 1e-5)
+    found = torch.autograd.grad(y, [mine, ours.log_rate, ours.project.weight], upstream)
+    leaves = [other, theirs.A_log, theirs.in_proj.weight]
+    slopes = list(torch.autograd.grad(expected, leaves, upstream))
+    slopes[1] = slopes[1].T
+    compare(f"gradients, {length}", list(found), slopes, 1e-4)
+
+
+def test_a_layer_step_by_step() -> None:
+    module = import_module("mambapy.mamba")
+    torch.manual_seed(0)
+    theirs = module.MambaBlock(module.MambaConfig(d_model=WIDTH, n_layers=1, use_cuda=False))
+    ours, u = copied(theirs, MambaConfig()), draw(BATCH, 9, WIDTH, seed=1)
+    cache = None, torch.zeros(BATCH, 2 * WIDTH, 3)
+    state = ours.initial_state(BATCH)
+    for position in u.unbind(1):
+        expected, cache = theirs.step(position, cache)
+        y, state = ours.step(position, state)
+        compare("a step", [y, state[0].mT], [expected, cache[0]], 1e-5)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_scan_in_both_directions_of_sign(mode: str) -> None:
+    """Grazzi et al.: mambapy's scan over 2 exp(d a) - 1; in float64."""
+    pscan = import_module("mambapy.pscan").pscan
+    double = torch.float64
+    shape = BATCH, 33, 8
+    rates = -draw(4, 8, seed=0, dtype=double).exp().requires_grad_()
+    steps = draw(*shape, seed=1, dtype=double).exp().requires_grad_()
+    x, b, c = (
+        draw(*shape[:2], size, seed=2 + k, dtype=double).requires_grad_()
+        for k, size in enumerate((8, 4, 4))
+    )
+    skip, start = draw(8, seed=5, dtype=double), torch.zeros(BATCH, 4, 8, dtype=double)
+    y, last = selective_scan(rates, skip, steps, x, b, c, start, 2.0, mode)
+    decays = 2 * (steps[..., None] * rates.T).exp() - 1  # (B, T, E, N)
+    states = pscan(decays, (steps * x)[..., None] * b[:, :, None])
+    expected = (states * c[:, :, None]).sum(-1) + skip * x
+    compare("outputs and state", [y, last.mT], [expected, states[:, -1]], 1e-10)
+    leaves = [rates, steps, x, b, c]
+    found, slopes = (torch.autograd.grad(out.cos().sum(), leaves) for out in (y, expected))
+    compare("gradients", list(found), list(slopes), 1e-10)
