@@ -214,6 +214,8 @@ MIXERS = Registry(
         "deltaproduct": "lrbench.mixers.delta.deltanet",
         "gated_deltaproduct": "lrbench.mixers.delta.deltanet",
         "mamba": "lrbench.mixers.mamba.mamba",
+        "mamba2": "lrbench.mixers.mamba.mamba2",
+        "mamba3": "lrbench.mixers.mamba.mamba3",
         "slstm": "lrbench.mixers.xlstm.slstm",
         "transformer": "lrbench.mixers.attention.transformer",
     },

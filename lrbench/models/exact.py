@@ -23,7 +23,8 @@ of a group, as sum and parity are), a permutation is a product of swaps, and the
 reflection along e_i - e_j. From S = I the first head follows all states at once, and S q is q in
 another order for each.
 
-`mamba`: where each symbol moves the states along one cycle, `lrbench/models/exact_turns.py`.
+`mamba`, `mamba2`, `mamba3`: where each symbol moves the states along one cycle, turns of it
+(`lrbench/models/exact_turns.py`).
 
 Symbols are one-hot in all of them.
 """
@@ -38,9 +39,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from lrbench.models.exact_turns import mamba_weights
+from lrbench.models.exact_turns import mamba2_weights, mamba3_weights, mamba_weights
 
-TURNING = {"mamba": mamba_weights}
+TURNING = {"mamba": mamba_weights, "mamba2": mamba2_weights, "mamba3": mamba3_weights}
 GAIN = 2.5
 SHUT = 40.0  # minus this is the input of a gate that is closed, this of one that is open
 LOGIT = 10.0  # of a class for one of its units

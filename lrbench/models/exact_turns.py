@@ -27,6 +27,11 @@ MAMBA = (
     *("project.weight", "selection.weight", "step_size.weight", "step_size.bias"),
     *("log_rate", "skip", "out.weight", "start"),
 )
+MAMBA2 = ("project.weight", "time_bias", "log_rate", "skip", "norm.weight", "out.weight", "start")
+MAMBA3 = (
+    *("project.weight", "time_bias", "skip", "out.weight", "start"),
+    *("key_norm.weight", "query_norm.weight", "key_bias", "query_bias"),
+)
 
 
 class Permuting(Protocol):
@@ -118,6 +123,61 @@ def mamba_weights(state: dict[str, Tensor], config: Any, machine: Permuting) -> 
     new["step_size.bias"][0] = -STILL
     new["start"][0, 0] = 1
     new["out.weight"][: turns.modulus, 0] = turns.read()[:, 0] / OPEN
+    return {f"mixers.0.{name}": value for name, value in new.items()}
+
+
+def mamba2_weights(state: dict[str, Tensor], config: Any, machine: Permuting) -> dict[str, Tensor]:
+    """Return the weights of `mamba2` in [-1, 1]: one number of one head that changes its sign.
+
+    Arguments as for `mamba_weights`.
+    """
+    _check(config, {"range": "signed", "conv_size": 0, "learn_x0": True})
+    turns = turns_of(machine)
+    _check_halves(turns)
+    symbols, channels = len(turns.symbols), state["mixers.0.out.weight"].shape[1]
+    new = {name: torch.zeros_like(state[f"mixers.0.{name}"]) for name in MAMBA2}
+    z, _, _, c, s = new["project.weight"].split(
+        [channels, channels, config.state_size, config.state_size, config.heads]
+    )
+    z[0, :symbols] = c[0, :symbols] = OPEN
+    s[0, :symbols] = FAR * torch.tensor(turns.symbols)
+    new["time_bias"][0] = -STILL
+    new["start"][0, 0, 0] = 1
+    new["norm.weight"][0] = channels**-0.5  # the norm makes one number of all the root of all
+    new["out.weight"][: turns.modulus, 0] = turns.read()[:, 0]
+    return {f"mixers.0.{name}": value for name, value in new.items()}
+
+
+def mamba3_weights(state: dict[str, Tensor], config: Any, machine: Permuting) -> dict[str, Tensor]:
+    """Return the weights of `mamba3`: two rows of one head, read by a query that turns.
+
+    They are its cosine and its sine. Steps are of one, the least at which half a turn can be made,
+    so that the state fades by 1 in 10,000 a symbol. Arguments as for `mamba_weights`.
+    """
+    _check(config, {"learn_x0": True})
+    turns = turns_of(machine)
+    (heads, values, size), channels = (
+        state["mixers.0.start"].shape,
+        state["mixers.0.out.weight"].shape[1],
+    )
+    sizes = [channels, channels, size, size, heads, heads, heads]
+    turning = len(state["mixers.0.project.weight"]) - sum(sizes)
+    if values < 2:
+        raise ValueError(
+            f"{EXACT} of turns needs heads of at least two channels here, not"
+            f" {values}: raise model.width or lower model.mixer.heads={heads}"
+        )
+    new = {name: torch.zeros_like(state[f"mixers.0.{name}"]) for name in MAMBA3}
+    z, _, _, _, _, fall, _, turn = new["project.weight"].split([*sizes, turning])
+    shares = 2 / turns.modulus * torch.tensor(turns.symbols, dtype=torch.float64)
+    shares = torch.where(shares > 1, shares - 2, shares)  # of half a turn, either way round
+    z[:2, : len(shares)] = OPEN
+    fall[0, : len(shares)] = -OPEN
+    turn[0, : len(shares)] = shares.atanh().clamp_max(OPEN).float()
+    new["time_bias"].fill_(math.log(math.expm1(1)))  # softplus of this is one
+    new["start"][0, 0, 0] = new["start"][0, 1, turning] = 1
+    new["query_bias"][0, 0] = 1
+    new["out.weight"][: turns.modulus, :2] = turns.read() / OPEN
     return {f"mixers.0.{name}": value for name, value in new.items()}
 
 

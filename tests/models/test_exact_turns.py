@@ -16,14 +16,19 @@ from lrbench.runs.train.validate import validated
 EXACT = ["model.mixer.init=exact", "model.backbone.name=bare", "model.layers=1", "seed=0"]
 SIZES = ["model.width=12", "model.mixer.learn_x0=true"]
 SIGNED = ["model.mixer.conv_size=0", "model.mixer.range=signed"]
-MODELS = {"mamba": SIGNED}
+MODELS = {"mamba": SIGNED, "mamba2": SIGNED, "mamba3": []}
 
 
 def arguments(model: str, task: str) -> list[str]:
     return [*f"task={task}".split(), f"model={model}", *EXACT, *SIZES, *MODELS[model]]
 
 
-@pytest.mark.parametrize(("model", "task"), [("mamba", "parity"), ("mamba", "group task.group=Z2")])
+HALVES = [(model, task) for model in MODELS for task in ("parity", "group task.group=Z2")]
+
+
+@pytest.mark.parametrize(
+    ("model", "task"), [*HALVES, ("mamba3", "sum"), ("mamba3", "sum task.modulus=6")]
+)
 def test_every_string_is_answered_without_training(model: str, task: str) -> None:
     trial = LengthTrial(composed(arguments(model, task)), 0)
     batch = trial.task.sample(trial.stream("exact"), 0, 16, 200, "cpu")
@@ -38,6 +43,11 @@ def test_every_string_is_answered_without_training(model: str, task: str) -> Non
     [
         ("mamba", "task=sum", "needs a task of two states, such as parity, not 5: model=mamba3"),
         ("mamba", "task=even_pair", "along one cycle"),
+        ("mamba2", "task=sum", "needs a task of two states"),
+        ("mamba2", "model.mixer.range=positive", r"needs model\.mixer\.range=signed"),
+        ("mamba3", "task=group task.group=S3", "along one cycle"),
+        ("mamba3", "model.mixer.learn_x0=false", r"needs model\.mixer\.learn_x0=true"),
+        ("mamba3", "model.mixer.heads=24", "heads of at least two channels here, not 1"),
         ("mamba", "model.mixer.range=positive", r"needs model\.mixer\.range=signed"),
         ("mamba", "model.mixer.learn_x0=false", r"needs model\.mixer\.learn_x0=true"),
         ("mamba", "model.mixer.conv_size=4", r"needs model\.mixer\.conv_size=0"),
@@ -49,7 +59,7 @@ def test_what_does_not_fit_is_refused_with_what_is_needed(
     key = changed.partition("=")[0]
     kept = [word for word in arguments(model, "parity") if word.partition("=")[0] != key]
     with pytest.raises(UserError, match=message):
-        validated(composed([*kept, changed]))
+        validated(composed([*kept, *changed.split()]))
 
 
 def table(*moves: list[int], start: int = 0) -> SimpleNamespace:
