@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from lrbench.mixers.mamba.mamba import MambaConfig, MambaMixer
+from benchmarks.mamba_speed import copied, their_layer
+from lrbench.mixers.mamba.mamba import MambaConfig
 from lrbench.scan.diagonal.selective import MODES, selective_scan
 from tests.oracles.pinned import pinned
 
@@ -37,30 +37,11 @@ def compare(name: str, found: list[Tensor], expected: list[Tensor], allowed: flo
     assert largest <= allowed
 
 
-@torch.no_grad()
-def copied(theirs: Any, config: MambaConfig) -> MambaMixer:
-    """Return our layer with the weights of theirs, whose A and D are kept (E, N)."""
-    ours = MambaMixer(config, WIDTH)
-    ours.project.weight.copy_(theirs.in_proj.weight)
-    assert ours.convolution is not None and ours.convolution.bias is not None
-    ours.convolution.weight.copy_(theirs.conv1d.weight[:, 0])
-    ours.convolution.bias.copy_(theirs.conv1d.bias)
-    ours.selection.weight.copy_(theirs.x_proj.weight)
-    ours.step_size.load_state_dict(theirs.dt_proj.state_dict())
-    ours.log_rate.copy_(theirs.A_log.T)
-    ours.skip.copy_(theirs.D)
-    ours.out.weight.copy_(theirs.out_proj.weight)
-    return ours
-
-
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("length", "conv"), [(1, 4), (37, 4), (128, 1)])
 def test_the_layer(length: int, conv: int, mode: str) -> None:
-    module = import_module("mambapy.mamba")
-    torch.manual_seed(0)
-    settings = module.MambaConfig(d_model=WIDTH, n_layers=1, d_conv=conv, use_cuda=False)
-    theirs = module.MambaBlock(settings)
-    ours = copied(theirs, MambaConfig(conv_size=conv))
+    theirs = their_layer(WIDTH, conv)
+    ours = copied(theirs, MambaConfig(conv_size=conv), WIDTH)
     u, upstream = draw(BATCH, length, WIDTH, seed=1), draw(BATCH, length, WIDTH, seed=2)
     mine, other = u.clone().requires_grad_(), u.clone().requires_grad_()
     y, expected = ours(mine, mode=mode)[0], theirs(other)
@@ -73,10 +54,8 @@ def test_the_layer(length: int, conv: int, mode: str) -> None:
 
 
 def test_a_layer_step_by_step() -> None:
-    module = import_module("mambapy.mamba")
-    torch.manual_seed(0)
-    theirs = module.MambaBlock(module.MambaConfig(d_model=WIDTH, n_layers=1, use_cuda=False))
-    ours, u = copied(theirs, MambaConfig()), draw(BATCH, 9, WIDTH, seed=1)
+    theirs = their_layer(WIDTH)
+    ours, u = copied(theirs, MambaConfig(), WIDTH), draw(BATCH, 9, WIDTH, seed=1)
     cache = None, torch.zeros(BATCH, 2 * WIDTH, 3)
     state = ours.initial_state(BATCH)
     for position in u.unbind(1):
