@@ -86,7 +86,7 @@ def test_modes_agree(length: int) -> None:
 
 
 def test_angles_of_long_strings_are_not_rounded_away() -> None:
-    """In single precision the sum of 20,000 changes alone would be off by a hundredth of a turn."""
+    """In single precision the sum of 20,000 changes, 8,000 turns, is off by 0.0002 of one."""
     change = 0.4
     found = angles(torch.full((1, 20_000, 1, 1), change), torch.zeros(1, 1, 1))
     exact = 20_000 * float(torch.tensor(change)) % 1
