@@ -34,37 +34,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from lrbench.models.exact_turns import mamba2_weights, mamba3_weights, mamba_weights
+from lrbench.models.state_machine import EXACT, StateMachine
 
 TURNING = {"mamba": mamba_weights, "mamba2": mamba2_weights, "mamba3": mamba3_weights}
 GAIN = 2.5
 SHUT = 40.0  # minus this is the input of a gate that is closed, this of one that is open
 LOGIT = 10.0  # of a class for one of its units
-EXACT = "model.mixer.init=exact"
 SATURATED = 20.0  # a logit whose sigmoid is one, or nothing, in float32
 LARGE = 1e3  # length of a key before it is made one: what is added under the root is then nothing
 DELTA = ("project.weight", "strength.weight", "start", "norm.weight", "out.weight")
-
-
-class StateMachine(Protocol):
-    """What is needed of a task's machine (lrbench/tasks/machine.py)."""
-
-    @property
-    def start(self) -> int:
-        """The state before the first symbol."""
-
-    @property
-    def delta(self) -> Sequence[Sequence[int | None]]:
-        """The state after each symbol in each state; None where no valid string goes on so."""
-
-    @property
-    def answers(self) -> Sequence[int | None]:
-        """The class asked in each state, None where nothing is asked."""
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
-EXACT = "model.mixer.init=exact"
+from lrbench.models.state_machine import EXACT, StateMachine
+
 OPEN = 40.0  # silu of this is this, in float32, and its sigmoid is one
 STILL = 120.0  # softplus of minus this is nothing beside one
 FAR = 320.0  # this much more makes a step after which e^-step is nothing
@@ -32,22 +33,6 @@ MAMBA3 = (
     *("project.weight", "time_bias", "skip", "out.weight", "start"),
     *("key_norm.weight", "query_norm.weight", "key_bias", "query_bias"),
 )
-
-
-class Permuting(Protocol):
-    """What is needed of a task's machine (lrbench/tasks/machine.py)."""
-
-    @property
-    def start(self) -> int:
-        """The state before the first symbol."""
-
-    @property
-    def delta(self) -> Sequence[Sequence[int | None]]:
-        """The state after each symbol in each state."""
-
-    @property
-    def answers(self) -> Sequence[int | None]:
-        """The class asked in each state."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +49,11 @@ class Turns:
         return torch.stack([angles.cos(), angles.sin()], 1).float()
 
 
-def turns_of(machine: Permuting) -> Turns:
+def turns_of(machine: StateMachine) -> Turns:
     """Return the turns of a machine; ValueError where its symbols are not powers of one cycle."""
     size, symbols = len(machine.delta), range(len(machine.delta[0]))
-    moves = [
-        tuple(-1 if row[s] is None else int(row[s] or 0) for row in machine.delta) for s in symbols
-    ]
-    answers = [-1 if answer is None else answer for answer in machine.answers]
+    moves = [tuple(_number(row[s]) for row in machine.delta) for s in symbols]
+    answers = [_number(answer) for answer in machine.answers]
     cycle = _cycle(moves, machine.start) if sorted(answers) == list(range(size)) else None
     if cycle is None:
         raise ValueError(
@@ -80,6 +63,11 @@ def turns_of(machine: Permuting) -> Turns:
     place = {state: k for k, state in enumerate(cycle)}
     classes = [place[answers.index(answer)] for answer in range(size)]
     return Turns(size, [place[move[machine.start]] for move in moves], classes)
+
+
+def _number(state: int | None) -> int:
+    """Return a state or a class, -1 where there is none."""
+    return -1 if state is None else state
 
 
 def _cycle(moves: Sequence[tuple[int, ...]], start: int) -> list[int] | None:
@@ -104,7 +92,9 @@ def _cycle(moves: Sequence[tuple[int, ...]], start: int) -> list[int] | None:
     return None
 
 
-def mamba_weights(state: dict[str, Tensor], config: Any, machine: Permuting) -> dict[str, Tensor]:
+def mamba_weights(
+    state: dict[str, Tensor], config: Any, machine: StateMachine
+) -> dict[str, Tensor]:
     """Return the weights of `mamba` in [-1, 1]: one number of one channel that changes its sign.
 
     `state` is that of a `bare` model with one such mixer, `config` the mixer's settings.
@@ -126,7 +116,9 @@ def mamba_weights(state: dict[str, Tensor], config: Any, machine: Permuting) -> 
     return {f"mixers.0.{name}": value for name, value in new.items()}
 
 
-def mamba2_weights(state: dict[str, Tensor], config: Any, machine: Permuting) -> dict[str, Tensor]:
+def mamba2_weights(
+    state: dict[str, Tensor], config: Any, machine: StateMachine
+) -> dict[str, Tensor]:
     """Return the weights of `mamba2` in [-1, 1]: one number of one head that changes its sign.
 
     Arguments as for `mamba_weights`.
@@ -148,7 +140,9 @@ def mamba2_weights(state: dict[str, Tensor], config: Any, machine: Permuting) ->
     return {f"mixers.0.{name}": value for name, value in new.items()}
 
 
-def mamba3_weights(state: dict[str, Tensor], config: Any, machine: Permuting) -> dict[str, Tensor]:
+def mamba3_weights(
+    state: dict[str, Tensor], config: Any, machine: StateMachine
+) -> dict[str, Tensor]:
     """Return the weights of `mamba3`: two rows of one head, read by a query that turns.
 
     They are its cosine and its sine. Steps are of one, the least at which half a turn can be made,
