@@ -28,6 +28,7 @@ FILES = {  # in fla/ops/, of fla-core 0.6.0: the first half of their SHA-256
     "gated_delta_product": "6c9d427379a58c77005e3738c35243cb",
     "kda": "60a32285d4b67068ff633b48bbe8ab31",
     "gdn2": "6a65805401eb300df85b6297611a0dd1",
+    "simple_gla": "8377c037efaf774696bd971d396ed8d1",
     "generalized_delta_rule/dplr": "e1f94b49952dc1aab94bf3c7f9fbb4e2",
 }
 B, H, T, K, V = 2, 3, 64, 8, 6

@@ -1,4 +1,8 @@
-"""Mamba against mambapy with copied weights, outputs and gradients, and its scan in [-1, 1]."""
+"""Mamba against mambapy with copied weights, outputs and gradients, and its scan in [-1, 1].
+
+Mamba-2's scan is linear attention with one decay a head ("simple GLA"): against the plain
+references of flash-linear-attention, which compute in float32 from logarithms of decays.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,11 @@ from torch import Tensor
 
 from benchmarks.mamba_speed import copied, their_layer
 from lrbench.mixers.mamba.mamba import MambaConfig
+from lrbench.scan.diagonal.duality import MODES as DUAL_MODES
+from lrbench.scan.diagonal.duality import Writes, dual_scan
 from lrbench.scan.diagonal.selective import MODES, selective_scan
 from tests.oracles.pinned import pinned
+from tests.oracles.test_delta import naive
 
 FILES = {
     "mamba.py": "a57947b3c555bbcce3c8c294e74e29f7",
@@ -85,3 +92,22 @@ def test_the_scan_in_both_directions_of_sign(mode: str) -> None:
     leaves = [rates, steps, x, b, c]
     found, slopes = (torch.autograd.grad(out.cos().sum(), leaves) for out in (y, expected))
     compare("gradients", list(found), list(slopes), 1e-10)
+
+
+@pytest.mark.parametrize("mode", DUAL_MODES)
+def test_the_scan_of_mamba2(mode: str) -> None:
+    module, length, heads = naive("simple_gla"), 61, 3
+    q, k = (draw(BATCH, length, 1, 8, seed=seed).requires_grad_() for seed in (0, 1))
+    v = draw(BATCH, length, heads, 5, seed=2).requires_grad_()
+    g = -draw(BATCH, length, heads, seed=3).exp().requires_grad_()
+    start = draw(BATCH, heads, 5, 8, seed=4)
+    writes = Writes(k, v, torch.ones(BATCH, length, heads))
+    y, last = dual_scan(g.exp(), writes, q, start, mode)
+    whole = q.expand(-1, -1, heads, -1), k.expand(-1, -1, heads, -1), v, g
+    expected, state = module.naive_recurrent_simple_gla(*whole, 1.0, start.mT, True)
+    compare(f"outputs and state, {mode}", [y, last.mT], [expected, state], 1e-5)
+    leaves = [q, k, v, g]
+    found, slopes = (torch.autograd.grad(out.cos().sum(), leaves) for out in (y, expected))
+    compare(f"gradients, {mode}", list(found), list(slopes), 1e-5)
+    chunks, _ = module.naive_chunk_simple_gla(*whole, start.mT, chunk_size=16, scale=1.0)
+    compare(f"their chunks, {mode}", [y], [chunks], 1e-5)

@@ -27,8 +27,9 @@ known only then, it is written behind the position that is read, and modes are t
 
 The state: S (H, P, N), the angles in turns (H, R), and the last k (H, N) and x (H, P).
 
-Differences from the released code: heads have 64 channels there, and several inputs and outputs a
-head (MIMO) are an option. There is no convolution, there as here.
+Differences from the released code: heads have 64 channels and 128 numbers a key there, and several
+inputs and outputs a head (MIMO) are an option; another state of it has 1 + f, or 1 / (1 - f) where
+f < 0, for softplus(f). There is no convolution, there as here.
 """
 
 from __future__ import annotations
