@@ -216,6 +216,7 @@ MIXERS = Registry(
         "mamba": "lrbench.mixers.mamba.mamba",
         "mamba2": "lrbench.mixers.mamba.mamba2",
         "mamba3": "lrbench.mixers.mamba.mamba3",
+        "pdssm": "lrbench.mixers.structured.pdssm",
         "slstm": "lrbench.mixers.xlstm.slstm",
         "transformer": "lrbench.mixers.attention.transformer",
     },

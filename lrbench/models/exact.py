@@ -23,6 +23,9 @@ of a group, as sum and parity are), a permutation is a product of swaps, and the
 reflection along e_i - e_j. From S = I the first head follows all states at once, and S q is q in
 another order for each.
 
+`pdssm`: the state is one-hot, and each symbol's matrix of zeros and ones is in the dictionary
+(`lrbench/models/exact_moves.py`).
+
 `mamba`, `mamba2`, `mamba3`: where each symbol moves the states along one cycle, turns of it
 (`lrbench/models/exact_turns.py`).
 
@@ -39,10 +42,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lrbench.models.exact_moves import pdssm_weights
 from lrbench.models.exact_turns import mamba2_weights, mamba3_weights, mamba_weights
 from lrbench.models.state_machine import EXACT, StateMachine
 
-TURNING = {"mamba": mamba_weights, "mamba2": mamba2_weights, "mamba3": mamba3_weights}
+READING = {  # what writes the mixer, whose features are then those of the classes
+    "mamba": mamba_weights,
+    "mamba2": mamba2_weights,
+    "mamba3": mamba3_weights,
+    "pdssm": pdssm_weights,
+}
 GAIN = 2.5
 SHUT = 40.0  # minus this is the input of a gate that is closed, this of one that is open
 LOGIT = 10.0  # of a class for one of its units
@@ -116,8 +125,8 @@ def write_exact(model: nn.Module, config: Any, machine: StateMachine | None) -> 
         new = _slstm(state, config, machine)
     elif config.name == "blockdiag":
         new = _block_diagonal(state, config, machine)
-    elif config.name in TURNING:
-        new = _turning(state, config, machine)
+    elif config.name in READING:
+        new = _reading(state, config, machine)
     else:
         new = _delta(state, config, machine)
     if embedded:
@@ -294,10 +303,10 @@ def _delta(state: dict[str, Tensor], config: Any, machine: StateMachine) -> dict
     return {**new, "head.0.weight": head, "head.0.bias": none}
 
 
-def _turning(state: dict[str, Tensor], config: Any, machine: StateMachine) -> dict[str, Tensor]:
+def _reading(state: dict[str, Tensor], config: Any, machine: StateMachine) -> dict[str, Tensor]:
     head = torch.zeros_like(state["head.0.weight"])
     _need("model.width", config.width, max(len(machine.delta[0]), len(head)), "symbols, classes")
-    new = TURNING[config.name](state, config.mixer, machine)
+    new = READING[config.name](state, config.mixer, machine)
     head[:, : len(head)] = LOGIT * torch.eye(len(head))
     return {**new, "head.0.weight": head, "head.0.bias": torch.zeros_like(state["head.0.bias"])}
 

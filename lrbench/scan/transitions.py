@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import torch
 from torch import Tensor
@@ -173,6 +173,15 @@ class Structured(Form, ABC):
     def written(self) -> BlockDiagonal:
         """Return the blocks themselves: (B, T, h, b, b), which may be broadcast over h."""
 
+    def scanned(
+        self, solve: Any, index: Tensor | None, inputs: Tensor, initial: Tensor
+    ) -> Tensor | None:
+        """Return the states by `solve` (`algorithms/adjoint.py`), or None: as any other kind.
+
+        Where `index` (B, T) is given, this and the inputs are tables of symbols.
+        """
+        return None
+
 
 @dataclass(frozen=True)
 class Indexed:
@@ -195,6 +204,13 @@ Transition: TypeAlias = (
 def form_of(transition: Transition) -> Form:
     """Return the transition itself, or what an `Indexed` one is a table of."""
     return transition.table if isinstance(transition, Indexed) else transition
+
+
+def scanned(solve: Any, transition: Transition, inputs: Tensor, initial: Tensor) -> Tensor | None:
+    """Return the states by a structure's own form, where it has one; see `Structured.scanned`."""
+    index = transition.index if isinstance(transition, Indexed) else None
+    form = form_of(transition)
+    return form.scanned(solve, index, inputs, initial) if isinstance(form, Structured) else None
 
 
 def looked_up(transition: Transition, inputs: Tensor) -> tuple[Dense | Constant, Tensor]:

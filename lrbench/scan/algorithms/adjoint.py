@@ -30,6 +30,7 @@ from lrbench.scan.transitions import (
     Diagonal,
     Transition,
     looked_up,
+    scanned,
 )
 
 
@@ -54,6 +55,11 @@ class Action(ABC):
     @abstractmethod
     def slope(self, adjoints: Tensor, before: Tensor) -> Tensor:
         """Return dA = lambda x^H, summed over what A does not depend on."""
+
+    @property
+    def of_adjoints(self) -> Action:
+        """How A^H, as `adjoint` returns it, acts."""
+        return self
 
     def positions(self, a: Tensor, first: int, step: int = 1) -> Tensor:
         """Return the transitions of positions first, first + step, ..."""
@@ -108,6 +114,9 @@ Solve = Callable[[Tensor, Tensor, Action], None]
 
 def scan_by(solve: Solve, transition: Transition, inputs: Tensor, initial: Tensor) -> Tensor:
     """Return the states x_1..x_T, (B, T, ...); arguments as for `reference`."""
+    by_itself = scanned(solve, transition, inputs, initial)
+    if by_itself is not None:
+        return by_itself
     found, inputs = looked_up(transition, inputs)
     if isinstance(found, ConstantBlocks):
         return _form(solve, "constant blocks")(found.blocks[None, None], inputs, initial)
@@ -133,9 +142,7 @@ def _forward(
     values: Tensor, inputs: Tensor, initial: Tensor, *, solve: Solve, action: Action
 ) -> tuple[Tensor]:
     """Scan inputs (B, T, ...) from (B, ...) by values (B, T, ...), or constant ones."""
-    a, states = _time_first(values), _own(inputs)
-    action.add(states[:1], a[:1], initial[None])
-    solve(a, states, action)
+    states = states_of(solve, _time_first(values), own(inputs), initial, action)
     return (states.transpose(0, 1),)
 
 
@@ -149,15 +156,28 @@ def _backward(
     solve: Solve,
     action: Action,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    a = action.adjoint(_time_first(values))
-    adjoints = _own(gradient).flip(0)
-    solve(a if action.constant else a[_backwards(a)], adjoints, action)
-    adjoints = adjoints.flip(0)
+    adjoints, dinitial = adjoints_of(solve, _time_first(values), gradient, action)
     before = torch.cat([initial[None], result.transpose(0, 1)[:-1]])
     da = action.slope(adjoints, before)
-    dinitial = torch.zeros_like(before[:1])
-    action.add(dinitial, a[:1], adjoints[:1])
-    return da.transpose(0, 1), adjoints.transpose(0, 1), dinitial[0]
+    return da.transpose(0, 1), adjoints.transpose(0, 1), dinitial
+
+
+def states_of(solve: Solve, a: Tensor, states: Tensor, initial: Tensor, action: Action) -> Tensor:
+    """Return `states`, inputs (T, B, ...), as the states from `initial` (B, ...) on."""
+    action.add(states[:1], a[:1], initial[None])
+    solve(a, states, action)
+    return states
+
+
+def adjoints_of(solve: Solve, a: Tensor, gradient: Tensor, action: Action) -> tuple[Tensor, Tensor]:
+    """Return lambda (T, B, ...) for a `gradient` (B, T, ...), and the initial state's gradient."""
+    a, back = action.adjoint(a), action.of_adjoints
+    adjoints = own(gradient).flip(0)
+    solve(a if action.constant else a[_backwards(a)], adjoints, back)
+    adjoints = adjoints.flip(0)
+    dinitial = torch.zeros_like(adjoints[:1])
+    back.add(dinitial, a[:1], adjoints[:1])
+    return adjoints, dinitial[0]
 
 
 def _backwards(a: Tensor) -> Tensor:
@@ -169,5 +189,6 @@ def _time_first(values: Tensor) -> Tensor:
     return values.transpose(0, 1).contiguous()
 
 
-def _own(values: Tensor) -> Tensor:
+def own(values: Tensor) -> Tensor:
+    """Return a copy (T, B, ...) of values (B, T, ...) that may be changed."""
     return values.transpose(0, 1).clone(memory_format=torch.contiguous_format)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from lrbench.scan.algorithms.adjoint import Action
 from lrbench.scan.blocks.generated import generated_scan
 from lrbench.scan.blocks.indexed import LARGEST_TABLE, table_scan
 from lrbench.scan.blocks.perceptron_blocks import perceptron_scan
@@ -32,12 +33,16 @@ from lrbench.scan.transitions import (
     PerceptronBlocks,
     Structured,
     Transition,
+    scanned,
     written_out,
 )
 
 
 def sequential(transition: Transition, inputs: Tensor, initial: Tensor) -> Tensor:
     """Return the states x_1..x_T, (B, T, ...); arguments as for `reference`."""
+    by_itself = scanned(_one_by_one, transition, inputs, initial)
+    if by_itself is not None:
+        return by_itself
     if inputs.device.type == "cpu":  # loops that keep one position in the cache
         if isinstance(transition, PerceptronBlocks):
             return perceptron_scan(transition, inputs, initial)
@@ -60,6 +65,12 @@ def sequential(transition: Transition, inputs: Tensor, initial: Tensor) -> Tenso
     if isinstance(dense, Diagonal):
         return DIAGONAL_LOOP(dense.values, inputs, initial)
     return BLOCK_LOOP(dense.blocks, inputs, initial)
+
+
+def _one_by_one(a: Tensor, b: Tensor, action: Action) -> None:
+    """Turn inputs b (T, B, ...) into states, in place; see `adjoint.Solve`."""
+    for k in range(1, len(b)):
+        action.add(b[k], a[k], b[k - 1])
 
 
 def _structured_loop(transition: Structured, inputs: Tensor, initial: Tensor) -> Tensor:

@@ -1,0 +1,88 @@
+"""Exact weights of models whose state is one-hot and is moved by a matrix for each symbol.
+
+A finite automaton of N states is N x N matrices of zeros and ones, A_s e_q = e_{delta(q, s)}, and
+its start, e_start (Terzic et al. 2025, arXiv:2412.19350 and 2509.22284). Nothing else is added to
+the state. Symbols are one-hot. `lrbench/models/exact.py` says when these are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+EXACT = "model.mixer.init=exact"
+OPEN = 120.0  # its sigmoid is one and that of minus this nothing, in float32; so is a softmax
+
+
+class Moving(Protocol):
+    """What is needed of a task's machine (lrbench/tasks/machine.py)."""
+
+    @property
+    def start(self) -> int:
+        """The state before the first symbol."""
+
+    @property
+    def delta(self) -> Sequence[Sequence[int | None]]:
+        """The state after each symbol in each state."""
+
+    @property
+    def answers(self) -> Sequence[int | None]:
+        """The class asked in each state."""
+
+
+def matrices(machine: Moving, size: int) -> Tensor:
+    """Return A_s, (S, N, N) with N = `size`; a column is zero where no valid string goes on so."""
+    moves = torch.zeros(len(machine.delta[0]), size, size)
+    for q, row in enumerate(machine.delta):
+        for s, after in enumerate(row):
+            if after is not None:
+                moves[s, after, q] = 1
+    return moves
+
+
+def pdssm_weights(state: dict[str, Tensor], config: Any, machine: Moving) -> dict[str, Tensor]:
+    """Return the weights of `pdssm`: a matrix of its dictionary for each symbol, D_k = 1.
+
+    `state` is that of a `bare` model with one such mixer, `config` the mixer's settings. Where rows
+    have the ones, symbols have to permute the states.
+    """
+    many, size, _ = state["mixers.0.dictionary"].shape
+    states = len(machine.delta)
+    _need("model.mixer.state_size", size, states, "the states")
+    moves = matrices(machine, size)
+    _need("model.mixer.dictionary", many, len(moves), "the symbols")
+    if config.orientation == "row" and not bool((moves.sum(2)[:, :states] == 1).all()):
+        raise ValueError(
+            f"{EXACT} of model.mixer.orientation=row needs a task each of whose symbols permutes"
+            " the states, such as sum, parity or group: use orientation=column"
+        )
+    new = {
+        name: torch.zeros_like(value)
+        for name, value in state.items()
+        if name.startswith("mixers.0.")
+    }
+    new["mixers.0.select.weight"][: len(moves), : len(moves)] = OPEN * torch.eye(len(moves))
+    new["mixers.0.dictionary"][: len(moves)] = moves
+    new["mixers.0.magnitude.2.bias"].fill_(OPEN)
+    new["mixers.0.phase.2.bias"].fill_(-OPEN)
+    new["mixers.0.start"][machine.start] = 1
+    return new | _read(state, machine, step=2)
+
+
+def _read(state: dict[str, Tensor], machine: Moving, step: int = 1) -> dict[str, Tensor]:
+    """Return the map `out` that says the class: state q is number `step` q of what it reads."""
+    weight = torch.zeros_like(state["mixers.0.out.weight"])
+    classes = len(state["head.0.bias"])
+    _need("model.width", len(weight), max(len(machine.delta[0]), classes), "symbols, classes")
+    for q, answer in enumerate(machine.answers):
+        if answer is not None:
+            weight[answer, step * q] = 1
+    return {"mixers.0.out.weight": weight}
+
+
+def _need(key: str, there: int, needed: int, why: str) -> None:
+    if there < needed:
+        raise ValueError(f"{EXACT} needs {key} of at least {needed} here ({why}), not {there}")

@@ -1,0 +1,240 @@
+"""A matrix with a single one in each column, times a diagonal matrix, chosen from a dictionary.
+
+Terzic et al. 2025 (PD-SSM): a state of N complex numbers, which are scaled and then sent on,
+
+    x_k = P_k D_k x_{k-1} + b_k,   D_k = diag(d_k),   P_k the largest of each column of
+    M_k = sum_s w_ks M_s.          In rows: x_k = D_k P_k x_{k-1} + b_k, the largest of each row.
+
+By the index i_j of the one in column j, a scan costs N numbers a position, not N^2:
+
+    (P D x)_i = sum of d_j x_j over j with i_j = i             scattered
+    (D P x)_j = d_j x_(i_j)                                    gathered
+    (P D)' (P D): index i'_(i_j), diagonal d'_(i_j) d_j;   (D P)' (D P): i_(i'_j), d'_j d_(i'_j)
+
+and each form is the transpose of the other, so that one's adjoint scan is the other's scan. The
+gradient of P_k, lambda_k (D_k x_{k-1})^T, is taken for that of a softmax over the columns of M_k
+(straight through): it is made, pulled back into w and M and forgotten, some positions at a time;
+where transitions are looked up, all positions of one symbol are one product.
+
+`act` and `written` are the slow truth: the dense matrices, with autograd's gradients.
+
+Shapes: weights w (B, T, K); dictionary (K, N, N), [row, column]; values d (B, T, N), real or
+complex; states (B, 1, N). Packed, positions first: (T, B, 2, N), the index and d.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+
+import torch
+from torch import Tensor
+
+from lrbench.scan.algorithms.adjoint import Action, Solve, adjoints_of, own, states_of
+from lrbench.scan.closed_form import ClosedForm, Tensors, one_by_one
+from lrbench.scan.rows import rows
+from lrbench.scan.transitions import BlockDiagonal, Structured
+
+ORIENTATIONS = ("column", "row")
+PIECE = 1 << 18  # numbers of M at a time: what stays in a cache
+
+
+@dataclass(frozen=True)
+class OneHotProducts(Structured):
+    """A_1..A_T of `weights` w, `dictionary`, `values` d; orientation: a name in ORIENTATIONS."""
+
+    weights: Tensor
+    dictionary: Tensor
+    values: Tensor
+    orientation: str = "column"
+
+    def act(self, position: int, state: Tensor) -> Tensor:
+        ones, d = self._ones(self.weights[:, position]), self.values[:, position, None]
+        if self.orientation == "column":
+            return (d * state) @ ones.mT.to(d.dtype)
+        return d * (state @ ones.mT.to(d.dtype))
+
+    def written(self) -> BlockDiagonal:
+        ones, d = self._ones(self.weights), self.values
+        scaled = d[..., None, :] if self.orientation == "column" else d[..., None]
+        return BlockDiagonal((ones * scaled)[:, :, None])
+
+    def scanned(
+        self, solve: Solve, index: Tensor | None, inputs: Tensor, initial: Tensor
+    ) -> Tensor:
+        """Return the states (B, T, 1, N); see `Structured.scanned`."""
+        weights, values, b = self.weights, self.values, inputs[:, :, 0]
+        if index is None:
+            index = torch.arange(len(b) * b.shape[1], device=b.device).view(b.shape[:2])
+            weights = weights.flatten(0, 1)
+        else:
+            weights, values, b = weights[0], rows(values[0], index), rows(b[0], index)
+        form = _form(self.orientation, solve)
+        return form(weights, self.dictionary, values, b, initial[:, 0], index)[:, :, None]
+
+    def _ones(self, weights: Tensor) -> Tensor:
+        """Return P (..., N, N), whose gradient is that of a softmax, for weights (..., K)."""
+        axis = -2 if self.orientation == "column" else -1
+        scores = _scores(weights, self.dictionary)
+        soft = scores.softmax(axis)
+        hard = torch.zeros_like(soft).scatter(axis, scores.argmax(axis, keepdim=True), 1.0)
+        return hard + (soft - soft.detach())
+
+
+class Scatter(Action):
+    """P D on states (T, B, N): packed transitions (T, B, 2, N)."""
+
+    def __init__(self) -> None:
+        super().__init__(constant=False)
+
+    def add(self, states: Tensor, a: Tensor, before: Tensor) -> None:
+        index, d = unpacked(a)
+        states.scatter_add_(-1, index, d * before)
+
+    def join(self, later: Tensor, earlier: Tensor) -> Tensor:
+        index, d = unpacked(earlier)
+        to, factor = later.gather(-1, index[..., None, :].expand_as(later)).unbind(-2)
+        return torch.stack([to, factor * d], -2)
+
+    def adjoint(self, a: Tensor) -> Tensor:
+        return a.conj().resolve_conj()
+
+    @property
+    def of_adjoints(self) -> Action:
+        return GATHER
+
+    def slope(self, adjoints: Tensor, before: Tensor) -> Tensor:
+        raise NotImplementedError("the gradient goes into a dictionary: see `_backward`")
+
+
+class Gather(Scatter):
+    """D P on states (T, B, N): packed transitions (T, B, 2, N)."""
+
+    def add(self, states: Tensor, a: Tensor, before: Tensor) -> None:
+        index, d = unpacked(a)
+        states += d * before.gather(-1, index)
+
+    def join(self, later: Tensor, earlier: Tensor) -> Tensor:
+        return super().join(earlier, later)
+
+    @property
+    def of_adjoints(self) -> Action:
+        return SCATTER
+
+
+SCATTER, GATHER = Scatter(), Gather()
+ACTIONS = {"column": SCATTER, "row": GATHER}
+
+
+def packed(index: Tensor, d: Tensor) -> Tensor:
+    """Return index and d (..., N) as one tensor (..., 2, N)."""
+    return torch.stack([index.to(d.dtype), d], -2)
+
+
+def unpacked(a: Tensor) -> tuple[Tensor, Tensor]:
+    """Return index and d (..., N) of a packed tensor (..., 2, N)."""
+    index, d = a.unbind(-2)
+    return index.real.long(), d
+
+
+@cache
+def _form(orientation: str, solve: Solve) -> ClosedForm:
+    forward = partial(_forward, orientation=orientation, solve=solve)
+    backward = partial(_backward, orientation=orientation, solve=solve)
+    return ClosedForm(forward, backward, one_by_one)
+
+
+def _forward(
+    weights: Tensor,
+    dictionary: Tensor,
+    values: Tensor,
+    inputs: Tensor,
+    initial: Tensor,
+    index: Tensor,
+    *,
+    orientation: str,
+    solve: Solve,
+) -> tuple[Tensor, Tensor]:
+    """Return the states (B, T, N), and the packed transitions (T, B, 2, N).
+
+    weights (M, K), of which `index` (B, T) says which are a position's; values and inputs
+    (B, T, N); initial (B, N).
+    """
+    axis = 1 if orientation == "column" else 2
+    found = [_scores(w, dictionary).argmax(axis) for w in weights.split(_at_once(dictionary))]
+    a = packed(torch.cat(found)[index.T], values.transpose(0, 1))
+    states = states_of(solve, a, own(inputs), initial, ACTIONS[orientation])
+    return states.transpose(0, 1), a
+
+
+def _backward(
+    weights: Tensor,
+    dictionary: Tensor,
+    values: Tensor,
+    inputs: Tensor,
+    initial: Tensor,
+    index: Tensor,
+    result: Tensor,
+    a: Tensor,
+    gradient: Tensor,
+    *,
+    orientation: str,
+    solve: Solve,
+) -> Tensors:
+    adjoints, dinitial = adjoints_of(solve, a, gradient, ACTIONS[orientation])
+    before = torch.cat([initial[None], result.transpose(0, 1)[:-1]])
+    ones, d = unpacked(a)
+    if orientation == "column":
+        dvalues = adjoints.gather(-1, ones) * before.conj()
+        left, right = adjoints, d * before
+    else:
+        dvalues = adjoints * before.gather(-1, ones).conj()
+        left, right = adjoints * d.conj(), before
+    left, right = (_parts(x).flatten(0, 1) for x in (left, right))
+    dweights, ddictionary = torch.empty_like(weights), torch.zeros_like(dictionary)
+    places = index.T.flatten()
+    for piece, slope in _slopes(left, right, places, len(weights), _at_once(dictionary)):
+        soft = _scores(weights[piece], dictionary).softmax(1 if orientation == "column" else 2)
+        slope = soft * slope
+        slope -= soft * slope.sum(1 if orientation == "column" else 2, keepdim=True)
+        dweights[piece] = slope.flatten(1) @ dictionary.flatten(1).T
+        ddictionary += (weights[piece].T @ slope.flatten(1)).view_as(dictionary)
+    return dweights, ddictionary, dvalues.transpose(0, 1), adjoints.transpose(0, 1), dinitial
+
+
+def _slopes(
+    left: Tensor, right: Tensor, places: Tensor, many: int, at_once: int
+) -> Iterator[tuple[slice, Tensor]]:
+    """Yield the gradients (m, N, N) of matrices some at a time, and which of `many` they are.
+
+    left and right (n, 2, N) are the real and imaginary parts of the factors at each of n positions,
+    places (n) the matrix at each.
+    """
+    order = places.argsort(stable=True)
+    left, right = left[order], right[order]
+    counts = torch.bincount(places, minlength=many)
+    if many == len(order) and bool((counts == 1).all()):
+        for first in range(0, many, at_once):
+            piece = slice(first, min(first + at_once, many))
+            yield piece, left[piece].mT @ right[piece]
+        return
+    positions = list(zip(*(x.split(counts.tolist()) for x in (left, right)), strict=True))
+    for first in range(0, many, at_once):
+        few = [x.flatten(0, 1).T @ y.flatten(0, 1) for x, y in positions[first : first + at_once]]
+        yield slice(first, first + len(few)), torch.stack(few)
+
+
+def _scores(weights: Tensor, dictionary: Tensor) -> Tensor:
+    """Return M (..., N, N) for weights (..., K)."""
+    scores: Tensor = (weights @ dictionary.flatten(1)).unflatten(-1, dictionary.shape[1:])
+    return scores
+
+
+def _at_once(dictionary: Tensor) -> int:
+    return max(1, PIECE // max(1, dictionary[0].numel()))
+
+
+def _parts(x: Tensor) -> Tensor:
+    """Return the real and imaginary parts of x (..., N) as (..., 2, N)."""
+    return torch.stack([x.real, x.imag] if x.is_complex() else [x, torch.zeros_like(x)], -2)

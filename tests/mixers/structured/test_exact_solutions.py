@@ -1,0 +1,97 @@
+"""Automata written in by hand: right over 10,000 symbols, in every mode, from a carried state.
+
+A5 and S5 are not solvable, so that no diagonal recurrence of one layer has them (Merrill, Petty &
+Sabharwal 2024, arXiv:2404.08819); a permutation matrix for each letter does. A letter that sends
+several states to one (`even_pair` has some) is a one-hot column too, but no one-hot row.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from lrbench.cli.hydra.compose import composed
+from lrbench.errors import UserError
+from lrbench.protocols.fan2024.trial import LengthTrial
+from lrbench.registry import MIXERS
+from lrbench.runs.train.validate import validated
+
+LENGTH, CUT = 10_000, 4_999
+STACK = ["model.backbone.name=bare", "model.layers=1", "model.mixer.init=exact", "seed=0"]
+TASKS = {  # words, states, the most symbols
+    "A5": ("task=group task.group=A5", 60, 60),
+    "S5": ("task=group task.group=S5 task.letters=swaps", 120, 120),
+    "S3": ("task=group task.group=S3", 6, 6),
+    "even_pair": ("task=even_pair", 11, 5),
+}
+SPARSE = ("sequential", "tree", "chunked", "fused", "auto")  # the others write matrices out
+
+
+def arguments(model: str, task: str, *words: str) -> list[str]:
+    what, size, symbols = TASKS[task]
+    sizes = {"pdssm": [f"model.mixer.dictionary={symbols}"]}[model]
+    common = [f"model.width={max(size, symbols)}", f"model.mixer.state_size={size}"]
+    return [*what.split(), f"model={model}", *STACK, *common, *sizes, *words]
+
+
+CASES = [
+    *(("pdssm", task, mode, words) for task in ("A5", "S5") for mode in SPARSE for words in [()]),
+    *(("pdssm", "S3", mode, ()) for mode in MIXERS.get("pdssm").cls.modes),
+    ("pdssm", "A5", "auto", ("model.mixer.orientation=row",)),
+    ("pdssm", "even_pair", "auto", ()),
+]
+
+
+def margin(logits: Tensor, targets: Tensor) -> float:
+    """Return by how much the right class is ahead of the best other, where it is least."""
+    asked = targets >= 0
+    logits, targets = logits[asked], targets[asked]
+    right = logits.gather(-1, targets[..., None])
+    others = logits.scatter(-1, targets[..., None], -torch.inf)
+    return float((right - others.amax(-1, keepdim=True)).min())
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("model", "task", "mode", "words"), CASES)
+def test_right_at_every_position_of_ten_thousand(
+    model: str, task: str, mode: str, words: tuple[str, ...]
+) -> None:
+    trial = LengthTrial(composed(arguments(model, task, *words)), 0)
+    batch = trial.task.sample(trial.stream("exact"), 0, 1, LENGTH, "cpu")
+    assert trial.task.oracle(batch.tokens[0].tolist()) == batch.targets[0].tolist()
+    head, state = trial.model(batch.tokens[:, :CUT], mode=mode)
+    tail, state = trial.model(batch.tokens[:, CUT:], state, mode=mode)
+    logits = torch.cat([head, tail], 1)
+    assert logits.dtype == torch.float32
+    least, first = margin(logits, batch.targets), margin(logits[:, :64], batch.targets[:, :64])
+    print(f"{model}, {task}, {mode}: margin {least:.4f} of {first:.4f}")
+    assert least > 0.99 * first > 1
+
+
+@pytest.mark.parametrize(
+    ("model", "task", "words", "message"),
+    [
+        (
+            "pdssm",
+            "even_pair",
+            ["model.mixer.orientation=row"],
+            "whose symbols permutes the states",
+        ),
+        ("pdssm", "A5", ["model.mixer.dictionary=59"], "dictionary of at least 60 here .the symb"),
+        (
+            "pdssm",
+            "A5",
+            ["model.mixer.state_size=59"],
+            "state_size of at least 60 here .the states",
+        ),
+        ("pdssm", "A5", ["model.width=59"], "model.width of at least 60 here"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_what_is_needed(
+    model: str, task: str, words: list[str], message: str
+) -> None:
+    keys = [word.partition("=")[0] for word in words]
+    kept = [word for word in arguments(model, task) if word.partition("=")[0] not in keys]
+    with pytest.raises(UserError, match=message):
+        validated(composed([*kept, *words]))
