@@ -44,7 +44,7 @@ from torch import Tensor, nn
 
 from lrbench.models.exact_moves import pdssm_weights
 from lrbench.models.exact_turns import mamba2_weights, mamba3_weights, mamba_weights
-from lrbench.models.state_machine import EXACT, StateMachine
+from lrbench.models.state_machine import EXACT, StateMachine, need
 
 READING = {  # what writes the mixer, whose features are then those of the classes
     "mamba": mamba_weights,
@@ -117,7 +117,7 @@ def write_exact(model: nn.Module, config: Any, machine: StateMachine | None) -> 
     symbols = len(machine.delta[0])
     embedded = config.backbone.embed == "embedding"
     if embedded:
-        _need("model.width", config.width, symbols, "the symbols")
+        need("model.width", config.width, symbols, "the symbols")
     state = model.state_dict()
     if config.name == "rnn":
         new = _rnn(state, config, machine)
@@ -142,7 +142,7 @@ def _rnn(state: dict[str, Tensor], config: Any, machine: StateMachine) -> dict[s
     layer = "mixers.0.network."
     units = len(state[f"{layer}weight_hh_l0"])
     needed = len(_pairs(machine)) + 1
-    _need("model.mixer.units", units, needed, "the pairs of a state and a symbol, and one more")
+    need("model.mixer.units", units, needed, "the pairs of a state and a symbol, and one more")
     made = tanh_network(machine, len(state["head.0.bias"]), units)
     inputs = torch.zeros_like(state[f"{layer}weight_ih_l0"])
     inputs[:, : made.w.shape[1]] = made.w
@@ -164,7 +164,7 @@ def _slstm(state: dict[str, Tensor], config: Any, machine: StateMachine) -> dict
     heads, units = state["mixers.0.bias"].shape[0], state["mixers.0.bias"].shape[2]
     needed = len(_pairs(machine)) + 1
     why = "the pairs of a state and a symbol, and one more"
-    _need("model.width / model.mixer.heads", units, needed, why)
+    need("model.width / model.mixer.heads", units, needed, why)
     made = tanh_network(machine, len(state["head.0.bias"]), units)
     weight, recurrent, bias = (
         torch.zeros_like(state[f"mixers.0.{name}"]) for name in ("weight", "recurrent", "bias")
@@ -195,7 +195,7 @@ def _block_diagonal(
             " model.mixer.constraint=column_clip, column_unit or none"
         )
     blocks, size = state["mixers.0.start"].shape
-    _need("model.mixer.block_size", size, states, "the states")
+    need("model.mixer.block_size", size, states, "the states")
     eye = torch.eye(size).repeat(symbols, blocks, 1, 1)  # (S, h, b, b), [row, column]
     for s in range(symbols):
         for q in range(states):
@@ -209,7 +209,7 @@ def _block_diagonal(
     new |= _by_symbol(state, "mixers.0.transition", eye.flatten(1))
     new |= _by_symbol(state, "mixers.0.value", torch.zeros(symbols, blocks * size))
     if "mixers.0.out.weight" in state:
-        _need("model.width", config.width, states, "the states")
+        need("model.width", config.width, states, "the states")
         new["mixers.0.out.weight"] = _wide_eye(state["mixers.0.out.weight"])
         new["mixers.0.out.bias"] = torch.zeros_like(state["mixers.0.out.bias"])
     head = torch.zeros_like(state["head.0.weight"])
@@ -274,10 +274,10 @@ def reflecting_weights(
     _check_delta(config)
     symbols, count, size = made.keys.shape
     values, (heads, v_size, k_size) = len(made.start), state["mixers.0.start"].shape
-    _need("model.mixer.key_size", k_size, size, "what the keys tell apart")
-    _need("model.mixer.value_size", v_size, values, "the rows of the state")
-    _need("model.mixer.householders", config.householders, count, "the reflections of a symbol")
-    _need("model.width", len(state["mixers.0.out.weight"]), len(made.read), "the classes")
+    need("model.mixer.key_size", k_size, size, "what the keys tell apart")
+    need("model.mixer.value_size", v_size, values, "the rows of the state")
+    need("model.mixer.householders", config.householders, count, "the reflections of a symbol")
+    need("model.width", len(state["mixers.0.out.weight"]), len(made.read), "the classes")
     new = {f"mixers.0.{name}": torch.zeros_like(state[f"mixers.0.{name}"]) for name in DELTA}
     n = config.householders
     project = new["mixers.0.project.weight"]
@@ -305,7 +305,7 @@ def _delta(state: dict[str, Tensor], config: Any, machine: StateMachine) -> dict
 
 def _reading(state: dict[str, Tensor], config: Any, machine: StateMachine) -> dict[str, Tensor]:
     head = torch.zeros_like(state["head.0.weight"])
-    _need("model.width", config.width, max(len(machine.delta[0]), len(head)), "symbols, classes")
+    need("model.width", config.width, max(len(machine.delta[0]), len(head)), "symbols, classes")
     new = READING[config.name](state, config.mixer, machine)
     head[:, : len(head)] = LOGIT * torch.eye(len(head))
     return {**new, "head.0.weight": head, "head.0.bias": torch.zeros_like(state["head.0.bias"])}
@@ -367,7 +367,7 @@ def _by_symbol(state: dict[str, Tensor], name: str, rows: Tensor) -> dict[str, T
     new = {f"{first}.bias": torch.zeros_like(state[f"{first}.bias"])}
     last = first
     if f"{second}.weight" in state:
-        _need("model.mixer.hidden", len(state[f"{first}.bias"]), len(rows), "the symbols")
+        need("model.mixer.hidden", len(state[f"{first}.bias"]), len(rows), "the symbols")
         new[f"{first}.weight"] = _wide_eye(state[f"{first}.weight"])
         new[f"{second}.bias"] = torch.zeros_like(state[f"{second}.bias"])
         last = second
@@ -383,13 +383,6 @@ def _check_stack(config: Any) -> None:
         raise ValueError(
             "model.mixer.init=exact needs model.backbone.name=bare with norm=true and hidden=0, one"
             " layer, and symbols embedded or one_hot"
-        )
-
-
-def _need(key: str, there: int, needed: int, why: str) -> None:
-    if there < needed:
-        raise ValueError(
-            f"model.mixer.init=exact needs {key} of at least {needed} here ({why}), not {there}"
         )
 
 

@@ -7,33 +7,17 @@ the state. Symbols are one-hot. `lrbench/models/exact.py` says when these are wr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
-EXACT = "model.mixer.init=exact"
+from lrbench.models.state_machine import EXACT, StateMachine, need
+
 OPEN = 120.0  # its sigmoid is one and that of minus this nothing, in float32; so is a softmax
 
 
-class Moving(Protocol):
-    """What is needed of a task's machine (lrbench/tasks/machine.py)."""
-
-    @property
-    def start(self) -> int:
-        """The state before the first symbol."""
-
-    @property
-    def delta(self) -> Sequence[Sequence[int | None]]:
-        """The state after each symbol in each state."""
-
-    @property
-    def answers(self) -> Sequence[int | None]:
-        """The class asked in each state."""
-
-
-def matrices(machine: Moving, size: int) -> Tensor:
+def matrices(machine: StateMachine, size: int) -> Tensor:
     """Return A_s, (S, N, N) with N = `size`; a column is zero where no valid string goes on so."""
     moves = torch.zeros(len(machine.delta[0]), size, size)
     for q, row in enumerate(machine.delta):
@@ -43,7 +27,9 @@ def matrices(machine: Moving, size: int) -> Tensor:
     return moves
 
 
-def pdssm_weights(state: dict[str, Tensor], config: Any, machine: Moving) -> dict[str, Tensor]:
+def pdssm_weights(
+    state: dict[str, Tensor], config: Any, machine: StateMachine
+) -> dict[str, Tensor]:
     """Return the weights of `pdssm`: a matrix of its dictionary for each symbol, D_k = 1.
 
     `state` is that of a `bare` model with one such mixer, `config` the mixer's settings. Where rows
@@ -51,9 +37,9 @@ def pdssm_weights(state: dict[str, Tensor], config: Any, machine: Moving) -> dic
     """
     many, size, _ = state["mixers.0.dictionary"].shape
     states = len(machine.delta)
-    _need("model.mixer.state_size", size, states, "the states")
+    need("model.mixer.state_size", size, states, "the states")
     moves = matrices(machine, size)
-    _need("model.mixer.dictionary", many, len(moves), "the symbols")
+    need("model.mixer.dictionary", many, len(moves), "the symbols")
     if config.orientation == "row" and not bool((moves.sum(2)[:, :states] == 1).all()):
         raise ValueError(
             f"{EXACT} of model.mixer.orientation=row needs a task each of whose symbols permutes"
@@ -72,17 +58,12 @@ def pdssm_weights(state: dict[str, Tensor], config: Any, machine: Moving) -> dic
     return new | _read(state, machine, step=2)
 
 
-def _read(state: dict[str, Tensor], machine: Moving, step: int = 1) -> dict[str, Tensor]:
+def _read(state: dict[str, Tensor], machine: StateMachine, step: int = 1) -> dict[str, Tensor]:
     """Return the map `out` that says the class: state q is number `step` q of what it reads."""
     weight = torch.zeros_like(state["mixers.0.out.weight"])
     classes = len(state["head.0.bias"])
-    _need("model.width", len(weight), max(len(machine.delta[0]), classes), "symbols, classes")
+    need("model.width", len(weight), max(len(machine.delta[0]), classes), "symbols, classes")
     for q, answer in enumerate(machine.answers):
         if answer is not None:
             weight[answer, step * q] = 1
     return {"mixers.0.out.weight": weight}
-
-
-def _need(key: str, there: int, needed: int, why: str) -> None:
-    if there < needed:
-        raise ValueError(f"{EXACT} needs {key} of at least {needed} here ({why}), not {there}")

@@ -22,3 +22,9 @@ class StateMachine(Protocol):
     @property
     def answers(self) -> Sequence[int | None]:
         """The class asked in each state, None where nothing is asked."""
+
+
+def need(key: str, there: int, needed: int, why: str) -> None:
+    """Raise ValueError unless a size, the field `key`, is at least what is needed."""
+    if there < needed:
+        raise ValueError(f"{EXACT} needs {key} of at least {needed} here ({why}), not {there}")
