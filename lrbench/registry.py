@@ -217,6 +217,7 @@ MIXERS = Registry(
         "mamba2": "lrbench.mixers.mamba.mamba2",
         "mamba3": "lrbench.mixers.mamba.mamba3",
         "pdssm": "lrbench.mixers.structured.pdssm",
+        "sdssm": "lrbench.mixers.structured.sdssm",
         "slstm": "lrbench.mixers.xlstm.slstm",
         "transformer": "lrbench.mixers.attention.transformer",
     },

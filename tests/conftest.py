@@ -28,6 +28,7 @@ SLOW = (
     "mixers/delta/test_exact_solutions.py",
     "mixers/mamba/test_exact_solutions.py",
     "mixers/rwkv/test_rwkv7.py",
+    "mixers/structured/test_exact_solutions.py",
     "mixers/test_contract.py",
     "models/test_document.py",
     "models/test_exact.py",

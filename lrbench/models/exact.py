@@ -23,7 +23,7 @@ of a group, as sum and parity are), a permutation is a product of swaps, and the
 reflection along e_i - e_j. From S = I the first head follows all states at once, and S q is q in
 another order for each.
 
-`pdssm`: the state is one-hot, and each symbol's matrix of zeros and ones is in the dictionary
+`pdssm`, `sdssm`: the state is one-hot, and the dictionary has the matrix of each symbol
 (`lrbench/models/exact_moves.py`).
 
 `mamba`, `mamba2`, `mamba3`: where each symbol moves the states along one cycle, turns of it
@@ -42,15 +42,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lrbench.models.exact_moves import pdssm_weights
+from lrbench.models.exact_moves import pdssm_weights, sdssm_weights
 from lrbench.models.exact_turns import mamba2_weights, mamba3_weights, mamba_weights
 from lrbench.models.state_machine import EXACT, StateMachine, need
 
-READING = {  # what writes the mixer, whose features are then those of the classes
+READING = {  # what writes the mixer and, unless its features are the classes', what reads them
     "mamba": mamba_weights,
     "mamba2": mamba2_weights,
     "mamba3": mamba3_weights,
     "pdssm": pdssm_weights,
+    "sdssm": sdssm_weights,
 }
 GAIN = 2.5
 SHUT = 40.0  # minus this is the input of a gate that is closed, this of one that is open
@@ -304,11 +305,11 @@ def _delta(state: dict[str, Tensor], config: Any, machine: StateMachine) -> dict
 
 
 def _reading(state: dict[str, Tensor], config: Any, machine: StateMachine) -> dict[str, Tensor]:
-    head = torch.zeros_like(state["head.0.weight"])
-    need("model.width", config.width, max(len(machine.delta[0]), len(head)), "symbols, classes")
-    new = READING[config.name](state, config.mixer, machine)
-    head[:, : len(head)] = LOGIT * torch.eye(len(head))
-    return {**new, "head.0.weight": head, "head.0.bias": torch.zeros_like(state["head.0.bias"])}
+    read = _wide_eye(state["head.0.weight"])
+    need("model.width", config.width, max(len(machine.delta[0]), len(read)), "symbols, classes")
+    new = {"head.0.weight": read, **READING[config.name](state, config.mixer, machine)}
+    new["head.0.weight"] = LOGIT * new["head.0.weight"]
+    return {**new, "head.0.bias": torch.zeros_like(state["head.0.bias"])}
 
 
 def _check_delta(config: Any) -> None:

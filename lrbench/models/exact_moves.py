@@ -32,8 +32,9 @@ def pdssm_weights(
 ) -> dict[str, Tensor]:
     """Return the weights of `pdssm`: a matrix of its dictionary for each symbol, D_k = 1.
 
-    `state` is that of a `bare` model with one such mixer, `config` the mixer's settings. Where rows
-    have the ones, symbols have to permute the states.
+    `state` is that of a `bare` model with one such mixer, `config` the mixer's settings; what comes
+    back are the mixer's weights and, where the mixer has no map that says the classes, the head's.
+    Where rows have the ones, symbols have to permute the states.
     """
     many, size, _ = state["mixers.0.dictionary"].shape
     states = len(machine.delta)
@@ -45,11 +46,7 @@ def pdssm_weights(
             f"{EXACT} of model.mixer.orientation=row needs a task each of whose symbols permutes"
             " the states, such as sum, parity or group: use orientation=column"
         )
-    new = {
-        name: torch.zeros_like(value)
-        for name, value in state.items()
-        if name.startswith("mixers.0.")
-    }
+    new = _nothing(state)
     new["mixers.0.select.weight"][: len(moves), : len(moves)] = OPEN * torch.eye(len(moves))
     new["mixers.0.dictionary"][: len(moves)] = moves
     new["mixers.0.magnitude.2.bias"].fill_(OPEN)
@@ -58,12 +55,48 @@ def pdssm_weights(
     return new | _read(state, machine, step=2)
 
 
+def sdssm_weights(
+    state: dict[str, Tensor], config: Any, machine: StateMachine
+) -> dict[str, Tensor]:
+    """Return the weights of `sdssm`: a matrix of its dictionary for each symbol, with no mixture.
+
+    Arguments as for `pdssm_weights`. What no string reaches stays where it is, so that each column
+    has a norm.
+    """
+    _check_start(config)
+    many, size, _ = state["mixers.0.dictionary"].shape
+    need("model.mixer.state_size", size, len(machine.delta), "the states")
+    moves = matrices(machine, size)
+    need("model.mixer.dictionary", many, len(moves), "the symbols")
+    moves += torch.diag_embed(1 - moves.sum(1))
+    new = _nothing(state)
+    new["mixers.0.select.weight"][: len(moves), : len(moves)] = OPEN * torch.eye(len(moves))
+    new["mixers.0.dictionary"][:] = torch.eye(size)
+    new["mixers.0.dictionary"][: len(moves)] = moves
+    new["mixers.0.start"][machine.start] = 1
+    return new | _read(state, machine)
+
+
+def _check_start(config: Any) -> None:
+    if not config.learn_x0:
+        raise ValueError(f"{EXACT} of one-hot states needs model.mixer.learn_x0=true")
+
+
+def _nothing(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return all of the mixer's weights as zeros."""
+    names = [name for name in state if name.startswith("mixers.0.")]
+    return {name: torch.zeros_like(state[name]) for name in names}
+
+
 def _read(state: dict[str, Tensor], machine: StateMachine, step: int = 1) -> dict[str, Tensor]:
-    """Return the map `out` that says the class: state q is number `step` q of what it reads."""
-    weight = torch.zeros_like(state["mixers.0.out.weight"])
-    classes = len(state["head.0.bias"])
-    need("model.width", len(weight), max(len(machine.delta[0]), classes), "symbols, classes")
+    """Return the map that says the class: state q is number `step` q of what it reads.
+
+    That map is the mixer's `out` or, where it has none, the head.
+    """
+    name = "mixers.0.out.weight"
+    name = name if name in state else "head.0.weight"
+    weight = torch.zeros_like(state[name])
     for q, answer in enumerate(machine.answers):
         if answer is not None:
             weight[answer, step * q] = 1
-    return {"mixers.0.out.weight": weight}
+    return {name: weight}

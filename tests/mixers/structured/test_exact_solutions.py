@@ -25,12 +25,13 @@ TASKS = {  # words, states, the most symbols
     "S3": ("task=group task.group=S3", 6, 6),
     "even_pair": ("task=even_pair", 11, 5),
 }
+SETTINGS: dict[str, list[str]] = {"pdssm": [], "sdssm": ["model.mixer.learn_x0=true"]}
 SPARSE = ("sequential", "tree", "chunked", "fused", "auto")  # the others write matrices out
 
 
 def arguments(model: str, task: str, *words: str) -> list[str]:
     what, size, symbols = TASKS[task]
-    sizes = {"pdssm": [f"model.mixer.dictionary={symbols}"]}[model]
+    sizes = [f"model.mixer.dictionary={symbols}", *SETTINGS[model]]
     common = [f"model.width={max(size, symbols)}", f"model.mixer.state_size={size}"]
     return [*what.split(), f"model={model}", *STACK, *common, *sizes, *words]
 
@@ -40,6 +41,9 @@ CASES = [
     *(("pdssm", "S3", mode, ()) for mode in MIXERS.get("pdssm").cls.modes),
     ("pdssm", "A5", "auto", ("model.mixer.orientation=row",)),
     ("pdssm", "even_pair", "auto", ()),
+    *(("sdssm", "S3", mode, ()) for mode in MIXERS.get("sdssm").cls.modes),
+    *(("sdssm", task, "auto", ()) for task in ("A5", "S5", "even_pair")),
+    ("sdssm", "S3", "auto", ("model.width=8",)),
 ]
 
 
@@ -86,6 +90,8 @@ def test_right_at_every_position_of_ten_thousand(
             "state_size of at least 60 here .the states",
         ),
         ("pdssm", "A5", ["model.width=59"], "model.width of at least 60 here"),
+        ("sdssm", "A5", ["model.mixer.learn_x0=false"], "needs model.mixer.learn_x0=true"),
+        ("sdssm", "A5", ["model.mixer.dictionary=59"], "dictionary of at least 60 here"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_what_is_needed(
@@ -95,3 +101,23 @@ def test_what_does_not_fit_is_refused_with_what_is_needed(
     kept = [word for word in arguments(model, task) if word.partition("=")[0] not in keys]
     with pytest.raises(UserError, match=message):
         validated(composed([*kept, *words]))
+
+
+@torch.no_grad()
+def test_columns_of_norm_one_are_safe_only_where_letters_are_apart() -> None:
+    """`sdssm` on A5: a softmax whose gap is 20 is exact, one of 10 leaks into a growing state.
+
+    Columns of p-norm one may sum to more than one: 59 leaks of e^-10 make them so.
+    """
+    trial = LengthTrial(composed(arguments("sdssm", "A5")), 0)
+    batch = trial.task.sample(trial.stream("exact"), 0, 1, LENGTH, "cpu")
+    select, right, sizes = trial.model.mixers[0].select.weight, {}, {}
+    for gap in (20.0, 10.0):
+        select.copy_(torch.eye(*select.shape) * gap)
+        logits, state = trial.model(batch.tokens)
+        right[gap] = logits.argmax(-1) == batch.targets
+        sizes[gap] = float(state[0].norm())
+    first = int((~right[10.0]).nonzero()[0, 1]) + 1
+    print(f"gap 10: norm {sizes[10.0]:.1e}, wrong from symbol {first:,} on; 20: norm {sizes[20.0]}")
+    assert bool(right[20.0].all()) and 0.9 < sizes[20.0] < 1.1
+    assert first > 1_000 and sizes[10.0] > 1e6
