@@ -1,4 +1,4 @@
-"""Scoring a bundle's checkpoints on strings that nobody has seen, beside what was told of them.
+"""Scoring a bundle's checkpoints on strings that nobody has seen, beside those that it states.
 
 Over a corpus the strings are those of the run's own splits: the same scores must come out again.
 """
@@ -26,7 +26,7 @@ LONGEST = 100_000  # a length that a stranger's file may make us read
 
 @dataclass(frozen=True)
 class ScoreComparison:
-    """An accuracy as told, and the same checkpoint's on fresh strings; or an error, on the same.
+    """A published accuracy, and the same checkpoint's on fresh strings; or an error, on the same.
 
     An error has no `interval`: a fixed set of series is read again, so it must come out again. So
     must the accuracy on a `split` of a corpus, where `length` is that of its longest string.

@@ -36,14 +36,14 @@ from lrbench.report.runs.record import FOLDER
 from lrbench.report.runs.schema import result_complaint
 from lrbench.runs.folder.fingerprint import fingerprint
 
-GOOD, BAD, OPEN = "as told", "differs", "not checked"
+GOOD, BAD, OPEN = "confirmed", "differs", "not checked"
 
 States = dict[str, SplitState]  # by split
 
 
 @dataclass(frozen=True)
 class BundleFinding:
-    """One thing that was looked at: `status` is as told, differs or not checked."""
+    """One thing that was looked at: `status` is confirmed, differs or not checked."""
 
     what: str
     status: str
@@ -51,7 +51,7 @@ class BundleFinding:
 
 
 def finding(what: str, wrong: list[str], text: str) -> BundleFinding:
-    """Return that all is as told, with `text`, or the first thing that is wrong."""
+    """Return that all is confirmed, with `text`, or the first thing that is wrong."""
     if not wrong:
         return BundleFinding(what, GOOD, text)
     more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import typer
 
-from lrbench.cli.commands import (
-    bench,
-    bundle,
-    certify,
-    check,
-    data,
-    diagnose,
-    doctor,
-    evaluate,
-    listing,
-    publish,
-    report,
-    show,
-    sweep,
-    train,
-    tune,
-    verify,
-)
+from lrbench.cli.commands.extend import bench, check, data, doctor
+from lrbench.cli.commands.look import certify, diagnose, listing, report, show
+from lrbench.cli.commands.run import evaluate, sweep, train, tune
+from lrbench.cli.commands.share import bundle, publish, verify
+
+# the help's panels, and the commands of each in the order that they are used
+PANELS = {
+    "Run": (train, sweep, tune, evaluate),
+    "Look": (report, show, listing, certify, diagnose),
+    "Share": (publish, bundle, verify),
+    "Extend": (check, bench, data, doctor),
+}
 
 app = typer.Typer(
     name="lrbench",
@@ -30,22 +24,9 @@ app = typer.Typer(
     help="Length-extrapolation benchmarks: did it learn the rule, or did it learn length 40?",
     epilog="Start with: lrbench train task=sum model=blockdiag",
 )
-train.add_to(app)
-sweep.add_to(app)
-tune.add_to(app)
-evaluate.add_to(app)
-certify.add_to(app)
-diagnose.add_to(app)
-report.add_to(app)
-publish.add_to(app)
-bundle.add_to(app)
-verify.add_to(app)
-show.add_to(app)
-listing.add_to(app)
-check.add_to(app)
-bench.add_to(app)
-data.add_to(app)
-doctor.add_to(app)
+for _panel, _modules in PANELS.items():
+    for _module in _modules:
+        _module.add_to(app, _panel)
 
 
 def main() -> None:

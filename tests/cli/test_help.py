@@ -7,8 +7,10 @@ from typing import Any
 
 Run = Callable[..., Any]
 COMMANDS = [
-    *("train", "evaluate", "certify", "diagnose", "report", "show", "tasks", "models", "check"),
-    "doctor",
+    *("train", "sweep", "tune", "evaluate"),
+    *("report", "show", "tasks", "models", "tables", "certify", "diagnose"),
+    *("publish", "bundle", "verify"),
+    *("check", "doctor", "bench", "data"),
 ]
 
 
@@ -28,6 +30,11 @@ def test_help_lists_every_command_with_what_it_does(lrbench: Run) -> None:
     for command in COMMANDS:
         line = next(line for line in out.splitlines() if line.startswith(f"│ {command} "))
         assert len(line.strip("│ ").split()) > 3
+    assert [line.split()[1] for line in out.splitlines() if line.startswith("╭─")] == [
+        *("Options", "Run", "Look", "Share", "Extend")
+    ]
+    shown = out[out.index("╭─ Run") :].splitlines()
+    assert len([line for line in shown if line.startswith("│")]) <= 2 * len(COMMANDS)
 
 
 def test_no_arguments_print_the_help(lrbench: Run) -> None:

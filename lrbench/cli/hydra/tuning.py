@@ -92,7 +92,7 @@ class Search:
 
     def _write(self, study: Study, points: Sequence[Point], best: int, force: bool) -> list[Path]:
         """Write the preset of a winner; return the file instead if one was there and is kept."""
-        from lrbench.cli.commands.report import write
+        from lrbench.cli.commands.look.report import write
 
         base, origin = existing(study.name, self.request.folders)
         plain = self.request.compose(

@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from lrbench.bundles.verify import BundleFinding, Opened
 
 HELP = (
-    "Check a bundle: its hashes and fingerprints, the data, the table rebuilt from its results, and"
-    " its checkpoints scored again on strings that nobody has seen, of runs over a corpus on their"
-    " own splits where the same data are here.\n\n"
-    "Nothing in it is executed, unless --trust-plugins is given. The exit code is 0 if all is as"
-    " told and 1 if something differs.\n\n"
+    "Check a bundle: hashes, data, table, and its checkpoints scored again.\n\n"
+    "Checkpoints are scored on strings that nobody has seen; those of runs over a corpus on their"
+    " own splits, where the same data are here. The table is rebuilt from the bundle's results.\n\n"
+    "Nothing in it is executed, unless --trust-plugins is given. The exit code is 0 if everything"
+    " is confirmed and 1 if something differs.\n\n"
     "For example: lrbench verify table2.zip --strings 10000"
 )
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: typer.Typer, panel: str) -> None:
     """Register the command."""
-    app.command(help=HELP)(verify)
+    app.command(help=HELP, rich_help_panel=panel)(verify)
 
 
 def verify(
@@ -58,7 +58,7 @@ def verify(
 def _same_strings(one: ScoreComparison, differs: bool) -> str:
     return (
         f"  {shown(one.run)} {shown(one.place)}: stated {one.recorded:.4f} of {one.recorded_n:,},"
-        f" now {one.now:.4f} of the same {one.now_n:,}: {'differs' if differs else 'as told'}"
+        f" now {one.now:.4f} of the same {one.now_n:,}: {'differs' if differs else 'confirmed'}"
     )
 
 

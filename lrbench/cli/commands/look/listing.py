@@ -24,11 +24,11 @@ TABLES_HELP = (
 )
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: typer.Typer, panel: str) -> None:
     """Register the commands."""
-    app.command(help=TASKS_HELP)(tasks)
-    app.command(help=MODELS_HELP)(models)
-    app.command(help=TABLES_HELP)(tables)
+    app.command(help=TASKS_HELP, rich_help_panel=panel)(tasks)
+    app.command(help=MODELS_HELP, rich_help_panel=panel)(models)
+    app.command(help=TABLES_HELP, rich_help_panel=panel)(tables)
 
 
 def tasks() -> None:

@@ -10,17 +10,18 @@ import typer
 from lrbench.errors import UserError, unknown
 
 HELP = (
-    "Pack a table with everything behind it into one archive, to publish or to send to reviewers:"
-    " configurations, results, versions, hashes of the data, source of plugins, and of each run"
-    " the weights that the table's rule kept.\n\n"
+    "Pack a table with everything behind it into one archive.\n\n"
+    "It can be published or sent to reviewers. It holds configurations, results, versions, hashes"
+    " of the data, the source of plugins, and of each run the weights that the table's rule"
+    " kept.\n\n"
     "The same runs give the same bytes. `lrbench verify` checks such a file.\n\n"
     "For example: lrbench bundle --table fan2024_table2 --anonymous --output table2.zip"
 )
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: typer.Typer, panel: str) -> None:
     """Register the command."""
-    app.command(help=HELP)(bundle)
+    app.command(help=HELP, rich_help_panel=panel)(bundle)
 
 
 def bundle(
@@ -54,7 +55,7 @@ def bundle(
     from lrbench.bundles.archive import packed
     from lrbench.bundles.choice import TableChoice
     from lrbench.bundles.pack import pack
-    from lrbench.cli.commands.report import write
+    from lrbench.cli.commands.look.report import write
     from lrbench.console import messages
     from lrbench.plugins import load_plugins
 

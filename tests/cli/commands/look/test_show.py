@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lrbench.cli.commands.show import aligned
+from lrbench.cli.commands.look.show import aligned
 from lrbench.registry import TASKS, Entry
 from lrbench.tasks.symbols.cyclic import Sum, SumConfig
 

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from lrbench.diagnosis.findings import Diagnosis
 
 HELP = (
-    "Look into a run's checkpoint: accuracy and leads by length and by the task's state, how far"
-    " apart its states are and which layer loses the task's first, saturation, eigenvalues of each"
-    " symbol's matrix (linear recurrences) or products of Jacobians (others), the automaton that it"
-    " seems to be, and what lrbench certify found.\n\n"
+    "Look into a run: accuracy by length and state, spectra, its automaton.\n\n"
+    "It prints accuracy and leads by length and by the task's state, how far apart the model's"
+    " states are and which layer loses the task's first, saturation, eigenvalues of each symbol's"
+    " matrix (linear recurrences) or products of Jacobians (others), the automaton that it seems"
+    " to be, and what lrbench certify found.\n\n"
     "RUN is a run's folder, the one that holds result.json, of a task that is a finite automaton"
     " (sum, parity, mod_arith, group, dfa and others). It decides nothing: what is equal on what"
     " was asked may be wrong on a string of 12 symbols, which lrbench certify finds.\n\n"
@@ -27,9 +28,9 @@ HELP = (
 )
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: typer.Typer, panel: str) -> None:
     """Register the command."""
-    app.command(help=HELP)(diagnose)
+    app.command(help=HELP, rich_help_panel=panel)(diagnose)
 
 
 def diagnose(

@@ -10,8 +10,9 @@ import typer
 from lrbench.cli.completion import complete
 
 HELP = (
-    "Train many cells: those of a table, or every combination of the values typed. What is"
-    " finished is skipped, what is begun goes on, one failure stops nothing."
+    "Train the cells of a table, or every combination of the values typed."
+    "\n\n"
+    "What is finished is skipped, what is begun goes on, and one failure stops nothing."
     "\n\n"
     "For example: lrbench sweep --table fan2024_table2; or"
     " lrbench sweep task=sum,even_pair model=blockdiag seed=0,1,2 protocol.max_steps=400"
@@ -32,9 +33,11 @@ ConfigDir = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: typer.Typer, panel: str) -> None:
     """Register the command."""
-    app.command(help=HELP, context_settings={"ignore_unknown_options": True})(sweep)
+    app.command(
+        help=HELP, rich_help_panel=panel, context_settings={"ignore_unknown_options": True}
+    )(sweep)
 
 
 def sweep(

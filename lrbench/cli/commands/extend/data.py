@@ -48,13 +48,13 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help=f"One of: {', '.join(S
 Corpus = Annotated[str, typer.Argument(metavar="NAME", help=f"One of: {', '.join(RECIPES)}.")]
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: typer.Typer, panel: str) -> None:
     """Register the commands."""
     group = typer.Typer(help=HELP, no_args_is_help=True)
     group.command(help=MAKE_HELP)(make)
     group.command(help=FETCH_HELP)(fetch)
     group.command(help=EXPORT_HELP)(export)
-    app.add_typer(group, name="data")
+    app.add_typer(group, name="data", rich_help_panel=panel)
 
 
 def make(

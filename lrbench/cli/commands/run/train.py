@@ -9,7 +9,7 @@ import typer
 from lrbench.cli.completion import complete
 
 HELP = (
-    "Train one model on one task, test it at many lengths and print what it can really do."
+    "Train one model on one task and test it at many lengths."
     "\n\n"
     "KEY=VALUE settings, for example: task=mod_arith model=blockdiag seed=3 trials=5 optim.lr=3e-4"
     " model.layers=2 protocol.max_steps=10000 protocol.stop=never device=cuda output_dir=runs."
@@ -25,9 +25,11 @@ Overrides = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: typer.Typer, panel: str) -> None:
     """Register the command."""
-    app.command(help=HELP, context_settings={"ignore_unknown_options": True})(train)
+    app.command(
+        help=HELP, rich_help_panel=panel, context_settings={"ignore_unknown_options": True}
+    )(train)
 
 
 def train(overrides: Overrides = None) -> None:

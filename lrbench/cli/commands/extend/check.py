@@ -35,9 +35,9 @@ Arguments = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", show
 All = Annotated[bool, typer.Option("--all", help="Check every registered model.")]
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: typer.Typer, panel: str) -> None:
     """Register the command."""
-    app.command(help=HELP)(check)
+    app.command(help=HELP, rich_help_panel=panel)(check)
 
 
 def check(arguments: Arguments = None, everything: All = False) -> None:

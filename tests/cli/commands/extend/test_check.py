@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 import typer
 
-from lrbench.cli.commands.check import add_to
+from lrbench.cli.commands.extend.check import add_to
 from lrbench.cli.guard import guarded
 from lrbench.contract import CHECKS, ENCODER_CHECKS
 from lrbench.mixers.base import Mixer
@@ -22,7 +22,7 @@ def check(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
 
     def run(*arguments: str) -> tuple[int, list[str], list[str]]:
         app = typer.Typer(pretty_exceptions_enable=False)
-        add_to(app)
+        add_to(app, "Extend")
         app.command("another")(lambda: None)  # with one command alone, typer drops its name
         monkeypatch.setattr(sys, "argv", ["lrbench", "check", *arguments])
         with pytest.raises(SystemExit) as left:
@@ -119,6 +119,6 @@ def test_all_models_in_a_matrix(check, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_module_does_not_import_torch() -> None:
-    code = "import sys, lrbench.cli.commands.check as c; sys.exit('torch' in sys.modules)"
+    code = "import sys, lrbench.cli.commands.extend.check as c; sys.exit('torch' in sys.modules)"
     # the package lrbench.cli imports every command, so this holds for all of them
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -19,7 +19,8 @@ from lrbench.errors import UserError
 from lrbench.machine import available_cores
 
 HELP = (
-    "Show versions, devices, threads, folders and extras, and what keeps training from running.\n\n"
+    "Show versions, devices and extras, and what keeps training from running.\n\n"
+    "Threads and the folders that runs and data go to are shown as well.\n\n"
     "The exit code is 0 if training can run; otherwise 1, and stderr says what to do."
 )
 
@@ -53,9 +54,9 @@ class MachineFinding:
     fix: str = ""
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: typer.Typer, panel: str) -> None:
     """Register the command."""
-    app.command(help=HELP)(doctor)
+    app.command(help=HELP, rich_help_panel=panel)(doctor)
 
 
 def doctor(

@@ -62,12 +62,12 @@ Output = Annotated[Path | None, typer.Option(help="Write the raw numbers to this
 LEAST = 8  # units of a layer that is timed
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: typer.Typer, panel: str) -> None:
     """Register the commands."""
     benches = typer.Typer(help=HELP, no_args_is_help=True)
     for name, (measure, text) in COMMANDS.items():
         benches.command(name, help=text)(measure)
-    app.add_typer(benches, name="bench")
+    app.add_typer(benches, name="bench", rich_help_panel=panel)
 
 
 def train(

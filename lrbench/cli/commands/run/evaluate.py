@@ -11,8 +11,9 @@ from lrbench.errors import UserError
 from lrbench.tables import table_names
 
 HELP = (
-    "Score a run's checkpoint on fresh strings of any length, in constant memory; that of"
-    " a run over a corpus on any of its splits."
+    "Score a run's checkpoint on fresh strings of any length."
+    "\n\n"
+    "The memory does not grow with the length. A run over a corpus is scored on any of its splits."
     "\n\n"
     "RUN is a run's folder, the one that holds result.json, for example:"
     " lrbench evaluate outputs/sum/blockdiag/fan2024/0123456789ab/s0 --lengths 500,5003,100003"
@@ -22,9 +23,9 @@ HELP = (
 )
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: typer.Typer, panel: str) -> None:
     """Register the command."""
-    app.command(help=HELP)(evaluate)
+    app.command(help=HELP, rich_help_panel=panel)(evaluate)
 
 
 def evaluate(

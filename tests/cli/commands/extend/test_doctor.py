@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from lrbench import locations, plugins
-from lrbench.cli.commands import doctor
+from lrbench.cli.commands.extend import doctor
 
 Run = Callable[..., Any]
 

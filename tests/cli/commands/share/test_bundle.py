@@ -59,7 +59,7 @@ def test_packed_and_verified_elsewhere(
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"{tmp_path / 'b.tar.gz'}  sha256 {digest}\n")
     assert done.stdout.count("within sampling error") == 2
-    assert done.stdout.count("as told") == 7
+    assert done.stdout.count("confirmed") == 7
     assert list(elsewhere.iterdir()) == []
 
 
@@ -115,8 +115,8 @@ def test_over_a_corpus(
     assert made.code == 0, made.err
     done = lrbench("verify", "b.zip")
     assert (done.code, done.err) == (0, "")
-    assert done.out.count("of the same 24: as told") == 2
-    assert "as told      scores: 1 of 1 runs scored again on their splits" in done.out
+    assert done.out.count("of the same 24: confirmed") == 2
+    assert "confirmed    scores: 1 of 1 runs scored again on their splits" in done.out
     monkeypatch.setenv("LRBENCH_DATA", str(tmp_path / "nowhere"))
     done = lrbench("verify", "b.zip")
     assert (done.code, done.err) == (0, "")

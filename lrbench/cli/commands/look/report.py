@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lrbench.tables import TableSpec
 
 HELP = (
-    "Print tables of the runs below a folder: ours, the paper's, chance and guessing.\n\n"
+    "Print tables of runs: ours, the paper's, chance and guessing.\n\n"
     "Only json files are read. Those that cannot be used are named below the tables, for csv on"
     " stderr.\n\n"
     "For example: lrbench report --table fan2024_table2 --format html --output table2.html"
@@ -31,9 +31,9 @@ ENDINGS = {".md": "markdown", ".csv": "csv", ".tex": "latex", ".html": "html", "
 MOST_DIGITS = 10
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: typer.Typer, panel: str) -> None:
     """Register the command."""
-    app.command(help=HELP)(report)
+    app.command(help=HELP, rich_help_panel=panel)(report)
 
 
 def report(

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from lrbench.runs.evaluate.certify import Certified
 
 HELP = (
-    "Search for the shortest string that a run's checkpoint gets wrong: every string up to a"
-    " length, prefixes with a pattern repeated for ever, and the strings that are answered most"
-    " narrowly. Accuracy on random strings cannot see what is drawn once in 2.4e8. Where none is"
-    " found, search for a proof that there is none, of any length (rnn, elman, gru, lstm).\n\n"
+    "Find the shortest string that a run gets wrong, or prove that there is none.\n\n"
+    "The search tries every string up to a length, prefixes with a pattern repeated for ever, and"
+    " the strings that are answered most narrowly. Accuracy on random strings cannot see what is"
+    " drawn once in 2.4e8. Where no wrong string is found, a proof for every length is searched"
+    " (rnn, elman, gru, lstm).\n\n"
     "RUN is a run's folder, the one that holds result.json, of a task that is a finite automaton"
     " (sum, parity, mod_arith, group, dfa and others). What is found is written to its"
     " certificates/ and counterexample.json (of another rule than last: counterexample-RULE.json),"
@@ -33,9 +34,9 @@ HELP = (
 EXIT = {"certified": 0, "open": 1, "wrong": 3}
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: typer.Typer, panel: str) -> None:
     """Register the command."""
-    app.command(help=HELP)(certify)
+    app.command(help=HELP, rich_help_panel=panel)(certify)
 
 
 def certify(

@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
-from lrbench.cli.commands.sweep import ConfigDir, DryRun, Overrides
+from lrbench.cli.commands.run.sweep import ConfigDir, DryRun, Overrides
 
 HELP = (
-    "Try every combination of --grid for each model and task, choose by validation strings of the"
-    " training length, never by the test length, and write the winner as a preset. Over a corpus"
-    " choose by its dev split, never by a test split; protocol.test_splits=[] saves scoring those."
+    "Try every combination of --grid, and write the best as a preset."
+    "\n\n"
+    "For each model and task the choice is made by validation strings of the training length,"
+    " never by the test length. Over a corpus it is made by the dev split, never by a test split;"
+    " protocol.test_splits=[] saves scoring those."
     "\n\n"
     "For example: lrbench tune task=sum,even_pair model=blockdiag,blockdiag_release seed=0,1"
     " protocol.max_steps=2000 --grid optim.lr=1e-4,3e-4,1e-3"
@@ -24,9 +26,11 @@ HELP = (
 )
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: typer.Typer, panel: str) -> None:
     """Register the command."""
-    app.command(help=HELP, context_settings={"ignore_unknown_options": True})(tune)
+    app.command(
+        help=HELP, rich_help_panel=panel, context_settings={"ignore_unknown_options": True}
+    )(tune)
 
 
 def tune(

@@ -12,7 +12,7 @@ from lrbench.errors import UserError
 from lrbench.tables import TableSpec, table_names
 
 HELP = (
-    "Publish a table: copy the small files of its runs to results/TABLE, and make its page.\n\n"
+    "Publish a table as results/TABLE: small files of its runs and a page.\n\n"
     "The page (README.md), runs.csv and figures are made from those files and from notes.yaml,"
     " which you write: every number on it is a run's.\n\n"
     "For example: lrbench publish fan2024_table2; of some cells only: lrbench publish"
@@ -23,9 +23,9 @@ HELP = (
 MEASURED_PAGES = "python -m benchmarks.pages"
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: typer.Typer, panel: str) -> None:
     """Register the command."""
-    app.command(help=HELP)(publish)
+    app.command(help=HELP, rich_help_panel=panel)(publish)
 
 
 def publish(
@@ -96,7 +96,7 @@ def _publish(
     force: bool,
     certificates: bool,
 ) -> None:
-    from lrbench.cli.commands.bench import COMMANDS
+    from lrbench.cli.commands.extend.bench import COMMANDS
     from lrbench.console import messages
     from lrbench.publish.layout import RECORDS, is_measured
     from lrbench.publish.publication import publish

@@ -134,9 +134,9 @@ def _set(node: Any, key: str, value: str) -> None:
         raise UserError(f"{key} cannot be '{shown(value)}'{wanted}") from error
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: typer.Typer, panel: str) -> None:
     """Register the command."""
-    app.command(help=HELP)(show)
+    app.command(help=HELP, rich_help_panel=panel)(show)
 
 
 def show(

@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from lrbench.cli import app
-from lrbench.cli.commands.report import FORMATS
+from lrbench.cli.commands.look.report import FORMATS
 
 Run = Callable[..., Any]
 RESULT = {

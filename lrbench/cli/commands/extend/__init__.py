@@ -1,0 +1,1 @@
+"""Commands for writing a model, making data and looking after the machine."""

@@ -1,0 +1,1 @@
+"""Commands that print what runs, tasks and models are."""

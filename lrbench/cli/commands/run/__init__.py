@@ -1,0 +1,1 @@
+"""Commands that train models and score them."""

@@ -1,0 +1,1 @@
+"""Commands that carry results to others."""
