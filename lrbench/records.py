@@ -119,6 +119,7 @@ def evaluation(
 class Baseline(TypedDict):
     """What a predictor that knows next to nothing scores at a length, or on a split.
 
+    n: strings that it was measured on; 0 where the value is exact.
     answers: of a task with several answers a string, how many independent ones vary as much.
     """
 

@@ -112,13 +112,15 @@ class SampledTask(TaskBase):
 
     `fixed` says that there are only so many, and that a test at the length of training is a test;
     `by_position` that tests also count the answers at every position; `averaged` that accuracy is
-    the share of scored positions that are right, not of final answers.
+    the share of scored positions that are right, not of final answers; `uniform_walks` that its
+    strings are walks over `machine()` from the start, all edges of a state equally likely.
     """
 
     length_rule: ClassVar[str] = "lengths >= 1"
     fixed: ClassVar[bool] = False
     by_position: bool = False
     averaged: ClassVar[bool] = False
+    uniform_walks: ClassVar[bool] = False
 
     @abstractmethod
     def _pieces(

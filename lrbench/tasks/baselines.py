@@ -1,4 +1,4 @@
-"""What knows nothing of the rule: measured accuracies to hold every other accuracy against."""
+"""What knows nothing of the rule: accuracies to hold every other accuracy against."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from lrbench.metrics import ACCURACY, Metric
 from lrbench.records import Baseline
 from lrbench.tasks.base import IGNORE, Device, SampledTask
+from lrbench.tasks.chance import exact_baselines
 from lrbench.tasks.stream import Stream, integers
 
 _ROWS, _SEGMENT = 1_000, 512  # strings and positions held at once: memory does not grow with either
@@ -29,15 +30,12 @@ def measure_baselines(
     positions), `position` (the commonest at the final position) and `last_token` (the commonest
     there given the last token of the string; a query is none). Of a task with several answers, all
     that are scored count, `position` is the commonest at each, and fewer strings do where they are
-    long. Tasks of series have their own, measured once on the test split. Raises UserError for a
-    length the task does not have.
+    long. Where they are known exactly (`chance.py`) nothing is measured, and n is 0. Tasks of
+    series have their own, measured once on the test split. Raises UserError for a length the task
+    does not have.
     """
-    if (known := task.known_baselines(length)) is not None:
-        values, n = known
-        return [
-            {"baseline": name, "length": length, "value": value, "n": n}
-            for name, value in values.items()
-        ]
+    if (known := known_baselines(task, length)) is not None:
+        return known
     if task.averaged:
         return _of_several(task, stream, length, n, device)
     counts = torch.zeros(task.num_classes, dtype=torch.int64, device=device)
@@ -54,6 +52,19 @@ def measure_baselines(
     return [
         {"baseline": name, "length": length, "value": _accuracy(predicted, fresh), "n": n}
         for name, predicted in answers.items()
+    ]
+
+
+def known_baselines(task: SampledTask, length: int) -> list[Baseline] | None:
+    """Return what `measure_baselines` returns where nothing need be drawn for it, else None."""
+    fixed = task.known_baselines(length)
+    exact = exact_baselines(task, length) if fixed is None and task.valid_length(length) else None
+    values, n = fixed or (exact, 0)
+    if values is None:
+        return None
+    return [
+        {"baseline": name, "length": length, "value": value, "n": n}
+        for name, value in values.items()
     ]
 
 

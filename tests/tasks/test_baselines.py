@@ -36,7 +36,7 @@ def close(value):
         ("mod_arith", 3, 0.2, 0.2533, 0.2533, 0.2533),
     ],
 )
-def test_measured_chance(name, length, uniform, majority, position, last_token):
+def test_chance(name, length, uniform, majority, position, last_token):
     rows = measured(name, length)
     assert values(rows) == {
         "uniform": close(uniform),
@@ -44,7 +44,17 @@ def test_measured_chance(name, length, uniform, majority, position, last_token):
         "position": close(position),
         "last_token": close(last_token),
     }
-    assert {(row["length"], row["n"]) for row in rows} == {(length, 4_000)}
+    assert {(row["length"], row["n"]) for row in rows} == {(length, 0)}  # exact
+
+
+@pytest.mark.parametrize(("name", "level"), [("sum", 1 / 33), ("even_pair", 32 / 33)])
+def test_measured_where_there_are_many_symbols(name, level):
+    rows = measured(name, 40, modulus=33)
+    assert values(rows) == {
+        "uniform": close(1 / 33 if name == "sum" else 0.5),
+        **dict.fromkeys(("majority", "position", "last_token"), close(level)),
+    }
+    assert {(row["length"], row["n"]) for row in rows} == {(40, 4_000)}
 
 
 def test_majority_counts_all_positions_and_position_only_the_last():
@@ -114,10 +124,10 @@ def test_a_token_never_fitted_on_gets_the_commonest_answer():
 
 
 def test_chunks_do_not_change_the_numbers(monkeypatch):
-    whole = measured("mod_arith", 39, n=300)
+    whole = measured("mod_arith", 39, n=300, modulus=31)
     monkeypatch.setattr(baselines, "_ROWS", 7)
     monkeypatch.setattr(baselines, "_SEGMENT", 4)
-    assert measured("mod_arith", 39, n=300) == whole
+    assert measured("mod_arith", 39, n=300, modulus=31) == whole
 
 
 def test_the_best_is_the_most_accurate_and_the_first_of_equals():
@@ -138,6 +148,6 @@ def test_one_look_is_chance():
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_cuda_measures_the_same_numbers():
-    task = make_task(TASKS.get("mod_arith").config())
+    task = make_task(TASKS.get("mod_arith").config(modulus=31))
     on = {d: measure_baselines(task, STREAM, 39, 300, d) for d in ("cpu", "cuda")}
     assert on["cuda"] == on["cpu"]

@@ -203,17 +203,21 @@ def chance_levels(trial: LengthTrial, check: Check) -> tuple[list[Baseline], lis
             best = best_baseline(measured)
             there = trial.task.available(trial.stream("look", length))
             strings = min(protocol.look_size, there or protocol.look_size)
-            answers = round(strings * best.get("answers", 1))
-            guessing.append(
-                {
-                    "rule": "best",
-                    "length": length,
-                    "value": guessing_best_of(best["value"], answers, looks),
-                    "looks": looks,
-                    "strings": strings,
-                }
-            )
+            guessing.append(guessing_row(best, length, strings, looks))
     return baselines, guessing
+
+
+def guessing_row(best: Baseline, length: int, strings: int, looks: int) -> Guessing:
+    """Return what the rule `best` gives a guesser of the best baseline at a length."""
+    answers = round(strings * best.get("answers", 1))
+    value = guessing_best_of(best["value"], answers, looks)
+    return {
+        "rule": "best",
+        "length": length,
+        "value": value,
+        "looks": looks,
+        "strings": strings,
+    }
 
 
 def baselines_at(trial: Trial, length: int) -> list[Baseline]:

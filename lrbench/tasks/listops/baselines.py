@@ -1,4 +1,4 @@
-"""How far one gets on ListOps without following the nesting: lookups of what the root shows.
+"""How far one gets on ListOps without following the nesting: what the root shows, and no more.
 
 Fitted on the strings a model would be trained on, scored on a split:
 
@@ -8,8 +8,14 @@ Fitted on the strings a model would be trained on, scored on a split:
     root_digits    the commonest value given the root's operator, the digits among its direct
                    arguments (how often each, in any order), and whether other arguments stand
                    among them; given the operator alone where training has no such string
+    root_summary   the same with one number for these digits: what the operator makes of them,
+                   their least, largest or median, or their sum modulo 10
+    root_rule      that number itself, and nothing learnt; where there are no digits as
+                   `root_operator`
 
-The value of a string that is a bare digit is that digit. Ties go to the smaller value.
+The value of a string that is a bare digit is that digit. Ties go to the smaller value. The last two
+know what operators do; like the others they see no bracket but the root's. Where strings have more
+arguments than in training `root_digits` meets roots that it has never seen, the last two do not.
 """
 
 from __future__ import annotations
@@ -22,7 +28,7 @@ import numpy as np
 
 from lrbench.tasks.corpus.recipe import load
 from lrbench.tasks.corpus.strings import Strings
-from lrbench.tasks.listops.expressions import DIGITS, depths
+from lrbench.tasks.listops.expressions import DIGITS, MAX, MED, MIN, depths
 from lrbench.tasks.listops.splits import RECIPE
 
 Key = TypeVar("Key", bound=Hashable)
@@ -46,16 +52,40 @@ def baselines(fitted: Strings, tested: Strings) -> dict[str, float]:
     commonest = _lookup([0] * len(learnt), fitted)[0]
     by_operator = _lookup([root[0] for root in learnt], fitted)
     by_root = _lookup(learnt, fitted)
+    by_summary = _lookup(list(map(_summary, learnt)), fitted)
     otherwise = [by_operator.get(root[0], commonest) for root in shown]
+    pairs = list(zip(shown, otherwise, strict=True))
+    values = [ruled(root) for root in shown]
     answers = {
         "majority": [commonest] * len(shown),
         "root_operator": otherwise,
-        "root_digits": [
-            by_root.get(root, guess) for root, guess in zip(shown, otherwise, strict=True)
+        "root_digits": [by_root.get(root, guess) for root, guess in pairs],
+        "root_summary": [by_summary.get(_summary(root), guess) for root, guess in pairs],
+        "root_rule": [
+            guess if value is None else value
+            for value, guess in zip(values, otherwise, strict=True)
         ],
     }
     accuracies = {name: float((tested.labels == given).mean()) for name, given in answers.items()}
     return {"uniform": 1 / DIGITS, **accuracies}
+
+
+def ruled(root: Root) -> int | None:
+    """Return what a root's operator makes of its direct digits alone, None where it has none."""
+    token, digits, _ = root
+    if token < DIGITS:
+        return token
+    if not digits:
+        return None
+    if token in (MIN, MAX):
+        return min(digits) if token == MIN else max(digits)
+    if token == MED:
+        return (digits[(len(digits) - 1) // 2] + digits[len(digits) // 2]) // 2  # they are sorted
+    return sum(digits) % DIGITS
+
+
+def _summary(root: Root) -> tuple[int, int | None, bool]:
+    return root[0], ruled(root), root[2]
 
 
 def roots(strings: Strings) -> Iterable[Root]:

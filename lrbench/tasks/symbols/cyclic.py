@@ -53,6 +53,7 @@ class Sum(Task):
     """
 
     draws_ahead = True
+    uniform_walks = True
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)

@@ -40,6 +40,7 @@ class EvenPair(Task):
     """
 
     draws_ahead = True
+    uniform_walks = True
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)

@@ -45,6 +45,7 @@ class ModArith(Task):
     """
 
     draws_ahead = True
+    uniform_walks = True
     length_rule = "odd lengths >= 1 (number, operator, ..., number)"
 
     def __init__(self, config: Any) -> None:
