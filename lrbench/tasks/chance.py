@@ -76,4 +76,5 @@ def _joint(machine: Machine, before: Floats, classes: int) -> Floats:
 def _by_answer(machine: Machine, visits: Floats, classes: int) -> Floats:
     """Return how often each class is asked (C,) in visits of states (Q,)."""
     there = machine.asked != UNASKED
-    return np.bincount(machine.asked[there], visits[there], minlength=classes)
+    counted = np.bincount(machine.asked[there], visits[there], minlength=classes)
+    return counted.astype(np.float64)

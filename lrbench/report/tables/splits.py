@@ -311,8 +311,8 @@ def baseline_notes(columns: Sequence[AxisColumn]) -> list[str]:
         return []
     meanings = "; ".join(f"{name} = {MEANING[name]}" if name in MEANING else name for name in there)
     beaten = (
-        f"; {NO_NESTING} = the best of these on each split: a model, ours or the paper's, that is no"
-        " better need not have followed the nesting there"
+        f"; {NO_NESTING} = the best of these on each split: a model, ours or the paper's, that is"
+        " no better need not have followed the nesting there"
     )
     nests = any(name.startswith(ROOT) for name in there)
     return [
