@@ -63,11 +63,11 @@ def _walked(machine: Machine, steps: int) -> tuple[Floats, Floats]:
 
 def _joint(machine: Machine, before: Floats, classes: int) -> Floats:
     """Return the probabilities (S, C) of last symbol and class, a step after p (Q,)."""
-    table, asked = machine.table, machine.asked
+    table, targets = machine.table, machine.targets
     chances = (table != NOWHERE) / (table != NOWHERE).sum(1, keepdims=True) * before[:, None]
     joint = np.zeros((machine.symbols, classes))
     states, symbols = np.nonzero(table != NOWHERE)
-    answers = asked[table[states, symbols]]
+    answers = targets[table[states, symbols]]
     there = answers != UNASKED
     np.add.at(joint, (symbols[there], answers[there]), chances[states[there], symbols[there]])
     return joint
@@ -75,6 +75,6 @@ def _joint(machine: Machine, before: Floats, classes: int) -> Floats:
 
 def _by_answer(machine: Machine, visits: Floats, classes: int) -> Floats:
     """Return how often each class is asked (C,) in visits of states (Q,)."""
-    there = machine.asked != UNASKED
-    counted = np.bincount(machine.asked[there], visits[there], minlength=classes)
+    there = machine.targets != UNASKED
+    counted = np.bincount(machine.targets[there], visits[there], minlength=classes)
     return counted.astype(np.float64)
