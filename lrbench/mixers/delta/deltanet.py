@@ -43,6 +43,7 @@ from torch.nn.functional import silu, softplus
 from lrbench.checks import at_least, one_of
 from lrbench.mixers.base import STARTS, Mixer, ParameterRule
 from lrbench.mixers.convolution import ACTIVATIONS, CausalConvolution
+from lrbench.mixers.heads import share
 from lrbench.mixers.normalisation import unit_length
 from lrbench.mixers.time_steps import time_bias
 from lrbench.registry import register_mixer
@@ -53,6 +54,7 @@ DECAYS = ("none", "scalar", "channel")
 ERASES = ("scalar", "channel")
 EPSILON = 1e-5
 STACK = "gpt_rms"
+FIX = "set model.mixer.{}, or heads that divide it"
 
 State = tuple[Tensor, Tensor]
 
@@ -129,8 +131,8 @@ class DeltaNetMixer(Mixer):
     def __init__(self, config: DeltaNetConfig, width: int) -> None:
         super().__init__(config, width)
         heads, count = config.heads, config.householders
-        self.keys = config.key_size or _share(width, heads, "key_size")
-        self.values = config.value_size or _share(width, heads, "value_size")
+        self.keys = config.key_size or share(width, heads, fix=FIX.format("key_size"))
+        self.values = config.value_size or share(width, heads, fix=FIX.format("value_size"))
         self.parts = [heads * self.keys, heads * count * self.keys, heads * count * self.values]
         self.project = nn.Linear(width, sum(self.parts), bias=False)  # q, k, v
         size = config.conv_size
@@ -226,13 +228,3 @@ class DeltaNetMixer(Mixer):
         count = self.config.householders
         updates: Tensor = self._by_head(x, count * size).unflatten(-1, (count, size))
         return updates
-
-
-def _share(width: int, heads: int, key: str) -> int:
-    """Return width / heads; ValueError where that is no whole number."""
-    if width % heads:
-        raise ValueError(
-            f"model.width of {width} cannot be shared by model.mixer.heads={heads};"
-            f" set model.mixer.{key}, or heads that divide it"
-        )
-    return width // heads

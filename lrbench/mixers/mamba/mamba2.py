@@ -36,6 +36,7 @@ from torch.nn.functional import silu, softplus
 from lrbench.checks import at_least, one_of
 from lrbench.mixers.base import STARTS, Mixer, ParameterRule
 from lrbench.mixers.convolution import CausalConvolution
+from lrbench.mixers.heads import share
 from lrbench.mixers.time_steps import time_bias
 from lrbench.registry import register_mixer
 from lrbench.scan.diagonal.duality import MODES, Writes, dual_scan
@@ -70,16 +71,6 @@ class Mamba2Config:
         one_of("model.mixer.init", self.init, STARTS)
 
 
-def channels_of(width: int, expand: int, heads: int) -> int:
-    """Return expand D; ValueError where heads cannot share it."""
-    if expand * width % heads:
-        raise ValueError(
-            f"{expand * width} channels (model.mixer.expand={expand} of model.width={width}) cannot"
-            f" be shared by model.mixer.heads={heads}; choose heads that divide them"
-        )
-    return expand * width
-
-
 @register_mixer("mamba2", Mamba2Config, "Mamba-2 (Dao & Gu 2024)", backbone="mamba")
 class Mamba2Mixer(Mixer):
     """Matrices under one decay a head, behind a convolution and before a gate and a norm."""
@@ -90,7 +81,8 @@ class Mamba2Mixer(Mixer):
     def __init__(self, config: Mamba2Config, width: int) -> None:
         super().__init__(config, width)
         heads, size = config.heads, config.state_size
-        self.channels = channels_of(width, config.expand, heads)
+        self.channels = config.expand * width
+        values = share(self.channels, heads, "model.mixer.expand * model.width")
         self.mixed = self.channels + 2 * size  # x, b, c
         self.project = nn.Linear(width, self.channels + self.mixed + heads, bias=False)
         self.convolution = (
@@ -101,7 +93,7 @@ class Mamba2Mixer(Mixer):
         self.skip = nn.Parameter(torch.ones(heads))
         self.norm = nn.RMSNorm(self.channels, EPSILON)
         self.out = nn.Linear(self.channels, width, bias=False)
-        zero = torch.zeros(heads, self.channels // heads, size)
+        zero = torch.zeros(heads, values, size)
         self.start = nn.Parameter(zero, requires_grad=config.learn_x0)
 
     def parameter_rules(self) -> dict[str, ParameterRule]:

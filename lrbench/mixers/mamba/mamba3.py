@@ -44,7 +44,7 @@ from torch.nn.functional import pad, silu, softplus
 
 from lrbench.checks import at_least, one_of
 from lrbench.mixers.base import STARTS, Mixer, ParameterRule
-from lrbench.mixers.mamba.mamba2 import channels_of
+from lrbench.mixers.heads import share
 from lrbench.mixers.time_steps import time_bias
 from lrbench.registry import register_mixer
 from lrbench.scan.diagonal.duality import MODES, Writes, dual_scan
@@ -89,7 +89,8 @@ class Mamba3Mixer(Mixer):
     def __init__(self, config: Mamba3Config, width: int) -> None:
         super().__init__(config, width)
         heads, size = config.heads, config.state_size
-        self.channels = channels_of(width, config.expand, heads)
+        self.channels = config.expand * width
+        values = share(self.channels, heads, "model.mixer.expand * model.width")
         self.turning = int(size * SHARES[config.rotated]) // 2  # pairs of numbers
         sizes = [self.channels, self.channels, size, size, heads, heads, heads, self.turning]
         self.parts = sizes  # z, x, b, c, s, f, l, w
@@ -99,7 +100,7 @@ class Mamba3Mixer(Mixer):
         self.key_bias, self.query_bias = (nn.Parameter(torch.ones(heads, size)) for _ in range(2))
         self.skip = nn.Parameter(torch.ones(heads))
         self.out = nn.Linear(self.channels, width, bias=False)
-        zero = torch.zeros(heads, self.channels // heads, size)
+        zero = torch.zeros(heads, values, size)
         self.start = nn.Parameter(zero, requires_grad=config.learn_x0)
 
     def parameter_rules(self) -> dict[str, ParameterRule]:

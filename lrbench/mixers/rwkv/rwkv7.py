@@ -43,6 +43,7 @@ from torch.nn.functional import normalize
 
 from lrbench.checks import at_least
 from lrbench.mixers.base import Mixer, ParameterRule
+from lrbench.mixers.heads import share
 from lrbench.mixers.rwkv.rwkv4_channel import shifted
 from lrbench.registry import register_mixer
 from lrbench.scan.delta.householder import MODES, HouseholderProducts, delta_rule
@@ -78,12 +79,7 @@ class Rwkv7Mixer(Mixer):
 
     def __init__(self, config: Rwkv7Config, width: int) -> None:
         super().__init__(config, width)
-        if width % config.heads:
-            raise ValueError(
-                f"model.width of {width} cannot be shared by model.mixer.heads={config.heads};"
-                " choose heads that divide it"
-            )
-        self.size = width // config.heads
+        self.size = share(width, config.heads)
         self.shares = nn.Parameter(torch.empty(6, width))
         self.receptance, self.key, self.value, self.out = (
             nn.Linear(width, width, bias=False) for _ in range(4)

@@ -81,7 +81,7 @@ def test_settings_keep_the_contract(settings: list[str]) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"heads": 5}, r"12 channels .* cannot be shared by model\.mixer\.heads=5"),
+        ({"heads": 5}, r"expand \* model\.width of 12 cannot be shared by model\.mixer\.heads=5"),
         ({"range": "[-1,1]"}, "model.mixer.range must be one of positive, signed"),
     ],
 )

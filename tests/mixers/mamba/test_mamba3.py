@@ -103,7 +103,7 @@ def test_settings_keep_the_contract(settings: list[str]) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"heads": 5}, r"12 channels .* cannot be shared by model\.mixer\.heads=5"),
+        ({"heads": 5}, r"expand \* model\.width of 12 cannot be shared by model\.mixer\.heads=5"),
         ({"rotated": "some"}, "model.mixer.rotated must be one of half, all"),
         ({"state_size": 3}, "model.mixer.state_size must be at least 4"),
     ],
