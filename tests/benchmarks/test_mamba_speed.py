@@ -24,6 +24,7 @@ def test_numbers_are_told_and_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(mamba_speed, "RESULTS", tmp_path)
+    monkeypatch.setattr(mamba_speed, "STRINGS", 4)
     monkeypatch.setattr(mamba_speed, "MODELS", {"mamba [-1,1]": ["model.mixer.range=signed"]})
     mamba_speed.main(["--rounds", "3", "--seconds", "0", "--write"])
     assert "times ours, sequential" in capsys.readouterr().out
