@@ -23,8 +23,8 @@ of a group, as sum and parity are), a permutation is a product of swaps, and the
 reflection along e_i - e_j. From S = I the first head follows all states at once, and S q is q in
 another order for each.
 
-`pdssm`, `sdssm`: the state is one-hot, and the dictionary has the matrix of each symbol
-(`lrbench/models/exact_moves.py`).
+`pdssm`, `sdssm`, `slice`: the state is one-hot, and the dictionary has the matrix of each symbol,
+or a block is it (`lrbench/models/exact_moves.py`).
 
 `mamba`, `mamba2`, `mamba3`: where each symbol moves the states along one cycle, turns of it
 (`lrbench/models/exact_turns.py`).
@@ -42,7 +42,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lrbench.models.exact_moves import pdssm_weights, sdssm_weights
+from lrbench.models.exact_moves import pdssm_weights, sdssm_weights, slice_weights
 from lrbench.models.exact_turns import mamba2_weights, mamba3_weights, mamba_weights
 from lrbench.models.state_machine import EXACT, StateMachine, need
 
@@ -52,6 +52,7 @@ READING = {  # what writes the mixer and, unless its features are the classes', 
     "mamba3": mamba3_weights,
     "pdssm": pdssm_weights,
     "sdssm": sdssm_weights,
+    "slice": slice_weights,
 }
 GAIN = 2.5
 SHUT = 40.0  # minus this is the input of a gate that is closed, this of one that is open

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lrbench.mixers.structured.slice import STEP
 from lrbench.models.state_machine import EXACT, StateMachine, need
 
 OPEN = 120.0  # its sigmoid is one and that of minus this nothing, in float32; so is a softmax
@@ -74,6 +75,26 @@ def sdssm_weights(
     new["mixers.0.dictionary"][:] = torch.eye(size)
     new["mixers.0.dictionary"][: len(moves)] = moves
     new["mixers.0.start"][machine.start] = 1
+    return new | _read(state, machine)
+
+
+def slice_weights(
+    state: dict[str, Tensor], config: Any, machine: StateMachine
+) -> dict[str, Tensor]:
+    """Return the weights of `slice`: dt A_s is a symbol's matrix less one, in the first block.
+
+    Arguments as for `pdssm_weights`. The first symbol writes the state that it leads to.
+    """
+    if config.structure not in ("block", "dense"):
+        raise ValueError(f"{EXACT} needs model.mixer.structure=block or dense: permutations are")
+    size = state["mixers.0.blocks"].shape[1]
+    need("model.mixer.block_size", size, len(machine.delta), "the states")
+    moves = matrices(machine, size) - torch.eye(size)
+    new = _nothing(state)
+    new["mixers.0.blocks"][0, :, :, : len(moves)] = moves.permute(1, 2, 0) / STEP
+    for s, after in enumerate(machine.delta[machine.start]):
+        if after is not None:
+            new["mixers.0.first.weight"][after, s] = 1
     return new | _read(state, machine)
 
 

@@ -173,6 +173,14 @@ class Structured(Form, ABC):
     def written(self) -> BlockDiagonal:
         """Return the blocks themselves: (B, T, h, b, b), which may be broadcast over h."""
 
+    def looped(self, inputs: Tensor, initial: Tensor) -> Tensor:
+        """Return the states (B, T, h, b) of inputs like them, one after another, from (B, h, b)."""
+        state, states = initial, []
+        for position, added in enumerate(inputs.unbind(1)):
+            state = self.act(position, state) + added
+            states.append(state)
+        return torch.stack(states, 1)
+
     def scanned(
         self, solve: Any, index: Tensor | None, inputs: Tensor, initial: Tensor
     ) -> Tensor | None:

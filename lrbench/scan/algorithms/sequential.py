@@ -54,7 +54,7 @@ def sequential(transition: Transition, inputs: Tensor, initial: Tensor) -> Tenso
                 blocks = table.blocks[0].expand(*inputs.shape[1:], -1)  # of a structure, for all h
                 return table_scan(blocks, inputs[0], transition.index, initial)
     if isinstance(transition, Structured):
-        return _structured_loop(transition, inputs, initial)
+        return transition.looped(inputs, initial)
     if is_constant(transition):
         return constant_loop(transition, inputs, initial)
     if isinstance(transition, Indexed) and isinstance(transition.table, Diagonal):
@@ -71,15 +71,6 @@ def _one_by_one(a: Tensor, b: Tensor, action: Action) -> None:
     """Turn inputs b (T, B, ...) into states, in place; see `adjoint.Solve`."""
     for k in range(1, len(b)):
         action.add(b[k], a[k], b[k - 1])
-
-
-def _structured_loop(transition: Structured, inputs: Tensor, initial: Tensor) -> Tensor:
-    """Scan inputs (B, T, h, b) from (B, h, b) by what a structure does: states (B, T, h, b)."""
-    state, states = initial, []
-    for position, added in enumerate(inputs.unbind(1)):
-        state = transition.act(position, state) + added
-        states.append(state)
-    return torch.stack(states, 1)
 
 
 def _block_forward(blocks: Tensor, inputs: Tensor, initial: Tensor) -> tuple[Tensor]:

@@ -25,15 +25,22 @@ TASKS = {  # words, states, the most symbols
     "S3": ("task=group task.group=S3", 6, 6),
     "even_pair": ("task=even_pair", 11, 5),
 }
-SETTINGS: dict[str, list[str]] = {"pdssm": [], "sdssm": ["model.mixer.learn_x0=true"]}
+SETTINGS = {
+    "pdssm": ["model.mixer.dictionary={symbols}", "model.mixer.state_size={size}"],
+    "sdssm": [
+        *("model.mixer.dictionary={symbols}", "model.mixer.state_size={size}"),
+        "model.mixer.learn_x0=true",
+    ],
+    "slice": ["model.mixer.structure=dense"],
+}
 SPARSE = ("sequential", "tree", "chunked", "fused", "auto")  # the others write matrices out
 
 
 def arguments(model: str, task: str, *words: str) -> list[str]:
     what, size, symbols = TASKS[task]
-    sizes = [f"model.mixer.dictionary={symbols}", *SETTINGS[model]]
-    common = [f"model.width={max(size, symbols)}", f"model.mixer.state_size={size}"]
-    return [*what.split(), f"model={model}", *STACK, *common, *sizes, *words]
+    sizes = [word.format(size=size, symbols=symbols) for word in SETTINGS[model]]
+    width = f"model.width={max(size, symbols)}"
+    return [*what.split(), f"model={model}", *STACK, width, *sizes, *words]
 
 
 CASES = [
@@ -44,6 +51,14 @@ CASES = [
     *(("sdssm", "S3", mode, ()) for mode in MIXERS.get("sdssm").cls.modes),
     *(("sdssm", task, "auto", ()) for task in ("A5", "S5", "even_pair")),
     ("sdssm", "S3", "auto", ("model.width=8",)),
+    *(("slice", "S3", mode, ()) for mode in MIXERS.get("slice").cls.modes),
+    *(("slice", task, "auto", ()) for task in ("A5", "S5", "even_pair")),
+    (
+        "slice",
+        "S3",
+        "auto",
+        ("model.mixer.structure=block", "model.width=12", "model.mixer.block_size=6"),
+    ),
 ]
 
 
@@ -92,6 +107,8 @@ def test_right_at_every_position_of_ten_thousand(
         ("pdssm", "A5", ["model.width=59"], "model.width of at least 60 here"),
         ("sdssm", "A5", ["model.mixer.learn_x0=false"], "needs model.mixer.learn_x0=true"),
         ("sdssm", "A5", ["model.mixer.dictionary=59"], "dictionary of at least 60 here"),
+        ("slice", "A5", ["model.mixer.structure=diagonal"], "needs model.mixer.structure=block or"),
+        ("slice", "A5", ["model.mixer.structure=block"], "block_size of at least 60 here"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_what_is_needed(
