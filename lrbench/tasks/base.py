@@ -298,7 +298,7 @@ class Task(LabelledTask):
         for length in sorted(set(lengths)):
             self._check(len(lengths), length, length)
         drawn = self.sample(stream, step, len(lengths), max(lengths), device)
-        own = torch.tensor(list(lengths), device=device)
+        own = torch.tensor([self.positions(length) for length in lengths], device=device)
         behind = torch.arange(drawn.tokens.shape[1], device=device) >= own[:, None]
         return Batch(drawn.tokens, drawn.targets.masked_fill(behind, IGNORE), own)
 

@@ -58,19 +58,22 @@ def widened(machine: Machine, symbols: int) -> Machine:
 class QueriedTask(MooreTask):
     """A task that asks one thing of a string: at a query behind it, or at its last symbol.
 
-    With a query the automaton has a state for each answer, which the query leads to.
+    With a query the automaton has a state for each answer, which the query leads to. `question` is
+    how the query is written; `asks_at_query` says whether a task without the setting asks there.
     """
 
     level: ClassVar[str] = "regular"
     symbols: ClassVar[tuple[str, ...]]
+    question: ClassVar[str] = EMPTY
+    asks_at_query: ClassVar[bool] = False
 
     def __init__(self, config: Any, machine: Machine) -> None:
-        self.query: bool = config.query
+        self.query: bool = getattr(config, "query", self.asks_at_query)
         alphabet = len(self.symbols)
         queried_machine = queried(machine, alphabet) if self.query else widened(machine, alphabet)
         super().__init__(config, queried_machine, "all" if self.query else "last")
         self.by_position = False
-        self.vocabulary = (*self.symbols, EMPTY) if self.query else self.symbols
+        self.vocabulary = (*self.symbols, self.question) if self.query else self.symbols
 
     @abstractmethod
     def output(self, symbols: Sequence[int]) -> int:
@@ -92,8 +95,9 @@ class QueriedTask(MooreTask):
             return super().of_lengths(stream, step, lengths, device)
         for length in sorted(set(lengths)):
             self._check(len(lengths), length, length)
-        tokens = self._tokens(stream, step, len(lengths), 0, max(lengths) + 1, device)
-        own = torch.tensor(list(lengths), device=device)
+        ends = [self.positions(length) - 1 for length in lengths]
+        tokens = self._tokens(stream, step, len(lengths), 0, max(ends) + 1, device)
+        own = torch.tensor(ends, device=device)
         tokens[torch.arange(len(own), device=device), own] = len(self.symbols)
         return Batch(tokens, self.answers(tokens), own + 1)
 
@@ -126,6 +130,21 @@ def cycle(steps: Sequence[int], size: int) -> Machine:
     """Return the machine that adds steps[symbol] to a place on a cycle, and answers the place."""
     edges = tuple(tuple((q + step) % size for step in steps) for q in range(size))
     return Machine(tuple(map(str, range(size))), 0, edges, tuple(range(size)))
+
+
+def first_and_last() -> Machine:
+    """Return the machine over two symbols that answers 1 where first and last differ, else 0."""
+
+    def step(state: tuple[int, int] | None, bit: int) -> tuple[int, int]:
+        return (bit, bit) if state is None else (state[0], bit)
+
+    def answer(state: tuple[int, int] | None) -> int | None:
+        return None if state is None else int(state[0] != state[1])
+
+    def name(state: tuple[int, int] | None) -> str:
+        return "no bit" if state is None else f"{state[0]}..{state[1]}"
+
+    return explored(None, 2, step, answer, name)
 
 
 @dataclass
@@ -175,16 +194,7 @@ class EvenPairs(QueriedTask):
     symbols = class_names = BITS
 
     def __init__(self, config: Any) -> None:
-        def step(state: tuple[int, int] | None, bit: int) -> tuple[int, int]:
-            return (bit, bit) if state is None else (state[0], bit)
-
-        def answer(state: tuple[int, int] | None) -> int | None:
-            return None if state is None else int(state[0] != state[1])
-
-        def name(state: tuple[int, int] | None) -> str:
-            return "no bit" if state is None else f"{state[0]}..{state[1]}"
-
-        super().__init__(config, explored(None, 2, step, answer, name))
+        super().__init__(config, first_and_last())
 
     def output(self, symbols: Sequence[int]) -> int:
         """Count unequal neighbours."""
