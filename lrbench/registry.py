@@ -227,6 +227,7 @@ MIXERS = Registry(
         "pdssm": "lrbench.mixers.structured.pdssm",
         "sdssm": "lrbench.mixers.structured.sdssm",
         "slice": "lrbench.mixers.structured.slice",
+        "m2rnn": "lrbench.mixers.nonlinear.m2rnn",
         "slstm": "lrbench.mixers.xlstm.slstm",
         "transformer": "lrbench.mixers.attention.transformer",
     },
