@@ -98,3 +98,20 @@ def test_settings_that_make_no_sense_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         made(width, **settings)
+
+
+@torch.no_grad()
+def test_diagonals_do_not_know_the_order_of_letters() -> None:
+    """Diagonal matrices commute: what follows the first symbol may come in any order.
+
+    So a diagonal layer has no group that does not commute, such as A5; blocks and others have.
+    """
+    u = torch.randn(1, LENGTH, WIDTH, generator=torch.Generator().manual_seed(3)).double()
+    turned = torch.cat([u[:, :1], u[:, 1:].flip(1)], 1)
+    apart = {}
+    for structure in STRUCTURES:
+        mixer = made(structure=structure)
+        states = [mixer(string)[1][0] for string in (u, turned)]
+        apart[structure] = float((states[0] - states[1]).norm() / states[0].norm())
+    assert apart.pop("diagonal") < 1e-12
+    assert min(apart.values()) > 1e-3, apart
