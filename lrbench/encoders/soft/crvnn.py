@@ -18,8 +18,10 @@ Glossary
     l, r    row i has the existence of the tokens left (right) of i as far as it adds up to 1
 
 Differences: probabilities are divided by the largest of their string before they are added up
-(released: by the largest of the batch, beside which a string may underflow). `halt=false` carries
-halted strings along to the end, as the paper's timings do: the same numbers, without dropout.
+(released: by the largest of the batch, beside which a string may underflow). A string takes at most
+L_n steps (released: L_n + 1 beside longer strings), and the small number that keeps sums from 0 is
+added once (released: in four places). `halt=false` carries halted strings along to the end, as the
+paper's timings do: the same numbers, without dropout.
 `reference` is the step as written, on padded strings.
 
 Kept of each string are its tokens and the two ends; a string that has halted leaves the batch. Only
