@@ -31,7 +31,7 @@ SLOW = (
     "mixers/structured/test_exact_solutions.py",
     "mixers/test_contract.py",
     "models/test_document.py",
-    "models/test_exact.py",
+    "models/exact/test_weights.py",
     "models/test_products.py",
     "net/test_fingerprints.py",
     "protocols/rir2023/test_trial.py",

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from lrbench.config import Config
 from lrbench.models.build import build_model, count_parameters
-from lrbench.models.exact import write_exact
+from lrbench.models.exact.weights import write_exact
 from lrbench.records import Look, LookStep
 from lrbench.tasks import make_task
 from lrbench.tasks.base import Batch, TaskBase

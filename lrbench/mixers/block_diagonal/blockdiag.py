@@ -40,7 +40,7 @@ from lrbench.scan.blocks.constraints import CONSTRAINTS, check_p
 class BlockDiagConfig:
     """Settings of `blockdiag`; `blocks` defaults to width / block_size.
 
-    init: random, or exact, weights that are right by construction (lrbench/models/exact.py).
+    init: random, or exact, weights that are right by construction (lrbench/models/exact/).
     """
 
     block_size: int = 8

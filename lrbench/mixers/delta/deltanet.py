@@ -63,7 +63,7 @@ State = tuple[Tensor, Tensor]
 class DeltaNetConfig:
     """Settings of `deltanet`; a head has `key_size` x `value_size` numbers, width / heads each.
 
-    init: random, or exact, weights that are right by construction (lrbench/models/exact.py).
+    init: random, or exact, weights that are right by construction (lrbench/models/exact/).
     """
 
     heads: int = 4

@@ -51,7 +51,7 @@ State = tuple[Tensor, Tensor]
 class MambaConfig:
     """Settings of `mamba`: `expand` D channels of `state_size` numbers each.
 
-    init: random, or exact, weights that are right by construction (lrbench/models/exact.py).
+    init: random, or exact, weights that are right by construction (lrbench/models/exact/).
     """
 
     expand: int = 2

@@ -51,7 +51,7 @@ State = tuple[Tensor, Tensor]
 class Mamba2Config:
     """Settings of `mamba2`: `heads` matrices of expand D / heads x `state_size` numbers.
 
-    init: random, or exact, weights that are right by construction (lrbench/models/exact.py).
+    init: random, or exact, weights that are right by construction (lrbench/models/exact/).
     """
 
     expand: int = 2

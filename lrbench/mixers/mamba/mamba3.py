@@ -61,7 +61,7 @@ class Mamba3Config:
     """Settings of `mamba3`: `heads` matrices of expand D / heads x `state_size` numbers.
 
     rotated: what of a key turns, half or all. init: random, or exact, weights that are right
-    by construction (lrbench/models/exact.py).
+    by construction (lrbench/models/exact/).
     """
 
     expand: int = 2

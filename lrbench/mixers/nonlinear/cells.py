@@ -42,7 +42,7 @@ LARGEST_BIAS = 100
 class RnnConfig:
     """Settings of `rnn`; `noise` is on the state before each symbol of training.
 
-    init: random, or exact, weights that are right by construction (lrbench/models/exact.py).
+    init: random, or exact, weights that are right by construction (lrbench/models/exact/).
     """
 
     units: int | None = None

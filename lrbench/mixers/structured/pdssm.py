@@ -48,7 +48,7 @@ class PDSSMConfig:
     """Settings of `pdssm`: N = `state_size` complex numbers, model.width unless set.
 
     dictionary: K, how many matrices there are to choose from. init: random, or exact, weights that
-    are right by construction (lrbench/models/exact.py).
+    are right by construction (lrbench/models/exact/).
     """
 
     state_size: int | None = None

@@ -43,7 +43,7 @@ class SDSSMConfig:
     """Settings of `sdssm`: N = `state_size` numbers, model.width unless set.
 
     dictionary: K, how many matrices there are to mix. init: random, or exact, weights that are
-    right by construction (lrbench/models/exact.py).
+    right by construction (lrbench/models/exact/).
     """
 
     state_size: int | None = None

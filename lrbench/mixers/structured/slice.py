@@ -52,7 +52,7 @@ State = tuple[Tensor, Tensor]
 class SliceConfig:
     """Settings of `slice`: block_size of `block`, rank of `dplr`.
 
-    init: random, or exact, weights that are right by construction (lrbench/models/exact.py).
+    init: random, or exact, weights that are right by construction (lrbench/models/exact/).
     """
 
     structure: str = "block"

@@ -48,7 +48,7 @@ STAYS, LEAVES = 5.0, 12.0  # the forget gates' biases: the largest, and how far 
 class SlstmConfig:
     """Settings of `slstm`; `conv_size` 0 is without a convolution.
 
-    init: random, or exact, weights that are right by construction (lrbench/models/exact.py).
+    init: random, or exact, weights that are right by construction (lrbench/models/exact/).
     """
 
     heads: int = 4

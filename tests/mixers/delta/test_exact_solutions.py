@@ -21,7 +21,7 @@ from torch import Tensor
 
 from lrbench.mixers.delta.deltanet import DeltaNetConfig, DeltaNetMixer
 from lrbench.models.build import build_model
-from lrbench.models.exact import Reflections, reflecting_weights
+from lrbench.models.exact.weights import Reflections, reflecting_weights
 from lrbench.registry import TASKS
 from lrbench.scan.delta.householder import MODES
 from lrbench.schema import model_node

@@ -15,7 +15,7 @@ from torch import Tensor
 from lrbench.cli.hydra.compose import composed
 from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.registry import MIXERS
-from tests.models.test_exact_turns import arguments
+from tests.models.exact.test_turns import arguments
 
 LENGTH, CUT = 10_000, 4_999
 CASES = [("mamba", "parity"), ("mamba2", "parity"), ("mamba3", "parity"), ("mamba3", "sum")]

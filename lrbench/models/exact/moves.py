@@ -2,7 +2,7 @@
 
 A finite automaton of N states is N x N matrices of zeros and ones, A_s e_q = e_{delta(q, s)}, and
 its start, e_start (Terzic et al. 2025, arXiv:2412.19350 and 2509.22284). Nothing else is added to
-the state. Symbols are one-hot. `lrbench/models/exact.py` says when these are written.
+the state. Symbols are one-hot. `lrbench/models/exact/weights.py` says when these are written.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from lrbench.mixers.structured.slice import STEP
-from lrbench.models.state_machine import EXACT, StateMachine, need
+from lrbench.models.exact.machine import EXACT, StateMachine, need
 
 OPEN = 120.0  # its sigmoid is one and that of minus this nothing, in float32; so is a softmax
 

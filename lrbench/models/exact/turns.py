@@ -6,7 +6,7 @@ circle alone, that is m = 2; rotations by any angle (Grazzi et al. 2025, arXiv:2
 starts from what is learnt as its first state and never writes.
 
 The feature read for a class that stands at the angle k is the cosine of the angle to it. Symbols
-are one-hot. `lrbench/models/exact.py` says when these are written.
+are one-hot. `lrbench/models/exact/weights.py` says when these are written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lrbench.models.state_machine import EXACT, StateMachine
+from lrbench.models.exact.machine import EXACT, StateMachine
 
 OPEN = 40.0  # silu of this is this, in float32, and its sigmoid is one
 STILL = 120.0  # softplus of minus this is nothing beside one

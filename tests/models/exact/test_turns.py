@@ -9,7 +9,7 @@ import torch
 
 from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
-from lrbench.models.exact_turns import turns_of
+from lrbench.models.exact.turns import turns_of
 from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.runs.train.validate import validated
 

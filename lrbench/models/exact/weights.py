@@ -24,10 +24,10 @@ reflection along e_i - e_j. From S = I the first head follows all states at once
 another order for each.
 
 `pdssm`, `sdssm`, `slice`: the state is one-hot, and the dictionary has the matrix of each symbol,
-or a block is it (`lrbench/models/exact_moves.py`).
+or a block is it (`lrbench/models/exact/moves.py`).
 
 `mamba`, `mamba2`, `mamba3`: where each symbol moves the states along one cycle, turns of it
-(`lrbench/models/exact_turns.py`).
+(`lrbench/models/exact/turns.py`).
 
 Symbols are one-hot in all of them.
 """
@@ -42,9 +42,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lrbench.models.exact_moves import pdssm_weights, sdssm_weights, slice_weights
-from lrbench.models.exact_turns import mamba2_weights, mamba3_weights, mamba_weights
-from lrbench.models.state_machine import EXACT, StateMachine, need
+from lrbench.models.exact.machine import EXACT, StateMachine, need
+from lrbench.models.exact.moves import pdssm_weights, sdssm_weights, slice_weights
+from lrbench.models.exact.turns import mamba2_weights, mamba3_weights, mamba_weights
 
 READING = {  # what writes the mixer and, unless its features are the classes', what reads them
     "mamba": mamba_weights,
