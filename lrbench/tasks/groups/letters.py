@@ -44,14 +44,17 @@ def _random(group: FiniteGroup, arg: int, seed: int) -> list[int]:
             f"task.letters_arg {arg}: {group.name} has {group.order - 1} elements without the"
             " identity"
         )
-    stream = Stream.named(0, "group", "letters", seed)
+    stream, largest = Stream.named(0, "group", "letters", seed), 1
     for step in range(DRAWS):
         words = integers(stream, step, 1, 1, group.order, 1 << 31, "cpu")[0]
         letters = (torch.argsort(words, stable=True)[:arg] + 1).sort().values.tolist()
-        if group.generated(letters) == group.order:
+        largest = max(largest, group.generated(letters))
+        if largest == group.order:
             return letters
     raise ValueError(
-        f"no {arg} letters of {DRAWS:,} draws generate {group.name}; take a larger task.letters_arg"
+        f"task.letters_arg {arg} is too few letters for {group.name}, of order {group.order}: of"
+        f" {DRAWS:,} draws the best generate a subgroup of order {largest}\n"
+        "take a larger task.letters_arg"
     )
 
 
