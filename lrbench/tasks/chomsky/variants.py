@@ -98,7 +98,7 @@ class VariantTask(QueriedTask):
         return integers(stream, step, rows, start, stop, self.letters, device)
 
 
-class Parity(VariantTask):
+class ParityVariant(VariantTask):
     """Is the number of the second letter odd? Letters are uniform."""
 
     letters = 2
@@ -111,7 +111,7 @@ class Parity(VariantTask):
         return sum(symbol == 1 for symbol in symbols) % 2
 
 
-class EvenPairs(VariantTask):
+class EvenPairsVariant(VariantTask):
     """Do first and last letter differ? Letters are uniform; the first answer stands for equal."""
 
     letters = 2
@@ -124,7 +124,7 @@ class EvenPairs(VariantTask):
         return int(symbols[0] != symbols[-1])
 
 
-class CycleNavigation(VariantTask):
+class CycleVariant(VariantTask):
     """The place on a cycle after moves stay, +1 and -1, uniform, from place 0."""
 
     letters = 3
@@ -138,7 +138,7 @@ class CycleNavigation(VariantTask):
         return sum(moves[self.symbols[symbol]] for symbol in symbols) % len(self.answers_of)
 
 
-class Arithmetic(VariantTask):
+class ArithmeticVariant(VariantTask):
     """The value mod 5 of digits and operators, asked at "=". Multiplication comes first."""
 
     symbols = (*DIGITS, "+", "-", TIMES, PAD)
@@ -170,7 +170,7 @@ class XlstmParityConfig(VariantConfig):
 
 
 @register_task("xlstm_parity", XlstmParityConfig, "is the number of 2s odd? (Beck et al. 2024)")
-class XlstmParity(Parity):
+class XlstmParity(ParityVariant):
     """Letters 1 and 2; the answer is 1 where the number of 2s is even, else 2."""
 
     symbols, answers_of = ("1", "2", PAD), ("1", "2")
@@ -190,7 +190,7 @@ class XlstmEvenPairsConfig(VariantConfig):
     XlstmEvenPairsConfig,
     "how far are first and last letter apart? (Beck et al. 2024)",
 )
-class XlstmEvenPairs(EvenPairs):
+class XlstmEvenPairs(EvenPairsVariant):
     """Letters 1 and 2; the answer is 1 + |last - first|. Lengths are 3 and more."""
 
     symbols, answers_of = ("1", "2", PAD), ("1", "2")
@@ -215,7 +215,7 @@ class XlstmCycleNavigationConfig(VariantConfig):
     XlstmCycleNavigationConfig,
     "the place on a cycle of six (Beck et al. 2024)",
 )
-class XlstmCycleNavigation(CycleNavigation):
+class XlstmCycleNavigation(CycleVariant):
     """Six places, those of the source's vocabulary of ten; all others have five."""
 
     symbols, answers_of = ("stay", "+1", "-1", *POSITIONS, PAD), POSITIONS
@@ -235,7 +235,7 @@ class XlstmModularArithmeticConfig(VariantConfig):
     XlstmModularArithmeticConfig,
     "value mod 5 without brackets, asked at = (Beck et al. 2024)",
 )
-class XlstmModularArithmetic(Arithmetic):
+class XlstmModularArithmetic(ArithmeticVariant):
     """A length counts "=" and the answer, and is odd: (n - 1) / 2 digits of n."""
 
     counts_answer = True
@@ -254,7 +254,7 @@ class SliceParityConfig(VariantConfig):
 
 
 @register_task("slice_parity", SliceParityConfig, "is the number of bs odd? (Walker et al. 2025)")
-class SliceParity(Parity):
+class SliceParity(ParityVariant):
     """Letters a and b; the answer is a where the number of bs is even, else b."""
 
     symbols, answers_of = ("a", "b", PAD), ("a", "b")
@@ -273,7 +273,7 @@ class SliceEvenPairsConfig(VariantConfig):
     SliceEvenPairsConfig,
     "do first and last letter differ? (Walker et al. 2025)",
 )
-class SliceEvenPairs(EvenPairs):
+class SliceEvenPairs(EvenPairsVariant):
     """Letters a and b; the answer is a where first and last are equal, else b."""
 
     symbols, answers_of = ("a", "b", PAD), ("a", "b")
@@ -290,7 +290,7 @@ class SliceCycleNavConfig(VariantConfig):
 @register_task(
     "slice_cycle_nav", SliceCycleNavConfig, "the place on a cycle of five (Walker et al. 2025)"
 )
-class SliceCycleNav(CycleNavigation):
+class SliceCycleNav(CycleVariant):
     """Five places."""
 
     symbols, answers_of = ("stay", "+1", "-1", *POSITIONS[:5], PAD), POSITIONS[:5]
@@ -309,7 +309,7 @@ class SliceModularArithmeticConfig(VariantConfig):
     SliceModularArithmeticConfig,
     "value mod 5 without brackets, asked at = (Walker et al. 2025)",
 )
-class SliceModularArithmetic(Arithmetic):
+class SliceModularArithmetic(ArithmeticVariant):
     """A length counts "=", and an odd one is rounded up, as in the source: n / 2 digits of n."""
 
     counts_answer = False
