@@ -6,13 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from lrbench.checks import at_least, one_of
+from lrbench.records import added
 from lrbench.registry import register_task
 from lrbench.tasks.automata.moore import ASKS, MooreTask
-from lrbench.tasks.base import IGNORE
+from lrbench.tasks.base import IGNORE, Batch, Carry, Device, LabelledTask
 from lrbench.tasks.groups.algebra import FiniteGroup, group
 from lrbench.tasks.groups.letters import letters_of
-from lrbench.tasks.machine import Machine
+from lrbench.tasks.machine import Machine, explored
+from lrbench.tasks.stream import Stream, integers
+
+VIEWS = ("product", "cup")
+START = "[BOS]"  # the start symbol, and its answer
 
 
 @dataclass
@@ -22,7 +30,9 @@ class GroupConfig:
     group: such as S3, A5, Z60, D5, A4xZ5. letters: all, generators, swaps (at most two points
     move), move_at_most `letters_arg` points, or `letters_arg` random ones (drawn with
     `letters_seed`). identity: whether the identity is a letter; null: in all, swaps and
-    move_at_most. ask: all positions, or the last.
+    move_at_most. ask: all positions, or the last. view: product, or cup: a last symbol names a cup,
+    and the answer is the place where it is. start_symbol: whether strings begin with a symbol that
+    is an answer too, as in the sources.
     """
 
     name: str = "group"
@@ -32,12 +42,20 @@ class GroupConfig:
     letters_seed: int = 0
     identity: bool | None = None
     ask: str = "all"
+    view: str = added("product")
+    start_symbol: bool = added(False)
 
     def __post_init__(self) -> None:
         at_least("task.letters_arg", self.letters_arg, 1)
         at_least("task.letters_seed", self.letters_seed, 0)
         one_of("task.ask", self.ask, ASKS)
-        self.chosen()
+        one_of("task.view", self.view, VIEWS)
+        made, _ = self.chosen()
+        if self.view == "cup" and not made.permutes:
+            raise ValueError(
+                f"task.view=cup: the elements of {made.name} move no cups\n"
+                "it is for S2 to S6 and A3 to A6"
+            )
 
     def chosen(self) -> tuple[FiniteGroup, tuple[int, ...]]:
         """Return the group and the letters, as indices of elements. Raises ValueError."""
@@ -51,6 +69,7 @@ class GroupConfig:
         parts = [self.group]
         if self.letters != "all":
             parts.append(" ".join(map(str, filter(None, (self.letters, self.letters_arg)))))
+        parts += ["cup"] * (self.view == "cup") + ["start symbol"] * self.start_symbol
         return f"{self.name} ({', '.join(parts)})"
 
 
@@ -64,30 +83,113 @@ class Group(MooreTask):
     Sources: Merrill, Petty & Sabharwal 2024, "The illusion of state in state-space models"
     (arXiv:2404.08819), all letters of Z60, A4xZ5 and A5; Grazzi et al. 2025 (arXiv:2411.12537) and
     Siems et al. 2025 (arXiv:2502.10297) with all letters, and swaps, of S5. Their strings begin
-    with a symbol that is an answer too. Elements are in the order of lrbench/tasks/groups/algebra:
-    theirs differs by a renaming that no model sees.
+    with a symbol that is an answer too (`start_symbol`): one answer in length + 1 is free. Elements
+    are in the order of lrbench/tasks/groups/algebra: theirs differs by a renaming that no model
+    sees.
+
+    `view=cup` is the game of swapped cups: letters move the points, then a symbol names one of
+    them, i, and the answer is y_T(i), one class a point. Nothing else is asked.
     """
 
     def __init__(self, config: Any) -> None:
         self.group, self.letters = config.chosen()
-        edges = self.group.table[:, list(self.letters)].tolist()
-        elements = tuple(range(self.group.order))
-        machine = Machine(self.group.names, 0, tuple(map(tuple, edges)), elements)
-        super().__init__(config, machine, config.ask)
-        self.vocabulary = tuple(self.group.names[letter] for letter in self.letters)
-        self.class_names = self.group.names
+        self.starts: bool = config.start_symbol
+        self.cups = len(self.group.moves[0]) if config.view == "cup" else 0
+        super().__init__(config, self._views(), "all" if self.cups else config.ask)
+        self.by_position = self.by_position and not self.cups
+        points = tuple(f"cup {point}" for point in range(self.cups))
+        names = self.group.names
+        letters = tuple(names[letter] for letter in self.letters)
+        self.vocabulary = (*letters, *points, *(START,) * self.starts)
+        places = tuple(f"place {point}" for point in range(self.cups))
+        self.class_names = places or (*names, *(START,) * self.starts)
+
+    def positions(self, length: int) -> int:
+        """The start symbol, the letters, the cup."""
+        return self.starts + length + bool(self.cups)
+
+    def _views(self) -> Machine:
+        """Return the automaton: the group's elements, what stands before them, and answers."""
+        table, letters, cups = self.group.table, len(self.letters), self.cups
+        if not self.starts and not cups:
+            edges = table[:, list(self.letters)].tolist()
+            elements = tuple(range(self.group.order))
+            return Machine(self.group.names, 0, tuple(map(tuple, edges)), elements)
+
+        def step(state: tuple[str, int], symbol: int) -> tuple[str, int] | None:
+            kind, at = state
+            if kind == "nothing" and self.starts:
+                return ("begun", 0) if symbol == letters + cups else None
+            if kind == "place" or symbol == letters + cups:
+                return None
+            if symbol < letters:
+                return "read", int(table[at, self.letters[symbol]])
+            return ("place", self.group.moves[at][symbol - letters]) if kind == "read" else None
+
+        def answer(state: tuple[str, int]) -> int | None:
+            kind, at = state
+            if cups:
+                return at if kind == "place" else None
+            if kind == "read":
+                return at
+            return self.group.order if kind == "begun" else None
+
+        def name(state: tuple[str, int]) -> str:
+            kind, at = state
+            return self.group.names[at] if kind == "read" else kind + f" {at}" * (kind == "place")
+
+        symbols = letters + cups + self.starts
+        return explored(("nothing", 0), symbols, step, answer, name)
+
+    def of_lengths(
+        self, stream: Stream, step: int, lengths: Sequence[int], device: Device
+    ) -> Batch:
+        """Draw rows of the longest; a string that ends in a cup is no beginning of a longer one."""
+        if self.cups:
+            return LabelledTask.of_lengths(self, stream, step, lengths, device)
+        return super().of_lengths(stream, step, lengths, device)
+
+    def _letters(
+        self,
+        stream: Stream,
+        step: int | range,
+        rows: int,
+        start: int,
+        stop: int,
+        length: int,
+        device: Device,
+        carry: Carry | None,
+    ) -> Tensor:
+        """Draw letters, the same ones in all views, between the start symbol and the cup."""
+        letters, end = len(self.letters), length - bool(self.cups)
+        first, last = max(start - self.starts, 0), min(stop, end) - self.starts
+        parts = [integers(stream, step, rows, first, max(last, first), letters, device)]
+        if self.starts and start == 0:
+            parts.insert(0, parts[0].new_full((len(parts[0]), 1), letters + self.cups))
+        if self.cups and stop > end:
+            cup = integers(stream.fold("cup"), step, rows, 0, 1, self.cups, device)
+            parts.append(letters + cup)
+        return torch.cat(parts, 1)
 
     def spelled(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Permutations as cycles; the files of runs keep one-line notation."""
-        elements = tuple(map(self.group.written, range(self.group.order)))
-        return tuple(elements[letter] for letter in self.letters), elements
+        written = {name: self.group.written(at) for at, name in enumerate(self.group.names)}
+        symbols, classes = (
+            tuple(written.get(name, name) for name in names)
+            for names in (self.vocabulary, self.class_names)
+        )
+        return symbols, classes
 
     def oracle(self, tokens: Sequence[int]) -> list[int]:
         """Follow each point through the letters, the last one first; the table is not asked."""
         moves = self.group.moves
         element = {move: index for index, move in enumerate(moves)}
+        letters = tokens[self.starts : len(tokens) - bool(self.cups)]
         product, answers = moves[0], []
-        for token in tokens:
+        for token in letters:
             product = tuple(product[point] for point in moves[self.letters[token]])
             answers.append(element[product])
+        if self.cups:
+            return [IGNORE] * (len(tokens) - 1) + [product[tokens[-1] - len(self.letters)]]
+        answers = [len(moves)] * self.starts + answers
         return answers if self.asks == "all" else [IGNORE] * (len(answers) - 1) + answers[-1:]

@@ -128,3 +128,43 @@ def test_titles() -> None:
     assert GroupConfig(group="S3").title == "group (S3)"
     settings: dict[str, Any] = {"group": "S5", "letters": "random", "letters_arg": 3}
     assert GroupConfig(**settings).title == "group (S5, random 3)"
+
+
+def test_a_cup_is_followed_through_the_swaps() -> None:
+    """Cups 0, 1, 2; letters are swaps: the newest acts first, as products do."""
+    task = task_of(group="S3", letters="swaps", view="cup")
+    assert task.vocabulary == ("012", "021", "102", "210", "cup 0", "cup 1", "cup 2")
+    assert task.class_names == ("place 0", "place 1", "place 2")
+    assert task.oracle([1, 2, 4])[-1] == 2  # (102 moves 0 to 1, then 021 moves 1 to 2)
+    assert task.oracle([3, 4]) == [IGNORE, 2] and task.oracle([3, 5]) == [IGNORE, 1]
+    batch = task.sample(STREAM, 0, 300, 6, "cpu")
+    assert batch.tokens.shape == (300, 7) and int(batch.tokens[:, :6].max()) == 3
+    assert set(batch.tokens[:, 6].tolist()) == {4, 5, 6}
+    assert batch.targets.tolist() == [task.oracle(row) for row in batch.tokens.tolist()]
+    product = task_of(group="S3", letters="swaps")
+    assert torch.equal(batch.tokens[:, :6], product.sample(STREAM, 0, 300, 6, "cpu").tokens)
+    rows = task.of_lengths(STREAM, 2, [3, 6, 1], "cpu")
+    for tokens, targets, length in zip(rows.tokens, rows.targets, (4, 7, 2), strict=True):
+        assert targets[:length].tolist() == task.oracle(tokens[:length].tolist())
+        assert (targets[length:] == IGNORE).all()
+
+
+@pytest.mark.parametrize("view", ["product", "cup"])
+def test_a_start_symbol_is_an_answer_and_moves_no_letter(view: str) -> None:
+    plain = task_of(group="A4", view=view)
+    task = task_of(group="A4", view=view, start_symbol=True)
+    drawn, without = (one.sample(STREAM, 0, 20, 9, "cpu") for one in (task, plain))
+    assert task.vocabulary[-1] == "[BOS]" and (drawn.tokens[:, 0] == len(plain.vocabulary)).all()
+    assert torch.equal(drawn.tokens[:, 1:], without.tokens)
+    assert torch.equal(drawn.targets[:, 1:], without.targets)
+    if view == "product":
+        assert (drawn.targets[:, 0] == 12).all() and task.class_names[12] == "[BOS]"
+    pieces = list(task.segments(STREAM, 20, 9, 4, "cpu"))
+    assert torch.equal(torch.cat([piece.tokens for piece in pieces], 1), drawn.tokens)
+    assert torch.equal(torch.cat([piece.targets for piece in pieces], 1), drawn.targets)
+    assert drawn.targets.tolist() == [task.oracle(row) for row in drawn.tokens.tolist()]
+
+
+def test_groups_that_move_no_cups() -> None:
+    with pytest.raises(ValueError, match=r"task\.view=cup: the elements of Z6 move no cups"):
+        GroupConfig(group="Z6", view="cup")
