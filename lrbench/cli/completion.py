@@ -5,8 +5,9 @@ the answer is the tail alone; other shells get the whole word.
 
 What a module registers is read from its source. Only what is written out plainly is seen:
 `@register_mixer("mine", MineConfig)` on a class, and the annotated fields of a configuration in the
-same file or, for a base of it, in one that it names in `from MODULE import BASE`. Nothing is
-imported or executed.
+same file or, for a base of it, in one that it names in `from MODULE import BASE`. The values of a
+setting are those of `one_of("task.kind", self.kind, KINDS)`, where KINDS is a tuple, list or
+dictionary of plain strings in either file. Nothing is imported or executed.
 """
 
 from __future__ import annotations
@@ -64,9 +65,9 @@ def train_vocabulary(chosen: dict[str, str]) -> Vocabulary:
     }
     return {
         **_fields("", vars(run)),
-        **_fields("task.", _settings("task", chosen.get("task", "sum"), plugins)),
+        **_own("task.", "task", chosen.get("task", "sum"), plugins),
         **_fields("model.", vars(StackConfig())),
-        **_fields("model.mixer.", _settings("model", chosen.get("model", "blockdiag"), plugins)),
+        **_own("model.mixer.", "model", chosen.get("model", "blockdiag"), plugins),
         **_encoder_fields(chosen.get("model", ""), plugins),
         **_fields("protocol.", _protocol_settings(protocol, plugins)),
         **_fields("optim.", vars(run.optim)),
@@ -76,7 +77,7 @@ def train_vocabulary(chosen: dict[str, str]) -> Vocabulary:
 
 def _protocol_settings(name: str, plugins: list[Declaration]) -> Mapping[str, object]:
     """Return the settings of a protocol; of a file of the user's, those of the default one."""
-    own = _settings("protocol", name, plugins)
+    own = one.settings if (one := _declared("protocol", name, plugins)) else {}
     known = name if name in PROTOCOLS else DEFAULT_PROTOCOL
     return own or vars(PROTOCOLS.get(known).config())
 
@@ -87,7 +88,7 @@ def _encoder_fields(name: str, plugins: list[Declaration]) -> Vocabulary:
 
     if name not in _names("encoder", plugins):
         return {}
-    own = _fields("model.encoder.", _settings("encoder", name, plugins))
+    own = _own("model.encoder.", "encoder", name, plugins)
     return {**own, **_fields("model.framework.", vars(FrameworkConfig()))}
 
 
@@ -97,7 +98,7 @@ def show_vocabulary(chosen: dict[str, str]) -> Vocabulary:
     return {
         "task": _names("task", plugins),
         **{"length": ["12"], "count": ["3"], "seed": ["0"]},
-        **_fields("task.", _settings("task", chosen.get("task", "sum"), plugins)),
+        **_own("task.", "task", chosen.get("task", "sum"), plugins),
     }
 
 
@@ -164,14 +165,21 @@ def _files(group: str) -> list[str]:
     return sorted(path.stem for path in (conf_dir() / group).glob("*.yaml"))
 
 
-def _settings(registry: str, name: str, plugins: list[Declaration]) -> dict[str, str]:
-    """Return the settings of a task, mixer or encoder with their defaults; none if unknown."""
+def _declared(registry: str, name: str, plugins: list[Declaration]) -> Declaration | None:
+    """Return what registers a task, mixer, encoder or protocol; None if nothing does."""
     module = REGISTRIES[registry].builtin_modules().get(name)
     builtin = declarations(module) if module else []
-    wanted = [
-        one.settings for one in (*plugins, *builtin) if (one.registry, one.name) == (registry, name)
-    ]
-    return wanted[0] if wanted else {}
+    known = (one for one in (*plugins, *builtin) if (one.registry, one.name) == (registry, name))
+    return next(known, None)
+
+
+def _own(prefix: str, registry: str, name: str, plugins: list[Declaration]) -> Vocabulary:
+    """Return the settings of a task, mixer or encoder, with their values where these are few."""
+    one = _declared(registry, name, plugins)
+    if one is None:
+        return {}
+    listed = {f"{prefix}{key}": values for key, values in one.choices.items()}
+    return {**_fields(prefix, one.settings), **listed}
 
 
 def _fields(prefix: str, values: Mapping[str, object]) -> Vocabulary:
@@ -196,11 +204,15 @@ DEEPEST = 8  # bases of bases, and files they are in: a file may import itself
 
 @dataclass(frozen=True)
 class Declaration:
-    """A registered name with its settings: field -> default as it is typed, '' if not plain."""
+    """A registered name with its settings: field -> default as it is typed, '' if not plain.
+
+    choices: field -> its values, of those that take one of a few.
+    """
 
     registry: str
     name: str
     settings: dict[str, str]
+    choices: dict[str, list[str]]
 
 
 def declarations(module: str) -> list[Declaration]:
@@ -245,25 +257,62 @@ def _registered(tree: ast.Module) -> Iterator[Declaration]:
             given |= {word.arg: word.value for word in call.keywords if word.arg}
             name, config = given.get("name"), given.get("config")
             if isinstance(name, ast.Constant) and isinstance(name.value, str) and config:
-                settings = _annotated(tree, _name(config))
-                yield Declaration(DECORATORS[_name(call.func)], name.value, settings)
+                settings, choices = _annotated(tree, _name(config))
+                yield Declaration(DECORATORS[_name(call.func)], name.value, settings, choices)
 
 
-def _annotated(tree: ast.Module | None, name: str, depth: int = 0) -> dict[str, str]:
-    """Return the fields of a dataclass, those of its bases first; none if it is not found."""
+def _annotated(
+    tree: ast.Module | None, name: str, depth: int = 0
+) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Return the fields and choices of a dataclass, its bases' first; none if it is not found."""
     if tree is None or depth > DEEPEST:
-        return {}
+        return {}, {}
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     if name not in classes:
         module = _imported(tree).get(name)
-        return _annotated(_tree(module), name, depth + 1) if module else {}
+        return _annotated(_tree(module), name, depth + 1) if module else ({}, {})
     settings: dict[str, str] = {}
+    choices: dict[str, list[str]] = {}
     for base in classes[name].bases:
-        settings |= _annotated(tree, _name(base), depth + 1)
+        of_base = _annotated(tree, _name(base), depth + 1)
+        settings |= of_base[0]
+        choices |= of_base[1]
     for line in classes[name].body:
         if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
             settings[line.target.id] = _default(line.value)
-    return settings
+    for call in ast.walk(classes[name]):
+        if isinstance(call, ast.Call) and _name(call.func) == "one_of" and len(call.args) == 3:
+            key, field, values = call.args
+            named = isinstance(key, ast.Constant) and isinstance(field, ast.Attribute)
+            if named and (found := _strings(tree, values)):
+                choices[_name(field)] = found
+    return settings, {key: values for key, values in choices.items() if key in settings}
+
+
+def _strings(tree: ast.Module | None, values: ast.expr, depth: int = 0) -> list[str]:
+    """Return plain strings: those written here, or of a constant here or in a file named here."""
+    if tree is None or depth > DEEPEST:
+        return []
+    if isinstance(values, ast.Call) and _name(values.func) in ("tuple", "list") and values.args:
+        return _strings(tree, values.args[0], depth + 1)
+    if isinstance(values, ast.Name):
+        for node in tree.body:
+            targets = node.targets if isinstance(node, ast.Assign) else []
+            if isinstance(node, ast.AnnAssign):
+                targets = [node.target]
+            if values.id in map(_name, targets) and isinstance(node, ast.Assign | ast.AnnAssign):
+                return _strings(tree, node.value, depth + 1) if node.value else []
+        module = _imported(tree).get(values.id)
+        return _strings(_tree(module), values, depth + 1) if module else []
+    found: list[str] = []
+    for part in values.keys if isinstance(values, ast.Dict) else getattr(values, "elts", []):
+        if isinstance(part, ast.Starred):
+            found += _strings(tree, part.value, depth + 1)
+        elif isinstance(part, ast.Constant) and isinstance(part.value, str):
+            found.append(part.value)
+        else:
+            return []
+    return found
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 import torch
 
-from lrbench.checks import nearest, shown
 from lrbench.tasks.groups.algebra import FiniteGroup
 from lrbench.tasks.stream import Stream, integers
 
@@ -79,13 +78,9 @@ def letters_of(
         seed: of the letters that `random` draws.
         identity: whether the identity is a letter, None: as is usual for that set.
 
-    Raises ValueError for a set that there is not, that the group does not have, or whose letters
-    generate a subgroup only.
+    Raises ValueError for a set that the group does not have, or whose letters generate a subgroup
+    only.
     """
-    if letters not in SETS:
-        hint = nearest(letters, list(SETS))
-        known = ", ".join(SETS)
-        raise ValueError(f"task.letters must be one of {known}, not '{shown(letters)}'.{hint}")
     chosen, takes_arg, usual = SETS[letters]
     if takes_arg != (arg is not None):
         needs = f"task.letters_arg=3, say, with task.letters={letters}"

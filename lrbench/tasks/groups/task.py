@@ -15,7 +15,7 @@ from lrbench.registry import register_task
 from lrbench.tasks.automata.moore import ASKS, MooreTask
 from lrbench.tasks.base import IGNORE, Batch, Carry, Device, LabelledTask
 from lrbench.tasks.groups.algebra import FiniteGroup, group
-from lrbench.tasks.groups.letters import letters_of
+from lrbench.tasks.groups.letters import SETS, letters_of
 from lrbench.tasks.machine import Machine, explored
 from lrbench.tasks.stream import Stream, integers
 
@@ -46,6 +46,7 @@ class GroupConfig:
     start_symbol: bool = added(False)
 
     def __post_init__(self) -> None:
+        one_of("task.letters", self.letters, tuple(SETS))
         at_least("task.letters_arg", self.letters_arg, 1)
         at_least("task.letters_seed", self.letters_seed, 0)
         one_of("task.ask", self.ask, ASKS)
