@@ -16,6 +16,7 @@ import torch
 from lrbench.bench.timing import Call, alternate, keep
 from lrbench.bench.updates import arithmetic_of
 from lrbench.protocols.fan2024.trial import LengthTrial
+from lrbench.tasks import make_task
 from lrbench.training.memory import keep_freed_memory
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -32,6 +33,17 @@ TASKS = {
     "regular tomita_4": ["task.language=tomita_4"],
     "dyck": [],
     "flip_flop": [],
+    "nnch_parity_check": [],
+    "nnch_modular_arithmetic": [],
+    "nnch_modular_arithmetic_brackets": [],
+    "nnch_solve_equation": [],
+    "nnch_stack_manipulation": [],
+    "nnch_duplicate_string": [],
+    "nnch_binary_multiplication": [],
+    "nnch_compute_sqrt": [],
+    "nnch_bucket_sort": [],
+    "xlstm_modular_arithmetic": [],
+    "slice_modular_arithmetic": [],
 }
 
 
@@ -40,7 +52,7 @@ def sides(name: str) -> dict[str, Call]:
     from lrbench.cli.hydra.compose import composed
 
     words = [f"task={name.partition(' ')[0]}", *TASKS[name], "model=lstm", "model.width=64"]
-    length = LENGTH - 1 if name.startswith("mod_arith") else LENGTH
+    length = make_task(composed(words).task).nearest_length(LENGTH)
     trial = LengthTrial(composed([*words, f"protocol.train_length={length}"]), seed=0)
     stream = trial.stream("train")
 
