@@ -33,6 +33,10 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "lrnn_vanilla": ("lrnn_vanilla", {}),
     "lru": ("lru", {}),
     "s5": ("s5", {}),
+    "pdssm": ("pdssm", {}),
+    "pdssm row": ("pdssm", {"orientation": "row"}),
+    "sdssm": ("sdssm", {}),
+    "slice": ("slice", {"block_size": 4}),
 }
 
 
@@ -145,10 +149,13 @@ def test_symbols_and_their_table_equal_the_inputs_written_out(mixer: Mixer, symb
 def test_state_does_not_grow_with_length(mixer: Mixer) -> None:
     for length in (1, 30):
         _, state = mixer(draw(2, length, WIDTH))
-        assert state.shape[0] == 2
-        numbers = state[0].numel() * (2 if state.is_complex() else 1)
-        assert numbers == mixer.state_size
-        assert state[0].numel() == mixer.initial_state(1)[0].numel()
+        parts, first = (
+            one if isinstance(one, tuple) else (one,) for one in (state, mixer.initial_state(1))
+        )
+        assert all(part.shape[0] == 2 for part in parts)
+        numbers = [part[0].numel() * (2 if part.is_complex() else 1) for part in parts]
+        assert sum(numbers) == mixer.state_size
+        assert [part[0].numel() for part in parts] == [part[0].numel() for part in first]
 
 
 def test_double_backward_is_refused_not_wrong(mixer: Mixer) -> None:
