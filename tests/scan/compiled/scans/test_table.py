@@ -13,7 +13,7 @@ from torch.autograd import gradcheck
 
 from lrbench.scan.blocks.indexed import table_scan
 
-from .conftest import both_ways, close, draw
+from ..conftest import both_ways, close, draw
 
 
 def case(

@@ -16,7 +16,7 @@ from lrbench.scan.blocks.generated import WIDE
 from lrbench.scan.blocks.perceptron_blocks import by_heads, by_rows
 from lrbench.scan.transitions import PerceptronBlocks
 
-from .conftest import CONSTRAINTS, both_ways, close, draw
+from ..conftest import CONSTRAINTS, both_ways, close, draw
 
 EVERY_RULE = [*CONSTRAINTS, "none"]
 

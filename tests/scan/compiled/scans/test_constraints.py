@@ -11,7 +11,7 @@ from torch.autograd import gradcheck
 
 from lrbench.scan.blocks.constraints import CONSTRAINTS, constrain, constrain_few
 
-from .conftest import both_ways, close, draw
+from ..conftest import both_ways, close, draw
 
 
 def wide(blocks: Tensor, constraint: str, p: float) -> Tensor:

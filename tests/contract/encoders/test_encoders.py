@@ -11,7 +11,7 @@ from lrbench.contract import ENCODER_CHECKS, Finding, run_contract
 from lrbench.errors import UserError
 from lrbench.registry import ENCODERS, Entry
 
-from . import broken_encoders as broken
+from . import broken
 
 Examine = Callable[..., dict[str, Finding]]
 

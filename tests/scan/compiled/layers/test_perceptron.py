@@ -10,7 +10,7 @@ from torch.autograd import gradcheck
 from lrbench.mixers import perceptron as module
 from lrbench.mixers.perceptron import COMPILED_TWO_LAYERS, TWO_LAYERS
 
-from .conftest import both_ways, close, draw
+from ..conftest import both_ways, close, draw
 
 
 def case(hidden: int, outputs: int, rows: int, dtype: torch.dtype) -> list[Tensor]:

@@ -9,7 +9,7 @@ from torch import Tensor
 from lrbench.scan.time_invariant.convolution import convolve
 from lrbench.scan.time_invariant.responses import superpose
 
-from .conftest import both_ways
+from ..conftest import both_ways
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from lrbench.mixers.rwkv.rwkv4 import Rwkv4Config, Rwkv4Mixer
 from lrbench.mixers.rwkv.rwkv4_channel import RwkvChannelMixer
 
-from .conftest import both_ways
+from ..conftest import both_ways
 
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 1e-4}
 

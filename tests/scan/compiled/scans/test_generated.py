@@ -12,7 +12,7 @@ from torch.autograd import gradcheck
 from lrbench.scan import GeneratedBlocks, scan
 from lrbench.scan.blocks.generated import WIDE, compiles
 
-from .conftest import CONSTRAINTS, both_ways, close, draw
+from ..conftest import CONSTRAINTS, both_ways, close, draw
 
 
 def case(

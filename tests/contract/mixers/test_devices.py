@@ -9,8 +9,8 @@ from lrbench.contract.mixers.devices import compare_devices
 from lrbench.contract.subject import Context, MixerFactory
 from lrbench.mixers.base import Mixer
 
-from . import broken
-from .conftest import Examine
+from .. import broken
+from ..conftest import Examine
 
 
 def factory(cls: type) -> MixerFactory:
