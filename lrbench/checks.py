@@ -26,6 +26,20 @@ def fraction(key: str, value: object) -> None:
         raise ValueError(f"{key} must be in [0, 1), not {shown(value)}")
 
 
+def share(
+    features: int, heads: int, what: str = "model.width", fix: str = "choose heads that divide it"
+) -> int:
+    """Return how many of `features` each head has; refuse what is no whole number.
+
+    what: the setting that says how many there are; fix: what a user can do.
+    """
+    if features % heads:
+        raise ValueError(
+            f"{what} of {features} cannot be shared by model.mixer.heads={heads}; {fix}"
+        )
+    return features // heads
+
+
 def one_of(key: str, value: object, allowed: Sequence[str]) -> None:
     """Refuse a word that is not one of `allowed`."""
     if isinstance(value, str) and value != "???" and value not in allowed:

@@ -40,16 +40,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu, softplus
 
-from lrbench.checks import at_least, one_of
-from lrbench.mixers.base import STARTS, Mixer, ParameterRule
+from lrbench.checks import at_least, one_of, share
+from lrbench.mixers.base import RANGES, STARTS, Mixer, ParameterRule
 from lrbench.mixers.convolution import ACTIVATIONS, CausalConvolution
-from lrbench.mixers.heads import share
 from lrbench.mixers.normalisation import unit_length
 from lrbench.mixers.time_steps import time_bias
 from lrbench.registry import register_mixer
 from lrbench.scan.delta.householder import MODES, HouseholderProducts, delta_rule
 
-RANGES = {"positive": 1.0, "signed": 2.0}
 DECAYS = ("none", "scalar", "channel")
 ERASES = ("scalar", "channel")
 EPSILON = 1e-5

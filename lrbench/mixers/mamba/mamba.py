@@ -35,13 +35,12 @@ from torch import Tensor, nn
 from torch.nn.functional import silu, softplus
 
 from lrbench.checks import at_least, one_of
-from lrbench.mixers.base import STARTS, Mixer, ParameterRule
+from lrbench.mixers.base import RANGES, STARTS, Mixer, ParameterRule
 from lrbench.mixers.convolution import CausalConvolution
 from lrbench.mixers.time_steps import time_bias
 from lrbench.registry import register_mixer
 from lrbench.scan.diagonal.selective import MODES, selective_scan
 
-RANGES = {"positive": 1.0, "signed": 2.0}
 CHANNELS_A_RANK = 16
 
 State = tuple[Tensor, Tensor]

@@ -33,15 +33,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu, softplus
 
-from lrbench.checks import at_least, one_of
-from lrbench.mixers.base import STARTS, Mixer, ParameterRule
+from lrbench.checks import at_least, one_of, share
+from lrbench.mixers.base import RANGES, STARTS, Mixer, ParameterRule
 from lrbench.mixers.convolution import CausalConvolution
-from lrbench.mixers.heads import share
 from lrbench.mixers.time_steps import time_bias
 from lrbench.registry import register_mixer
 from lrbench.scan.diagonal.duality import MODES, Writes, dual_scan
 
-RANGES = {"positive": 1.0, "signed": 2.0}
 EPSILON = 1e-5
 
 State = tuple[Tensor, Tensor]

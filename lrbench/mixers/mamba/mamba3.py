@@ -42,9 +42,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad, silu, softplus
 
-from lrbench.checks import at_least, one_of
+from lrbench.checks import at_least, one_of, share
 from lrbench.mixers.base import STARTS, Mixer, ParameterRule
-from lrbench.mixers.heads import share
 from lrbench.mixers.time_steps import time_bias
 from lrbench.registry import register_mixer
 from lrbench.scan.diagonal.duality import MODES, Writes, dual_scan
@@ -60,7 +59,7 @@ State = tuple[Tensor, Tensor, Tensor, Tensor]
 class Mamba3Config:
     """Settings of `mamba3`: `heads` matrices of expand D / heads x `state_size` numbers.
 
-    rotated: what of a key turns, half or all. init: random, or exact, weights that are right
+    rotated: half of a key's numbers turn, or all. init: random, or exact: weights that are right
     by construction (lrbench/models/exact/).
     """
 

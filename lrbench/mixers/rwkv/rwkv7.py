@@ -41,9 +41,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from lrbench.checks import at_least
+from lrbench.checks import at_least, share
 from lrbench.mixers.base import Mixer, ParameterRule
-from lrbench.mixers.heads import share
 from lrbench.mixers.rwkv.rwkv4_channel import shifted
 from lrbench.registry import register_mixer
 from lrbench.scan.delta.householder import MODES, HouseholderProducts, delta_rule

@@ -32,7 +32,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm
 
-from lrbench.checks import at_least, one_of
+from lrbench.checks import at_least, one_of, share
 from lrbench.mixers.base import STARTS, Mixer
 from lrbench.mixers.convolution import CausalConvolution
 from lrbench.mixers.xlstm.cell import cell, empty_state, run
@@ -66,15 +66,6 @@ def small(weight: Tensor, width: int) -> Tensor:
     return nn.init.normal_(weight, std=(2 / (5 * width)) ** 0.5)
 
 
-def units_of(width: int, heads: int, what: str = "model.width") -> int:
-    """Return how many features each head has; ValueError where that is no whole number."""
-    if width % heads:
-        raise ValueError(
-            f"{what} {width} is not a multiple of model.mixer.heads {heads}; change one of them"
-        )
-    return width // heads
-
-
 class HeadNorm(nn.Module):
     """Layer normalisation of each head by itself, with a gain for each feature and no bias."""
 
@@ -95,7 +86,7 @@ class SlstmMixer(Mixer):
 
     def __init__(self, config: SlstmConfig, width: int) -> None:
         super().__init__(config, width)
-        self.heads, self.units = config.heads, units_of(width, config.heads)
+        self.heads, self.units = config.heads, share(width, config.heads)
         shape = self.heads, self.units, 4, self.units
         self.weight = nn.Parameter(small(torch.empty(shape), width))
         self.recurrent = nn.Parameter(torch.zeros(shape))

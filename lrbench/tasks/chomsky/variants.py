@@ -15,6 +15,7 @@ has more logits than there are answers: `shared_vocabulary`. With `false` it has
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -88,9 +89,9 @@ class VariantTask(QueriedTask):
         """Look the answer up in the vocabulary, or among the answers."""
         return self.numbers[self.answer_to(symbols)]
 
+    @abstractmethod
     def answer_to(self, symbols: Sequence[int]) -> int:
         """Return which of `answers_of` is right, slowly and obviously."""
-        raise NotImplementedError
 
     def _symbols(
         self, stream: Stream, step: int | range, rows: int, start: int, stop: int, device: Device

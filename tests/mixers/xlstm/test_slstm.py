@@ -161,7 +161,7 @@ def test_the_contract_is_kept_with_a_recurrence_that_does_something(
 
 
 def test_heads_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"model\.width 16 is not a multiple of .*heads 3"):
+    with pytest.raises(ValueError, match=r"model\.width of 16 cannot be shared by .*heads=3"):
         SlstmMixer(SlstmConfig(heads=3), 16)
 
 
