@@ -73,7 +73,8 @@ class _EvaluationDetails(TypedDict, total=False):
     which: the rule that kept the checkpoint. interval: 95 %, of an accuracy. chance: the best
     baseline there, whose name is `baseline` on a split. checkpoint_step: the update of the
     checkpoint, told where a run may still go on. exact: the share of strings that are right
-    everywhere, of a task with several answers, in evaluations/*.json.
+    everywhere, of a task with several answers, in evaluations/*.json; token, sequence and prefix,
+    of a task that is asked at every position, there as well: prefix is (t, prefix(t)) at some t.
     """
 
     kind: EvaluationKind
@@ -85,6 +86,9 @@ class _EvaluationDetails(TypedDict, total=False):
     seconds: float
     checkpoint_step: int
     exact: float
+    token: float
+    sequence: float
+    prefix: list[tuple[int, float]]
 
 
 class Evaluation(_EvaluationDetails):

@@ -110,7 +110,16 @@ def _scored_at(
     """Score a trial, as it is, on the strings of a purpose; `chance` is the best baseline there."""
     stream, metric = trial.stream(purpose, length), trial.task.metric
     with PeakMemory(trial.device) as peak:
-        result = score(trial.model, trial.task, stream, length, strings, trial.device, check=check)
+        result = score(
+            trial.model,
+            trial.task,
+            stream,
+            length,
+            strings,
+            trial.device,
+            by_position=trial.task.by_position,
+            check=check,
+        )
     chance = best_baseline(baselines_at(trial, length), metric)
     row = evaluation(
         length,
@@ -125,6 +134,9 @@ def _scored_at(
         peak_mib=round(peak.mib, 1),
         seconds=round(result.seconds, 3),
     )
-    if result.averaged and result.positions is not None:
-        row["exact"] = result.positions.sequence
+    if (counts := result.positions) is not None and result.averaged:
+        row["exact"] = counts.sequence
+    elif counts is not None:
+        row["token"], row["sequence"] = counts.token, counts.sequence
+        row["prefix"] = list(counts.curve())
     return row

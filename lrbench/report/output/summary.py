@@ -256,14 +256,8 @@ class _AtLengths(_Summary):
         curve = {row["length"]: row["value"] for row in mine if row["metric"] == "prefix"}
         if not curve:
             return
-        longest = max(curve)
-        at = {row["metric"]: row["value"] for row in mine if row["length"] == longest}
-        yield (
-            "positions",
-            f"token {at['token']:.4f}, sequence {at['sequence']:.4f} at {longest:,} ({which})",
-        )
-        powers = sorted(n for n in curve if n.bit_count() == 1 or n == longest)
-        yield "prefix", ", ".join(f"{curve[n]:.3f} to {n:,}" for n in powers[-6:])
+        at = {row["metric"]: row["value"] for row in mine if row["length"] == max(curve)}
+        yield from _at_positions(at["token"], at["sequence"], curve, f" ({which})")
 
 
 class _OnSplits(_Summary):
@@ -361,8 +355,8 @@ def evaluation_table(rows: Sequence[Evaluation], console: Console) -> None:
     """Print one line a length, or a split, for `lrbench evaluate`.
 
     Each row has `length`, `n`, `metric` and `value`, and where known `chance`, `peak_mib` (peak
-    memory), `seconds` and `exact` (the share of strings right everywhere). Rows with a `baseline`
-    are of splits.
+    memory), `seconds`, `exact` (the share of strings right everywhere), and of tasks that are asked
+    at every position `token`, `sequence` and `prefix`. Rows with a `baseline` are of splits.
     """
     if not rows:
         return
@@ -384,9 +378,23 @@ def evaluation_table(rows: Sequence[Evaluation], console: Console) -> None:
     ):
         columns[title] = [number(row, key, form) for row in rows]
     columns_table(console, columns)
+    for row in rows:
+        if "prefix" in row:
+            for label, text in _at_positions(row["token"], row["sequence"], dict(row["prefix"])):
+                say(console, text, label=f"{label:<13} ")
     names = dict.fromkeys(str(name) for row in rows if (name := row.get("baseline")))
     if names:
         say(console, f"baseline: the best of those that were measured: {', '.join(names)}", "dim")
+
+
+def _at_positions(
+    token: float, sequence: float, curve: Mapping[int, float], whose: str = ""
+) -> Iterable[Line]:
+    """Tokens and sequences at the end of a curve, and its last prefixes at powers of two."""
+    longest = max(curve)
+    yield "positions", f"token {token:.4f}, sequence {sequence:.4f} at {longest:,}{whose}"
+    powers = sorted(n for n in curve if n.bit_count() == 1 or n == longest)
+    yield "prefix", ", ".join(f"{curve[n]:.3f} to {n:,}" for n in powers[-6:])
 
 
 def _header(result: Result) -> list[str]:

@@ -7,8 +7,10 @@ import torch
 
 from lrbench.cli.hydra.compose import composed
 from lrbench.protocols.fan2024.examination import _examine
+from lrbench.protocols.fan2024.procedure import Fan2024Procedure
 from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.records import POSITIONS
+from lrbench.training.procedure import EvaluationRequest
 
 OVERRIDES = [
     "model=lstm",
@@ -45,3 +47,22 @@ def test_other_tasks_have_no_such_rows() -> None:
         composed(["task=group", "task.group=S3", "task.ask=last", *OVERRIDES]), seed=0
     )
     assert {row["split"] for row in _examine(trial, lambda: None)[0]} == {"train_length", "test"}
+
+
+def test_an_evaluation_tells_them_too() -> None:
+    procedure = Fan2024Procedure(composed(["task=group", "task.group=S3", *OVERRIDES]))
+    trial = procedure.trial(0)
+    request = EvaluationRequest("7,12", 50, "")
+    rows = procedure.evaluate(trial, request, "last", lambda: None, "evaluate")
+    assert [(row["length"], row["metric"], row["n"]) for row in rows] == [
+        (7, "accuracy", 50),
+        (12, "accuracy", 50),
+    ]
+    batch = trial.task.sample(trial.stream("evaluate", 12), 0, 50, 12, "cpu")
+    with torch.no_grad():
+        right = trial.model(batch.tokens)[0].argmax(-1) == batch.targets
+    assert rows[1]["token"] == pytest.approx(right.double().mean().item())
+    assert rows[1]["sequence"] == pytest.approx(right.all(1).double().mean().item())
+    assert [t for t, _ in rows[1]["prefix"]] == [1, 2, 3, 4, 6, 8, 12]
+    for t, share in rows[1]["prefix"]:
+        assert share == pytest.approx(right[:, :t].all(1).double().mean().item())

@@ -166,6 +166,18 @@ length  strings  accuracy     95 % interval  chance  memory MiB  seconds
     )
 
 
+def test_evaluation_table_tells_what_every_position_scores() -> None:
+    curve = [(t, 1 / t) for t in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40)]
+    row = {"length": 40, "n": 1000, "value": 0.5, "token": 0.75, "sequence": 0.025}
+    console = Console(file=StringIO(), width=80)
+    evaluation_table([{**row, "prefix": curve}], console)
+    assert isinstance(console.file, StringIO)
+    assert console.file.getvalue().splitlines()[2:] == [
+        "positions     token 0.7500, sequence 0.0250 at 40",
+        "prefix        0.500 to 2, 0.250 to 4, 0.125 to 8, 0.062 to 16, 0.031 to 32, 0.025 to 40",
+    ]
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(0.04, "0.0 s"), (9.96, "10 s"), (34.4, "34 s"), (59.7, "1 min 0 s"), (12_000, "3 h 20 min")],
