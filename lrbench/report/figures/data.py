@@ -1,20 +1,22 @@
-"""What the figures show, as plain numbers: accuracy by length and by cost, one panel a task."""
+"""What the figures show, as plain numbers: accuracy by length, cost, position; a panel a task."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import pandas as pd
 
+from lrbench.metrics import ACCURACY
 from lrbench.report.figures.positions import LENGTH, axis_of, by_position
 from lrbench.report.runs.collection import Collection
 from lrbench.report.tables.horizons import median_of, reached
 from lrbench.statistics import mean
 
 PANEL = ["task", "task_title", "protocol"]
+PREFIX, POSITION = "prefix", "position"  # a metric of split `positions`, and its axis
 SHORT = 6  # digits of a fingerprint that tell two configurations of one model apart
 COSTS = {"train_seconds": "training time, s", "steps": "updates", "parameters": "parameters"}
 
@@ -84,10 +86,31 @@ def panels(collection: Collection, rule: str) -> list[Panel]:
     Runs of different fingerprints are curves of their own. A task without a number has no panel,
     nor has a corpus whose splits do not differ in length.
     """
-    made = []
-    runs, frame = (titled(one) for one in (collection.runs, collection.frame))
-    fresh = frame[(frame["kind"] == "test") & (frame["metric"] == "accuracy")]
-    chosen = by_position(fresh[(fresh["which"] == rule) & fresh["value"].notna()])
+    return _panels(collection, _fresh(collection, rule, ACCURACY.name), rule)
+
+
+def prefix_panels(collection: Collection, rule: str) -> list[Panel]:
+    """Return a panel for each task and protocol whose runs are scored at every position.
+
+    Its points are (t, prefix(t)): the share of test strings that are right up to position t.
+    """
+    found = _panels(collection, _fresh(collection, rule, PREFIX), rule)
+    trained = {one.title: one.train_lengths for one in panels(collection, rule)}
+    return [
+        replace(one, axis=POSITION, chance=(), train_lengths=trained.get(one.title, ()))
+        for one in found
+    ]
+
+
+def _fresh(collection: Collection, rule: str, metric: str) -> pd.DataFrame:
+    """The scores on fresh strings of the checkpoints that `rule` kept."""
+    frame = titled(collection.frame)
+    fresh = frame[(frame["kind"] == "test") & (frame["metric"] == metric)]
+    return by_position(fresh[(fresh["which"] == rule) & fresh["value"].notna()])
+
+
+def _panels(collection: Collection, chosen: pd.DataFrame, rule: str) -> list[Panel]:
+    made, runs = [], titled(collection.runs)
     keys: list[tuple[str, ...]] = sorted(set(chosen[PANEL].itertuples(index=False, name=None)))
     for key, slug in zip(keys, slugs(keys), strict=True):
         rows = chosen[(chosen[PANEL] == list(key)).all(axis=1)]

@@ -28,7 +28,7 @@ from lrbench.report.figures.axes import (
     new_figure,
     update_axis,
 )
-from lrbench.report.figures.data import COSTS, Curve, Panel, panels, pareto
+from lrbench.report.figures.data import COSTS, Curve, Panel, panels, pareto, prefix_panels
 from lrbench.report.figures.learning import learning_panels
 from lrbench.report.figures.portable_svg import portable_svg
 from lrbench.report.runs.collection import Collection
@@ -54,7 +54,8 @@ def drawings(
         yield from draw(panels(mine, rule), formats, only_lengths=True)
     else:
         mine = narrowed(collection, request)
-        yield from draw(panels(mine, rule), formats, learning=learning_panels(mine))
+        learning, prefixes = learning_panels(mine), prefix_panels(mine, rule)
+        yield from draw(panels(mine, rule), formats, learning=learning, prefixes=prefixes)
 
 
 # Okabe & Ito's colours for all kinds of colour vision, without the yellow that white swallows.
@@ -82,16 +83,17 @@ def draw(
     formats: Sequence[str],
     only_lengths: bool = False,
     learning: Sequence[Panel] = (),
+    prefixes: Sequence[Panel] = (),
 ) -> Iterator[Drawing]:
     """Yield the figures of each panel: against length, and unless `only_lengths` against cost.
 
-    With `only_lengths` the horizons are marked. Learning curves come last. Raises UserError where
-    matplotlib is not installed.
+    With `only_lengths` the horizons are marked. Prefix curves come after them, learning curves
+    last. Raises UserError where matplotlib is not installed.
     """
     require_matplotlib()
     import matplotlib
 
-    styles = _styles([*panels, *learning])
+    styles = _styles([*panels, *prefixes, *learning])
     with matplotlib.rc_context(settings()):
         for panel in panels:
             files = saved(length_figure(panel, styles, marked=only_lengths), formats)
@@ -104,6 +106,10 @@ def draw(
                 files = saved(cost_figure(panel, styles), formats)
                 caption = f"{panel.title}: accuracy at {panel.test_length:,} against its cost"
                 yield Drawing(f"figure_cost_{panel.slug}", caption, files)
+        for panel in prefixes:
+            files = saved(prefix_figure(panel, styles), formats)
+            caption = f"{panel.title}: strings right up to each position"
+            yield Drawing(f"figure_prefix_{panel.slug}", caption, files)
         for panel in learning:
             files = saved(learning_figure(panel, styles), formats)
             caption = f"{panel.title}: accuracy {panel.rule} at each look"
@@ -129,6 +135,17 @@ def length_figure(panel: Panel, styles: dict[str, Style], marked: bool = False) 
         if marked:
             _ring(axes, curve, styles[curve.label][0])
     axes.set_ylabel(f"accuracy (rule {panel.rule})")
+    legend_below(figure, [axes], panel)
+    return figure
+
+
+def prefix_figure(panel: Panel, styles: dict[str, Style]) -> Figure:
+    """The share of strings that are right at every position so far, against the position."""
+    figure, [axes] = new_figure(panel.title, 1)
+    length_axis(axes, panel)
+    for curve in panel.curves:
+        _lines(axes, curve, styles[curve.label])
+    axes.set_ylabel(f"strings right so far (rule {panel.rule})")
     legend_below(figure, [axes], panel)
     return figure
 

@@ -12,9 +12,23 @@ import pytest
 from lrbench.errors import UserError
 from lrbench.report.figures import draw as figures
 from lrbench.report.figures.axes import drawable, new_figure
-from lrbench.report.figures.data import Curve, DrawnRun, Panel, panels, pareto
-from lrbench.report.figures.draw import cost_figure, draw, length_figure, panel_costs
+from lrbench.report.figures.data import (
+    Curve,
+    DrawnRun,
+    Panel,
+    panels,
+    pareto,
+    prefix_panels,
+)
+from lrbench.report.figures.draw import (
+    cost_figure,
+    draw,
+    drawings,
+    length_figure,
+    panel_costs,
+)
 from lrbench.report.runs.collect import collect
+from lrbench.report.tables.request import Request
 
 Write = Callable[..., Path]
 B = "b" * 12
@@ -64,6 +78,30 @@ def test_the_rule_chooses_the_checkpoint(runs: Path, write: Write) -> None:
     collection = collect(runs)
     found = {rule: panels(collection, rule)[0].curves[0].mean for rule in ("best", "id")}
     assert found == {"best": ((500.0, 0.9),), "id": ((500.0, 0.4),)}
+
+
+def test_the_prefix_curve(runs: Path, write: Write) -> None:
+    tested = {"length": 500, "split": "test", "metric": "accuracy", "value": 0.5}
+    trained = {**tested, "length": 40, "split": "train_length", "value": 1.0}
+    curve = [(1, 1.0), (2, 0.9), (16, 0.5), (500, 0.125)]
+    prefixes = [
+        {"length": t, "split": "positions", "metric": "prefix", "value": value}
+        for t, value in curve
+    ]
+    common = {"n": 100, "kind": "test", "which": "best"}
+    write(evaluations=[{**row, **common} for row in (trained, tested, *prefixes)])
+    write(task="even_pair", fingerprint=B)  # its answers at other positions are not scored
+    collection = collect(runs)
+    [found] = prefix_panels(collection, "best")
+    assert (found.title, found.axis, found.train_lengths) == ("sum (mod 5)", "position", (40,))
+    assert (found.chance, found.test_length) == ((), None)
+    [line] = found.curves
+    assert line.mean == tuple((float(t), value) for t, value in curve)
+    assert prefix_panels(collection, "id") == []
+    [first] = [one for one in panels(collection, "best") if one.title == found.title]
+    assert first.curves[0].mean == ((40.0, 1.0), (500.0, 0.5))
+    names = [drawing.name for drawing in drawings(collection, Request())]
+    assert [name for name in names if "prefix" in name] == ["figure_prefix_sum"]
 
 
 def test_fingerprints_never_share_a_curve(runs: Path, write: Write) -> None:
