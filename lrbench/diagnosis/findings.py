@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from lrbench.diagnosis.states import SEPARATES, AtLength, LayerStates, Survey
 from lrbench.report.output.cells import Column, PrintedCell, Table
 
 MOST_STATES = 12  # of the task, that have a row each; of more, those with most mistakes
+MOST_GIVEN = 3  # wrong answers that are named for a right one
 MOST_VALUES = 2  # eigenvalues that are written out
 
 
@@ -56,7 +57,7 @@ def in_short(found: Diagnosis) -> list[str]:
 
 def tables(found: Diagnosis) -> list[Table]:
     """Return the numbers behind it."""
-    made = [_by_length(found.survey), _by_state(found)]
+    made = [_by_length(found.survey), _by_state(found), *_confused(found)]
     if found.survey.parts:
         made += [_by_layer(found.survey), _saturation(found.survey)]
     if not isinstance(found.linear, str):
@@ -220,6 +221,40 @@ def _by_state(found: Diagnosis) -> Table:
     more = len(scored) - len(shown)
     notes = (f"{more} more states, each with no more mistakes than these",) if more > 0 else ()
     return _table("Right answers by the task's state", survey, rows, *notes)
+
+
+def _confused(found: Diagnosis) -> Iterator[Table]:
+    """What is answered instead of each class, up to the first length with mistakes."""
+    for seen in found.survey.lengths:
+        given: dict[int, list[tuple[int, int]]] = {}
+        for right, one, count in seen.confusion:
+            given.setdefault(right, []).append((count, one))
+        wrong = {q: sum(n for n, one in pairs if one != q) for q, pairs in given.items()}
+        worst = sorted((q for q in wrong if wrong[q]), key=lambda q: -wrong[q])
+        if not worst:
+            continue
+        rows = []
+        for q in sorted(worst[:MOST_STATES]):
+            asked = sum(n for n, _ in given[q])
+            others = sorted(
+                (pair for pair in given[q] if pair[1] != q), key=lambda p: (-p[0], p[1])
+            )
+            instead = [
+                f"{answered(found, one)} {_share(n / asked)}" for n, one in others[:MOST_GIVEN]
+            ]
+            share = _share(_ratio((asked, asked - wrong[q])))
+            rows.append(_row(found.classes[q], (f"{asked:,}", share, ", ".join(instead))))
+        more = len(worst) - len(rows)
+        notes = (f"{more} more, each with no more mistakes than these",) if more else ()
+        title = f"Given instead of the right answer, at {seen.length:,}"
+        columns = ["right answer", "asked", "right", "most given instead"]
+        yield Table(title, _columns(columns), tuple(rows), notes)
+        return
+
+
+def answered(found: Diagnosis, given: int) -> str:
+    """Return what a model gave as a person would read it."""
+    return "nothing finite" if given == NOT_FINITE else found.classes[given]
 
 
 def _by_layer(survey: Survey) -> Table:

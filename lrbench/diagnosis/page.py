@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lrbench.diagnosis.dynamics import WORD_LENGTHS, Growth, Spectrum
+from lrbench.diagnosis.extraction import NOT_FINITE
 from lrbench.diagnosis.findings import Diagnosis, in_short, tables
 from lrbench.diagnosis.states import Survey
 from lrbench.report.figures.axes import GREY, HEIGHT, INK, WIDTH, drawable, log_ticks
@@ -26,6 +27,7 @@ HOW = (
 )
 FIGURES = "Positions are those of the same random strings, 1 the first symbol."
 MOST_CURVES = len(COLOURS)
+MOST_CLASSES, MOST_NAMED = 60, 24  # of a picture of who is taken for whom; of those with names
 MOST_SYMBOLS, NAMED = 400, 40  # of a wrong string that is drawn; of one whose symbols are named
 
 
@@ -58,6 +60,7 @@ def figures(found: Diagnosis) -> Iterator[tuple[str, str]]:
             )
             yield caption, _drawn(lambda axes: _walk(axes, found.wrong))
         yield "Right answers, share of those asked", _drawn(lambda axes: _accuracy(axes, survey))
+        yield from _confusions(found)
         if any(one.mean_lead is not None for one in survey.bins):
             caption = "Lead of the right answer in logits: mean, and least; below zero it is wrong"
             yield caption, _drawn(lambda axes: _leads(axes, survey))
@@ -117,6 +120,42 @@ def _accuracy(axes: Axes, survey: Survey) -> None:
     axes.plot(ticks, shares, color=COLOURS[0], linewidth=1.5)
     axes.set_ylim(-0.03, 1.04)
     axes.set_ylabel("accuracy")
+
+
+def _confusions(found: Diagnosis) -> Iterator[tuple[str, str]]:
+    """What is given for each right answer, at the first and the last length."""
+    from matplotlib.collections import PolyCollection
+    from matplotlib.figure import Figure
+
+    lengths, classes = found.survey.lengths, len(found.classes)
+    if classes > MOST_CLASSES:
+        return
+    shown = list(dict.fromkeys((lengths[0], lengths[-1])))
+    figure = Figure(figsize=(WIDTH * len(shown) * 0.8, HEIGHT * 1.5), layout="constrained")
+    all_axes = figure.subplots(1, len(shown), squeeze=False, sharey=True)[0]
+    names = [drawable(name) for name in found.classes]
+    for axes, seen in zip(all_axes, shown, strict=True):
+        asked = [0] * classes
+        for right, _, count in seen.confusion:
+            asked[right] += count
+        finite = [row for row in seen.confusion if row[1] != NOT_FINITE]
+        corners = ((-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5))
+        cells = [[(given + x, right + y) for x, y in corners] for right, given, _ in finite]
+        shares = np.array([count / asked[right] for right, _, count in finite])
+        drawn = PolyCollection(cells, array=shares, cmap="Blues", clim=(0, 1), edgecolors="none")
+        axes.add_collection(drawn)
+        axes.set_xlim(-0.5, classes - 0.5)
+        axes.set_ylim(classes - 0.5, -0.5)
+        axes.set_aspect("equal")
+        axes.set_title(f"up to position {seen.length:,}")
+        axes.set_xlabel("given")
+        if classes <= MOST_NAMED:
+            axes.set_xticks(range(classes), names, rotation=90)
+            axes.set_yticks(range(classes), names)
+            axes.tick_params(labelsize=6.5)
+    all_axes[0].set_ylabel("right answer")
+    figure.colorbar(drawn, ax=list(all_axes), label="share of the right answer's", shrink=0.8)
+    yield "Which answer is given for each right one: shares of a row add up to one", _svg(figure)
 
 
 def _leads(axes: Axes, survey: Survey) -> None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lrbench.certificates.reader import SymbolReader, tensors
+from lrbench.diagnosis.extraction import NOT_FINITE
 from lrbench.tasks.base import Task
 from lrbench.tasks.machine import Machine
 from lrbench.tasks.stream import Stream
@@ -101,13 +102,15 @@ class LayerStates:
 class AtLength:
     """What is seen at the positions up to a length.
 
-    by_state: (asked, right) for each state of the task; layers and saturation are empty where
-    states are not looked at.
+    by_state: (asked, right) for each state of the task; confusion: (right class, class given, how
+    often) of those that came, given `NOT_FINITE` where a logit is none; layers and saturation are
+    empty where states are not looked at.
     """
 
     length: int
     positions: int
     by_state: tuple[tuple[int, int], ...]
+    confusion: tuple[tuple[int, int, int], ...]
     saturation: tuple[Saturation, ...]
     layers: tuple[LayerStates, ...]
     picture: tuple[tuple[float, float, int], ...] = ()  # states in a plane, and the task's
@@ -217,8 +220,8 @@ class _Survey:
 
     def step(self, position: int, logits: Tensor, state: Any, at: Rows, last: Rows) -> None:
         """Look at one position of all strings."""
-        leads, right = _judged(logits, self.targets[at])
-        scored = self.targets[at] >= 0
+        leads, given = _judged(logits, self.targets[at])
+        scored, right = self.targets[at] >= 0, given == self.targets[at]
         bin_ = self.open
         bin_.positions += 1
         bin_.scored += int(scored.sum())
@@ -236,7 +239,7 @@ class _Survey:
             self.open = _OpenBin()
         for window in self.windows.values():
             if window.first <= position <= window.length:
-                window.add(state if self.fixed else None, at, last, scored, right)
+                window.add(state if self.fixed else None, at, last, given)
                 if position == window.length:
                     self._close(window)
 
@@ -246,7 +249,14 @@ class _Survey:
     def _close(self, window: _Window) -> None:
         """Look at a window's states together, and forget them."""
         at, last, rows = (np.concatenate(part) for part in (window.at, window.last, window.rows))
-        scored, right = np.concatenate(window.scored), np.concatenate(window.right)
+        given, targets = np.concatenate(window.given), self.targets[at]
+        scored, right = targets >= 0, given == targets
+        pairs = np.stack((targets[scored], given[scored]), 1)
+        kinds, counts = np.unique(pairs, axis=0, return_counts=True)
+        confusion = tuple(
+            (int(wanted), int(got), int(count))
+            for (wanted, got), count in zip(kinds, counts, strict=True)
+        )
         by_state = tuple(
             (int(scored[at == q].sum()), int(right[at == q].sum()))
             for q in range(self.machine.states)
@@ -271,6 +281,7 @@ class _Survey:
                 window.length,
                 window.length - window.first + 1,
                 by_state,
+                confusion,
                 tuple(saturation),
                 tuple(layers),
                 picture,
@@ -332,22 +343,13 @@ class _Window:
     at: list[Rows] = field(default_factory=list)
     last: list[Rows] = field(default_factory=list)
     rows: list[Rows] = field(default_factory=list)
-    scored: list[NDArray[np.bool_]] = field(default_factory=list)
-    right: list[NDArray[np.bool_]] = field(default_factory=list)
+    given: list[Rows] = field(default_factory=list)
 
-    def add(
-        self,
-        state: Any,
-        at: Rows,
-        last: Rows,
-        scored: NDArray[np.bool_],
-        right: NDArray[np.bool_],
-    ) -> None:
+    def add(self, state: Any, at: Rows, last: Rows, given: Rows) -> None:
         self.at.append(at)
         self.last.append(last)
         self.rows.append(np.arange(len(at)))
-        self.scored.append(scored)
-        self.right.append(right)
+        self.given.append(given)
         if state is None:
             return
         for number, layer in enumerate(state):
@@ -357,14 +359,15 @@ class _Window:
                 part.append(_real(leaf).cpu())
 
     def forget(self) -> None:
-        for part in (self.layers, self.at, self.last, self.rows, self.scored, self.right):
+        for part in (self.layers, self.at, self.last, self.rows, self.given):
             part.clear()
 
 
-def _judged(logits: Tensor, right: Rows) -> tuple[Numbers, NDArray[np.bool_]]:
-    """Return the leads of right answers (B,), and whether each is given.
+def _judged(logits: Tensor, right: Rows) -> tuple[Numbers, Rows]:
+    """Return the leads of right answers (B,), and the classes that are given.
 
-    `right` are classes, negative where nothing is asked. What is not finite leads by -inf.
+    `right` are classes, negative where nothing is asked. What is not finite leads by -inf, and
+    gives `NOT_FINITE`.
     """
     values = logits.detach().cpu().double().numpy()
     answers = np.maximum(right, 0)
@@ -374,7 +377,7 @@ def _judged(logits: Tensor, right: Rows) -> tuple[Numbers, NDArray[np.bool_]]:
     finite = np.isfinite(values).all(1)
     with np.errstate(invalid="ignore"):
         leads = np.where(finite, values[rows, answers] - rivals.max(1), -np.inf)
-    return leads, (right >= 0) & finite & (values.argmax(1) == answers)
+    return leads, np.where(finite, values.argmax(1), NOT_FINITE)
 
 
 def _layer_states(

@@ -84,6 +84,10 @@ def test_accuracy_by_position_and_by_state() -> None:
     short, long = found.lengths
     assert all(asked == right > 0 for asked, right in short.by_state)
     assert (short.positions, long.positions) == (20, 32)
+    assert [row[:2] for row in short.confusion] == [(q, q) for q in range(5)]
+    # where the second layer is lost, answers are all 0: the column of the first class
+    assert [row[:2] for row in long.confusion] == [(q, 0) for q in range(5)]
+    assert [row[2] for row in long.confusion] == [asked for asked, _ in long.by_state]
     assert long.by_state[0][0] == long.by_state[0][1] > 0
     assert all(right == 0 < asked for asked, right in long.by_state[1:])
 

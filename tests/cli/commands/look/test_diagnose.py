@@ -53,7 +53,7 @@ def test_a_page_and_numbers(lrbench: Run, trained: Callable[..., Path], tmp_path
 
     text = (tmp_path / "p.html").read_text()
     page = ElementTree.fromstring(text.replace("<!DOCTYPE html>\n", ""))
-    assert len(page.findall(".//svg")) == len(page.findall(".//figure")) == 5
+    assert len(page.findall(".//svg")) == len(page.findall(".//figure")) == 6
     assert "default-src 'none'" in text.replace("&#x27;", "'")
     assert not re.search(r"https?://|src=|<script", text)
     ids = [one.get("id") for one in page.iter() if one.get("id")]
