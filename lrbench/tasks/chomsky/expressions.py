@@ -31,6 +31,7 @@ from lrbench.tasks.chomsky.slots import (
 from lrbench.tasks.stream import Stream
 
 Numbers = NDArray[np.int64]
+Marks = NDArray[np.bool_]
 
 MODULUS = 5
 PLUS, MINUS, PRODUCT, OPEN, CLOSE, UNKNOWN, EQUALS = range(MODULUS, MODULUS + 7)
@@ -70,33 +71,21 @@ def values(symbols: Numbers) -> Numbers:
     """Return the values mod 5 of expressions (N, n): brackets from the inside out, all at once."""
     rows, length = symbols.shape
     opens, closes = symbols == OPEN, symbols == CLOSE
-    operators = (symbols >= PLUS) & (symbols <= PRODUCT)
-    operand_before = np.zeros_like(opens)
-    operand_before[:, 1:] = (symbols < MODULUS)[:, :-1] | closes[:, :-1]
-    depth = np.cumsum(opens.astype(np.int64) - closes, 1)
-    deepest = int(depth.max(initial=0)) + 1
+    binary, signs = _operators(symbols, symbols < MODULUS, closes)
     # an operand's value is kept at its first symbol: a digit, a minus before it, or a bracket
-    value = symbols.reshape(-1).copy()
-    signs = np.flatnonzero(operators & ~operand_before)
-    value[signs] = -value[signs + 1]
-    # brackets and operators by row and depth: an operator follows the bracket that it belongs to
-    positions = np.flatnonzero(opens | (operators & operand_before))
-    levels = depth.reshape(-1)[positions]
-    order = np.argsort(positions // length * deepest + levels, kind="stable")
-    positions, levels = positions[order], levels[order]
-    is_open = symbols.reshape(-1)[positions] == OPEN
-    following = np.append(positions[1:], 0)
+    flat = symbols.reshape(-1)
+    value = flat.copy()
+    minus = np.flatnonzero(signs)
+    value[minus] = -value[minus + 1]
+    positions, levels = _by_depth(opens | binary, opens, closes)
+    is_open = flat[positions] == OPEN
+    following = np.append(positions[1:], 0)  # an operator follows the bracket that it belongs to
     joins = is_open & ~np.append(is_open[1:], True)  # (d) and (-d) have no operator
     middle = np.where(joins, following, -1)[is_open]
-    positions, levels = positions[is_open], levels[is_open]
-    inwards = np.argsort(-levels, kind="stable")
-    bounds = np.cumsum(np.bincount(deepest - levels, minlength=deepest + 1))
-    flat = symbols.reshape(-1)
-    for first, last in itertools.pairwise(bounds):
-        mine = inwards[first:last]
-        if not len(mine):
-            continue
-        place, between = positions[mine], middle[mine]
+    positions = positions[is_open]
+    bounds = np.append(0, np.cumsum(np.bincount(levels[is_open])))
+    for first, last in itertools.pairwise(bounds[::-1]):
+        place, between = positions[last:first], middle[last:first]
         left, right, operator = value[place + 1], value[between + 1], flat[between]
         joined = np.where(
             operator == PRODUCT, left * right, left + np.where(operator == PLUS, right, -right)
@@ -104,6 +93,47 @@ def values(symbols: Numbers) -> Numbers:
         value[place] = np.where(between < 0, left, joined) % MODULUS
     found: Numbers = value[np.arange(rows) * length] % MODULUS
     return found
+
+
+def factors(symbols: Numbers) -> Numbers:
+    """Return what digits are multiplied by in expressions (N, n) of plus and minus: 1 or -1.
+
+    The value is the sum of factor times digit; x counts as a digit, all else has the factor 0.
+    """
+    digits = (symbols < MODULUS) | (symbols == UNKNOWN)
+    opens, closes = symbols == OPEN, symbols == CLOSE
+    binary, signs = _operators(symbols, digits, closes)
+    binary &= symbols == MINUS
+    # such a minus turns what comes until its bracket closes, a sign the digit after it
+    positions, _ = _by_depth(opens | closes | binary, opens, closes)
+    turned = binary.astype(np.int8)
+    ends = positions[1:][binary.reshape(-1)[positions[:-1]]]
+    turned.reshape(-1)[ends] = -1
+    turns = np.cumsum(turned, 1, dtype=np.int32)
+    turns[:, 1:] += signs[:, :-1]
+    return np.where(digits, 1 - 2 * (turns & 1), 0)
+
+
+def _operators(symbols: Numbers, digits: Marks, closes: Marks) -> tuple[Marks, Marks]:
+    """Return where (N, n) operators join two operands, and where a minus is a digit's sign."""
+    operators = (symbols >= PLUS) & (symbols <= PRODUCT)
+    operand_before = np.zeros_like(digits)
+    operand_before[:, 1:] = (digits | closes)[:, :-1]
+    return operators & operand_before, operators & ~operand_before
+
+
+def _by_depth(marked: Marks, opens: Marks, closes: Marks) -> tuple[Numbers, Numbers]:
+    """Return the marked positions of all rows, in order of depth, then of position; the depths.
+
+    A bracket, what closes it and its operator have one depth, and follow each other.
+    """
+    steps = opens.astype(np.int8) - closes.astype(np.int8)
+    depth = np.cumsum(steps.reshape(-1), dtype=np.int32)  # 0 at the end of each row
+    positions = np.flatnonzero(marked)
+    levels = depth[positions] + closes.reshape(-1)[positions]
+    narrow = np.uint16 if levels.max(initial=0) < 2**16 else np.int64  # 16 bits sort by radix
+    order = np.argsort(levels.astype(narrow), kind="stable")
+    return positions[order], levels[order]
 
 
 def value_of(symbols: Sequence[int]) -> int:
@@ -220,7 +250,7 @@ class SolveEquation(Expressions):
         if length < 3:
             return torch.zeros(word.shape, dtype=torch.int64)
         expression = drawn(word[:, :-2], operators=2)
-        value = values(expression)
+        value = (factors(expression) * expression).sum(1) % MODULUS
         size, row = length - 2, np.arange(len(word))
         begin = below(word[:, -2:-1], size)  # the word of "=": where the search for a digit begins
         gap = (np.arange(size) - begin) % size
@@ -231,12 +261,12 @@ class SolveEquation(Expressions):
         return torch.from_numpy(self._ours[whole])
 
     def _outputs(self, symbols: Tensor) -> Tensor:
-        """Evaluate with x = 0 and x = 1: the value is affine in x, with slope 1 or -1."""
+        """Solve value = rest + factor x, with the factor 1 or -1."""
         if symbols.shape[1] < 3:
             return torch.zeros(len(symbols), 1, dtype=torch.int64)
         common = self._common[symbols.numpy()]
         expression, value = common[:, :-2], common[:, -1]
-        tried = [np.where(expression == UNKNOWN, digit, expression) for digit in (0, 1)]
-        at_zero, at_one = values(np.concatenate(tried)).reshape(2, -1)
-        found = (value - at_zero) * (at_one - at_zero) % MODULUS
+        factor, unknown = factors(expression), expression == UNKNOWN
+        rest = np.where(unknown, 0, factor * expression).sum(1)
+        found = (value - rest) * np.where(unknown, factor, 0).sum(1) % MODULUS
         return torch.from_numpy(found)[:, None]
