@@ -1,6 +1,6 @@
 """Memory against length: of training updates (linear), of an examination (flat).
 
-    python -m benchmarks.memory [--tasks sum even_pair mod_arith] [--model blockdiag] [--write]
+    python -m benchmarks.memory [--tasks sum "group group=S3"] [--model blockdiag] [--write]
 
 Each number is what a process of its own adds to its resident memory at the peak: over its size
 with the model built, of some updates on strings of a length, or of scoring 128 strings of a length.
@@ -19,6 +19,7 @@ from lrbench.bench.timing import keep
 from lrbench.bench.updates import peak_of
 from lrbench.cli.hydra.compose import composed
 from lrbench.protocols.fan2024.trial import LengthTrial
+from lrbench.tasks import make_task
 from lrbench.training.memory import PeakMemory
 from lrbench.training.scoring import score
 
@@ -29,9 +30,15 @@ EXAMINED = (500, 5_000, 50_000, 100_003)
 STRINGS = 128
 
 
+def task_of(words: str) -> list[str]:
+    """Return the overrides of a task: its name, with settings after it, as in `group group=S3`."""
+    name, *settings = words.split()
+    return [f"task={name}", *(f"task.{setting}" for setting in settings)]
+
+
 def valid(task: str, length: int) -> int:
-    """Return the nearest length below that a task has."""
-    return length - (task == "mod_arith" and length % 2 == 0)
+    """Return the nearest length that a task has."""
+    return make_task(composed(task_of(task)).task).nearest_length(length)
 
 
 def training(task: str, model: str) -> dict[int, float]:
@@ -39,7 +46,7 @@ def training(task: str, model: str) -> dict[int, float]:
     found = {}
     for length in TRAINED:
         at = valid(task, length)
-        words = [f"task={task}", f"model={model}", f"protocol.train_length={at}"]
+        words = [*task_of(task), f"model={model}", f"protocol.train_length={at}"]
         beyond = f"protocol.band=[{at + 2},{at + 4}]"
         longer = f"protocol.test_lengths=[{at + 2}]"
         found[at] = peak_of(composed([*words, beyond, longer])) / MIB
@@ -60,7 +67,7 @@ def examination(task: str, model: str) -> dict[int, float]:
 def examined(task: str, model: str, length: int) -> float:
     """Return MiB that scoring STRINGS strings adds to this process."""
     torch.set_num_threads(1)
-    trial = LengthTrial(composed([f"task={task}", f"model={model}"]), 0)
+    trial = LengthTrial(composed([*task_of(task), f"model={model}"]), 0)
     shortest = valid(task, EXAMINED[0])
     score(trial.model, trial.task, trial.stream("test", 0), shortest, STRINGS, trial.device)
     with PeakMemory(trial.device) as before:
@@ -71,24 +78,32 @@ def examined(task: str, model: str, length: int) -> float:
     return peak.mib - before.mib
 
 
+SIDES = {"training": training, "examination": examination}
+
+
 def main(words: list[str] | None = None) -> None:
     """Measure, print, and with `--write` keep the numbers."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--tasks", nargs="+", default=["sum", "even_pair", "mod_arith"])
     parser.add_argument("--model", default="blockdiag")
-    parser.add_argument("--write", action="store_true", help="write results/memory.json")
+    parser.add_argument("--sides", nargs="+", default=list(SIDES))
+    parser.add_argument("--write", metavar="NAME", help="write results/NAME.json")
     options = parser.parse_args(words)
     tasks = {}
     for task in options.tasks:
-        both = {
-            "training": training(task, options.model),
-            "examination": examination(task, options.model),
-        }
-        for name, found in both.items():
-            print(f"{task:10} {name:12}", *(f"{at}: {mib:.1f} MiB" for at, mib in found.items()))
-        tasks[task] = both
+        found = {}
+        for side in options.sides:
+            found[side] = SIDES[side](task, options.model)
+            measured = (f"{at}: {mib:.1f} MiB" for at, mib in found[side].items())
+            print(f"{task:24} {side:12}", *measured, flush=True)
+        tasks[task] = found
     if options.write:
-        keep(RESULTS / "memory.json", "memory against length", vars(options), {"tasks": tasks})
+        keep(
+            RESULTS / f"{options.write}.json",
+            "memory against length",
+            vars(options),
+            {"tasks": tasks},
+        )
 
 
 if __name__ == "__main__":

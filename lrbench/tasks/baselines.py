@@ -81,15 +81,19 @@ def _ends(
     device: Device,
     counts: torch.Tensor | None,
 ) -> Iterator[tuple[int, int]]:
-    """Yield the last token and last answer of `n` strings; add all answers to `counts`."""
+    """Yield the last token that is read and the last answer of `n` strings.
+
+    All answers are added to `counts`.
+    """
+    end = min(length, task.positions(length))  # a length can count the answer, or leave out slots
     for row in range(0, n, _ROWS):
         rows, read, last = min(_ROWS, n - row), 0, None
         for piece in task.segments(stream.from_row(row), rows, length, _SEGMENT, device):
             if counts is not None:
                 scored = piece.targets[piece.targets != IGNORE]
                 counts += torch.bincount(scored, minlength=len(counts))
-            if read < length <= read + piece.tokens.shape[1]:
-                last = piece.tokens[:, length - read - 1].tolist()
+            if read < end <= read + piece.tokens.shape[1]:
+                last = piece.tokens[:, end - read - 1].tolist()
             read += piece.tokens.shape[1]
         assert last is not None
         yield from zip(last, piece.targets[:, -1].tolist(), strict=True)

@@ -95,6 +95,13 @@ def test_the_last_token_is_that_of_the_string_not_the_query():
     assert (rows["last_token"], rows["position"]) == (close(0.75), close(0.5))
 
 
+def test_the_last_token_is_there_where_the_length_counts_the_answer():
+    """xlstm_parity of length 3 has two symbols; of length 2 the answer is its one symbol's."""
+    rows = values(measured("xlstm_parity", 2))
+    assert (rows["last_token"], rows["position"]) == (1.0, close(0.5))
+    assert values(measured("xlstm_parity", 3))["last_token"] == close(0.5)
+
+
 def test_answers_that_are_not_scored_are_no_chance():
     """Of a stack of one bit both scored answers follow; a padded one would be a third."""
     rows = values(measured("nnch_stack_manipulation", 1))
