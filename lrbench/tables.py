@@ -16,7 +16,7 @@ from lrbench.errors import UserError, unknown
 from lrbench.locations import conf_dir
 from lrbench.protocols.base import rule_names
 
-KINDS = ("paper", "lengths")
+KINDS = ("paper", "lengths", "prefixes", "depths")
 KEYS = ("title", "source", "kind", "protocol", "rule", "columns", "common", "cells")
 
 
@@ -59,7 +59,8 @@ class TableSpec:
     """A table: where it was printed, the rule of its numbers, its columns and cells.
 
     Columns are tasks, of a protocol over a corpus splits; of a table of the kind `lengths` they are
-    the lengths that its runs were scored at.
+    the lengths that its runs were scored at. Before those of a table of the kind `prefixes` comes
+    the curve of prefix(t), of the kind `depths` the number of layers that is enough.
     """
 
     name: str

@@ -17,6 +17,7 @@ RUNS = {  # task: title, training length, test length
     "sum": ("sum (mod 5)", 40, 500),
     "even_pair": ("even_pair (mod 5)", 40, 500),
     "mod_arith": ("mod_arith (mod 5)", 39, 499),
+    "group": ("Word problem", 40, 500),
 }
 FURTHER = 997
 REFERENCE = """\

@@ -221,6 +221,24 @@ def lookup(
     return next((number for number in found if number.is_of(row or model)), None)
 
 
+def printed_prefixes(
+    task: str, protocol: str, model: str, folder: Path | None = None
+) -> dict[int, str]:
+    """Return the shares of strings right up to a position that the paper of a protocol prints.
+
+    By position. `model` is the paper's name, or ours.
+    """
+    named = _named(task, protocol)
+    if named is None:
+        return {}
+    found = {}
+    for row in _rows(folder, named["paper"], named["task"], table=named["table"]):
+        position = re.search(r"first (\d+) positions", row["split"])
+        if position and _reference(row).is_of(model):
+            found[int(position.group(1))] = _reference(row).shown
+    return found
+
+
 def lookup_run(result: Mapping[str, Any], folder: Path | None = None) -> Reference | None:
     """Return the paper's number for the cell that `result` (a result.json) belongs to."""
     config = result.get("config", {})

@@ -27,7 +27,10 @@ from lrbench.report.tables.length_curves import length_tables
 from lrbench.report.tables.lengths import length_grid
 from lrbench.report.tables.notes import selection_notes
 from lrbench.report.tables.splits import split_grids
+from lrbench.report.tables.throughout import depth_table, prefix_table
 from lrbench.tables import TableSpec
+
+FIRST = {"prefixes": prefix_table, "depths": depth_table}  # kinds with a table before the paper's
 
 
 def paper_tables(
@@ -54,6 +57,8 @@ def paper_tables(
         return length_tables(collection, spec, rule, references, choose=choose, digits=digits)
     shares: dict[str, Any] = {"choose": choose, "digits": digits, "splits": splits}
     tables: list[Table] = []
+    if (first := FIRST.get(spec.kind)) is not None:
+        tables.append(first(collection, spec, rule, references, choose=choose, digits=digits))
     for grid in grids_of(collection, spec, rule, references, **shares):
         tables += tables_of_grid(collection, spec, grid, models)
     return tables

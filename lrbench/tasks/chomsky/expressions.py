@@ -133,7 +133,7 @@ def _by_depth(marked: Marks, opens: Marks, closes: Marks) -> tuple[Numbers, Numb
     levels = depth[positions] + closes.reshape(-1)[positions]
     narrow = np.uint16 if levels.max(initial=0) < 2**16 else np.int64  # 16 bits sort by radix
     order = np.argsort(levels.astype(narrow), kind="stable")
-    return positions[order], levels[order]
+    return positions[order], levels[order].astype(np.int64)
 
 
 def value_of(symbols: Sequence[int]) -> int:

@@ -1,0 +1,126 @@
+"""Tables of strings that are right throughout: the curve beside the paper's, the depth needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lrbench.errors import UserError
+from lrbench.report.output.cells import Table
+from lrbench.report.runs.collect import collect
+from lrbench.report.tables.matrix import paper_tables
+from lrbench.report.tables.throughout import depth_needed
+from lrbench.tables import TableCell, TableSpec, load_table
+
+Write = Callable[..., Path]
+
+
+def rows_of(table: Table) -> dict[tuple[str, ...], dict[str, str]]:
+    titles = [column.title for column in table.columns]
+    heads = sum(not column.right for column in table.columns)
+    return {
+        tuple(cell.text for cell in row[:heads]): {
+            title: cell.text for title, cell in zip(titles[heads:], row[heads:], strict=True)
+        }
+        for row in table.rows
+    }
+
+
+def config(protocol: str, layers: int = 1, **model: Any) -> dict[str, Any]:
+    return {
+        "task": {"name": "group", "group": "S5"},
+        "model": {"name": "deltaproduct", "width": 128, "layers": layers, **model},
+        "protocol": {"name": protocol, "stop_at": 0.99},
+        "optim": {"name": "adamw"},
+    }
+
+
+def scores(curve: dict[int, float], length: int, value: float) -> list[dict[str, Any]]:
+    common = {"n": 1000, "which": "best", "kind": "test"}
+    return [
+        {"length": length, "split": "test", "metric": "accuracy", "value": value, **common},
+        *(
+            {"length": t, "split": "positions", "metric": "prefix", "value": one, **common}
+            for t, one in curve.items()
+        ),
+    ]
+
+
+def test_the_curve_stands_above_the_paper_s(write: Write, runs: Path) -> None:
+    for seed, at_256 in enumerate((0.8, 0.6)):
+        write(
+            task="group",
+            model="deltaproduct",
+            protocol="siems2025",
+            seed=seed,
+            config=config("siems2025", mixer={"range": "signed", "householders": 4}),
+            evaluations=scores({128: 1.0, 192: 0.9, 256: at_256, 512: 0.0}, 512, 0.0),
+        )
+    first = paper_tables(collect(runs), load_table("siems2025_figure1"))[0]
+    rows = rows_of(first)
+    ours, paper = (rows["4 reflections", whose] for whose in ("ours", "paper"))
+    assert ours["128"] == "1.0000 ± 0.0000 (2)"
+    assert ours["256"] == "0.7000 ± 0.1414 (2)"
+    assert ours["200"] == "0.7000..0.9000"  # between 192 and 256
+    assert ours["25"] == "-"  # before the first that is recorded
+    assert (paper["128"], paper["300"], paper["256"]) == ("1.0 ± 0.05", "0.68 ± 0.05", "-")
+    assert rows["1 reflection", "paper"]["10"] == "0.0 ± 0.05"
+    assert set(rows["lstm", "ours"].values()) == {"-"}
+    assert ("lstm", "paper") not in rows
+
+
+DEPTHS = TableSpec(
+    "depths",
+    "Depths",
+    tuple(
+        TableCell(("task=group", "model=deltaproduct", f"model.layers={n}"), label="S5")
+        for n in (1, 2, 3)
+    ),
+    protocol="merrill2024",
+    kind="depths",
+    columns=("group",),
+)
+
+
+@pytest.mark.parametrize(
+    ("found", "needed"),
+    [
+        ({1: [0.2], 2: [0.995], 3: [1.0]}, "2"),
+        ({1: [0.995, 0.2], 2: [0.995]}, "2"),
+        ({3: [0.995]}, "<= 3"),
+        ({1: [0.2], 2: [0.5]}, "> 2"),
+        ({}, "-"),
+    ],
+)
+def test_the_depth_needed(
+    write: Write, runs: Path, found: dict[int, list[float]], needed: str
+) -> None:
+    for layers, values in found.items():
+        for seed, value in enumerate(values):
+            write(
+                task="group",
+                model="deltaproduct",
+                protocol="merrill2024",
+                seed=seed,
+                fingerprint=str(layers) * 12,
+                config=config("merrill2024", layers),
+                evaluations=scores({}, 16, value),
+            )
+    runs.mkdir(exist_ok=True)
+    row = rows_of(paper_tables(collect(runs), DEPTHS)[0])[("S5",)]
+    assert row["depth needed"] == needed
+    assert row["3 layers"] == ("-" if 3 not in found else f"{found[3][0]:.4f}")
+
+
+def test_without_a_threshold_no_depth_is_named() -> None:
+    assert depth_needed({1: [1.0]}, None) == "-"
+
+
+def test_a_cell_without_layers_is_named(runs: Path) -> None:
+    runs.mkdir(exist_ok=True)
+    cell = TableCell(("task=group", "model=lstm"), label="S5")
+    with pytest.raises(UserError, match=r"no model\.layers=N: task=group model=lstm"):
+        paper_tables(collect(runs), TableSpec("x", "X", (cell,), kind="depths"))
