@@ -41,11 +41,27 @@ def _installed(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=GROUP))
 
 
-def _import_from_here(name: str) -> ModuleType:
+def search_here() -> None:
+    """Let the current folder be searched for modules, first."""
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
-    return _import(name, VARIABLE)
+
+
+def name_plugin(name: str, origin: str) -> None:
+    """Make a module that the user named elsewhere a plugin, here and in processes started later.
+
+    Raises UserError as `load_plugins` does, of a module named by `origin`; then it is none.
+    """
+    _loaded[name] = _import_from_here(name, origin)
+    named = os.environ.get(VARIABLE, "").replace(",", " ").split()
+    if name not in named:
+        os.environ[VARIABLE] = ",".join([*named, name])
+
+
+def _import_from_here(name: str, origin: str = VARIABLE) -> ModuleType:
+    search_here()
+    return _import(name, origin)
 
 
 def _import(name: str, origin: str) -> ModuleType:

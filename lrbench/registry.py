@@ -19,6 +19,7 @@ C = TypeVar("C", bound=type)
 
 DEFAULT_BACKBONE = "lrnn_release"
 DEFAULT_PROTOCOL = "fan2024"  # conf/config.yaml says so too
+FOREIGN = "foreign"  # the model that is a torch module by its dotted path
 OWN = "one of your own: LRBENCH_PLUGINS=mine, where mine.py is the module that registers it"
 
 
@@ -230,6 +231,7 @@ MIXERS = Registry(
         "m2rnn": "lrbench.mixers.nonlinear.m2rnn",
         "slstm": "lrbench.mixers.xlstm.slstm",
         "transformer": "lrbench.mixers.attention.transformer",
+        "foreign": "lrbench.mixers.foreign.foreign",
     },
 )
 ENCODERS = Registry(

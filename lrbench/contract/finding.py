@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lrbench.errors import UserError
+
 LONGEST_TEXT = 160
 # A tensor that ought to be zero holds rounding errors of the size of its neighbours: it is
 # compared on this fraction of their scale.
@@ -51,7 +53,10 @@ def raised(name: str, error: Exception) -> Finding:
     text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     if len(text) > LONGEST_TEXT:
         text = text[: LONGEST_TEXT - 3] + "..."
-    return Finding(name, False, f"raised {text}", "".join(traceback.format_exception(error)))
+    told = isinstance(error, UserError)  # says all there is to say
+    return Finding(
+        name, False, f"raised {text}", "" if told else "".join(traceback.format_exception(error))
+    )
 
 
 def tensors_of(state: Any) -> list[Tensor]:

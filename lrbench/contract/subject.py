@@ -16,6 +16,7 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 from lrbench.encoders.base import Encoder
 from lrbench.errors import UserError, unknown
 from lrbench.mixers.base import Mixer
+from lrbench.mixers.foreign.target import with_named_target
 from lrbench.registry import ENCODERS, MIXERS
 from lrbench.schema import model_node
 
@@ -50,11 +51,12 @@ def model_settings(name: str, overrides: Iterable[str]) -> Any:
     for override in overrides:
         _override(node, schema, override)
     try:
-        return OmegaConf.to_object(node)["model"]  # type: ignore[call-overload, index]
+        model = OmegaConf.to_object(node)["model"]  # type: ignore[call-overload, index]
     except OmegaConfBaseException as error:
         raise UserError(f"model '{name}': {str(error).partition(chr(10))[0]}") from error
     except ValueError as error:
         raise UserError(str(error)) from error
+    return with_named_target(model)
 
 
 def _override(node: Any, schema: type, override: str) -> None:

@@ -21,7 +21,7 @@ from lrbench.console import messages
 from lrbench.errors import UserError
 from lrbench.locations import conf_dir
 from lrbench.plugins import load_plugins
-from lrbench.registry import DEFAULT_PROTOCOL, MIXERS, TASKS
+from lrbench.registry import DEFAULT_PROTOCOL, ENCODERS, FOREIGN, MIXERS, TASKS
 from lrbench.schema import in_backbone, register_schema
 
 # Whatever a user's --config-dir says: Hydra makes no folder and no file, and goes nowhere.
@@ -99,7 +99,25 @@ def completed(overrides: Sequence[str], folders: Sequence[Path]) -> list[str]:
         for key, value in _values(file) if file else ():
             if f"{group}.{key}" not in typed:
                 implied.append(f"{group}.{key}={value}")
-    return [*overrides, *implied]
+    return [*_merged(overrides, typed.get("model", DEFAULT_MODEL)), *implied]
+
+
+def _merged(overrides: Sequence[str], model: str) -> list[str]:
+    """Return the overrides, those of a dictionary with any keys as Hydra wants them: with `++`."""
+    registry, part = (MIXERS, "mixer") if model in MIXERS else (ENCODERS, "encoder")
+    if model not in registry:  # Hydra will say what there is
+        return list(overrides)
+    hints = get_type_hints(registry.get(model).config)
+    free = [f"model.{part}.{name}" for name, kind in hints.items() if get_origin(kind) is dict]
+    return [
+        f"++{word.lstrip('+')}" if any(_is_of(word, key) for key in free) else word
+        for word in overrides
+    ]
+
+
+def _is_of(word: str, key: str) -> bool:
+    given = word.lstrip("+").partition("=")[0]
+    return given == key or given.startswith(f"{key}.")
 
 
 def _protocol_of_the_task(typed: Mapping[str, str]) -> list[str]:
@@ -142,7 +160,16 @@ def to_config(composed: Any, typed: Mapping[str, str] | None = None) -> Config:
         _refuse_extra_keys(composed)
         config = OmegaConf.to_object(composed)
     assert isinstance(config, Config)
-    return config
+    return _with_named_code(config)
+
+
+def _with_named_code(config: Config) -> Config:
+    """Return a configuration whose model is known whole: of code that a user named, as well."""
+    if config.model.name != FOREIGN:
+        return config
+    from lrbench.mixers.foreign.target import with_named_target  # needs torch
+
+    return dataclasses.replace(config, model=with_named_target(config.model))
 
 
 @contextmanager

@@ -75,6 +75,12 @@ def _refuse_other_code(folder: Path, then: dict[str, Any], now: dict[str, Any]) 
         for name in sorted({*was, *present})
         if was.get(name) != present.get(name)
     ]
+    was, present = then.get("libraries") or {}, now.get("libraries") or {}
+    changed += [
+        f"{name} {was.get(name, 'none')[:16]} is {present.get(name, 'none')[:16]} now"
+        for name in sorted({*was, *present})
+        if was.get(name) != present.get(name)
+    ]
     if changed:
         raise UserError(
             f"{folder} was trained with other code: {'; '.join(changed)}\n"

@@ -7,11 +7,15 @@ from typing import Any
 from lrbench.config import Config
 from lrbench.plugin_sources import source_hash
 from lrbench.plugins import load_plugins
-from lrbench.registry import BACKBONES, ENCODERS, MIXERS, PROTOCOLS, TASKS
+from lrbench.registry import BACKBONES, ENCODERS, FOREIGN, MIXERS, PROTOCOLS, TASKS
 
 
 def versions_of(config: Config) -> dict[str, Any]:
-    """Return the versions of the parts a configuration names, and hashes of plugin sources."""
+    """Return the versions of the parts a configuration names, and hashes of plugin sources.
+
+    Of a torch module by its dotted path, those of the library too. Raises UserError for one that
+    nobody here named.
+    """
     parts = {"task": TASKS.get(config.task.name)}
     if config.model.name in ENCODERS:
         parts["model"] = ENCODERS.get(config.model.name)
@@ -31,4 +35,10 @@ def versions_of(config: Config) -> dict[str, Any]:
         for name, module in sorted(plugins.items())
         if any(module_name == name or module_name.startswith(f"{name}.") for module_name in used)
     }
+    if config.model.name == FOREIGN:
+        from lrbench.mixers.foreign.target import code_of  # needs torch
+
+        found = code_of(config.model.mixer)  # type: ignore[attr-defined]
+        versions["plugins"] |= found.pop("plugins", {})
+        versions |= found
     return versions
