@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from lrbench.errors import UserError
+from lrbench.mixers.foreign.libraries import module_of
 from lrbench.plugin_sources import source_files, source_hash
 from lrbench.plugins import VARIABLE, load_plugins
 from lrbench.records import Result
@@ -59,6 +60,16 @@ def plugins_of(results: dict[str, Result]) -> dict[str, set[str]]:
         for name, digest in ((result.get("versions") or {}).get("plugins") or {}).items():
             used.setdefault(str(name), set()).add(str(digest))
     return used
+
+
+def libraries_of(results: dict[str, Result]) -> dict[str, str]:
+    """Return the installed packages that hold layers of runs, and the targets' outermost names."""
+    found = {}
+    for result in results.values():
+        settings = (result["config"].get("model") or {}).get("mixer") or {}
+        for name in (result.get("versions") or {}).get("libraries") or {}:
+            found[str(name)] = module_of(str(settings.get("target", ""))).partition(".")[0]
+    return found
 
 
 def _weights(path: Path, result: Result, rule: str) -> bytes:

@@ -23,11 +23,11 @@ from torch import Tensor, nn
 
 from lrbench.checks import at_least, one_of
 from lrbench.encoders.base import Encoder, lengths_of
-from lrbench.errors import unknown
+from lrbench.errors import UserError, unknown
 from lrbench.mixers.base import Mixer
 from lrbench.models.bare import Bare
 from lrbench.models.base import Backbone, Carry
-from lrbench.registry import BACKBONES, DEFAULT_BACKBONE, MIXERS, register_encoder
+from lrbench.registry import BACKBONES, DEFAULT_BACKBONE, FOREIGN, MIXERS, register_encoder
 
 POOLS = ("mean", "last", "final")
 BARE = {"embed": "none", "norm": False}  # what `bare` is here unless told otherwise
@@ -114,6 +114,11 @@ class Pooled(Encoder):
 def _stack(config: PooledConfig, width: int) -> Backbone:
     """Return the stack of a configuration; UserError for an unknown name or setting."""
     mixer = MIXERS.get(config.mixer)
+    if mixer.name == FOREIGN:
+        raise UserError(
+            "model=pooled takes no layer by its dotted path: its source would not be in the"
+            " fingerprint\nfix: register it as a mixer or an encoder (docs/adding-a-model.md)"
+        )
     usual = dict(mixer.backbone)
     usual_name = usual.pop("name", DEFAULT_BACKBONE)
     backbone = BACKBONES.get(config.backbone or usual_name)

@@ -26,6 +26,7 @@ from lrbench.registry import MIXERS, TASKS
 from lrbench.schema import model_node
 from lrbench.tasks import make_task
 from lrbench.tasks.machine import Machine
+from tests.named_layers import named
 
 from .exact import exact_rnn
 
@@ -267,7 +268,7 @@ def test_every_mixer_can_be_searched(name: str) -> None:
     """Untrained models err early; what they are said to get wrong they do get wrong."""
     machine = machine_of("mod_arith", 3)
     for layers in (1, 2):
-        node = model_node(name)(width=8, layers=layers)
+        node = named(model_node(name)(width=8, layers=layers))
         model = build_model(Config(model=node), 6, 3, seed=1).eval()
         found = search(model, machine, SearchBudget(complete=200, families=50, beam=5, longest=12))
         right_class(machine, found)

@@ -7,6 +7,7 @@ import pytest
 from lrbench.contract import CHECKS, run_contract
 from lrbench.errors import UserError
 from lrbench.registry import MIXERS
+from tests.named_layers import settings
 
 from . import broken
 from .conftest import Examine
@@ -18,7 +19,7 @@ def failed(findings: dict) -> set[str]:
 
 @pytest.mark.parametrize("name", [n for n in MIXERS.names() if MIXERS.get(n).builtin])
 def test_every_built_in_mixer_passes(name: str) -> None:
-    findings = run_contract(name)
+    findings = run_contract(name, settings(name))
     assert [str(finding) for finding in findings if finding.passed is False] == []
     assert [finding.name for finding in findings] == ["build", *CHECKS]
 

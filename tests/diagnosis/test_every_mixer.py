@@ -15,6 +15,7 @@ from lrbench.models.build import build_model
 from lrbench.registry import MIXERS, TASKS
 from lrbench.schema import model_node
 from lrbench.tasks import make_task
+from tests.named_layers import named
 
 
 @pytest.mark.parametrize("name", sorted(MIXERS.builtin_modules()))
@@ -23,7 +24,7 @@ def test_every_mixer_can_be_looked_into(name: str) -> None:
     task = make_task(TASKS.get("mod_arith").config(modulus=2))
     machine = task.machine()
     assert machine is not None
-    node = model_node(name)(width=8, layers=2)
+    node = named(model_node(name)(width=8, layers=2))
     model = build_model(Config(model=node), 5, 2, seed=1).eval()
     found = survey(model, task, machine, [5, 9], task.stream(0, "test"), strings=8)
     fixed = model.state_size is not None

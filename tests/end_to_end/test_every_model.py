@@ -10,6 +10,7 @@ import pytest
 
 from lrbench.cli import main
 from lrbench.registry import MIXERS
+from tests.named_layers import words
 
 SMALL = [
     "task=mod_arith",
@@ -42,7 +43,7 @@ def lrbench(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 def test_trained_evaluated_reported(
     model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert lrbench(monkeypatch, "train", f"model={model}", *SMALL) == 0
+    assert lrbench(monkeypatch, "train", *words(model), *SMALL) == 0
     (file,) = Path("runs").glob(f"mod_arith/{model}/fan2024/*/s0/result.json")
     result = json.loads(file.read_text())
     assert (result["status"], result["steps"]) == ("finished", 4)

@@ -22,8 +22,11 @@ SEQUENTIAL = [name for name in BUILT_IN if "sequential" in MIXERS.get(name).cls.
 
 
 def test_which_mixers_are_evaluated_symbol_by_symbol() -> None:
-    """All but two, whose modes are all by chunks or transforms: those round differently."""
-    assert set(BUILT_IN) - set(SEQUENTIAL) == {"lmu_gated", "lmu_parallel"}
+    """All but two, whose modes are all by chunks or transforms, and layers that have no step.
+
+    Those round differently.
+    """
+    assert set(BUILT_IN) - set(SEQUENTIAL) == {"foreign", "lmu_gated", "lmu_parallel"}
 
 
 @pytest.mark.parametrize("name", SEQUENTIAL)

@@ -12,6 +12,7 @@ from lrbench.models.build import build_model, count_parameters
 from lrbench.registry import ENCODERS, MIXERS
 from lrbench.tasks import make_task
 from lrbench.training.trial import model_for
+from tests.named_layers import words
 
 ROW = re.compile(r"^\| (`\w+`(?:, `\w+`)*) \|.*\| ([\d, ]+) \| ([\w, ]+) \|$", re.M)
 
@@ -33,7 +34,7 @@ def test_every_model_is_in_the_document(root: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name in MIXERS if MIXERS.get(name).builtin])
 def test_its_sizes_are_reported(name: str, root: Path) -> None:
-    model = build_model(composed([f"model={name}"]), symbols=5, classes=5, seed=0)
+    model = build_model(composed(words(name)), symbols=5, classes=5, seed=0)
     size = "grows" if model.state_size is None else f"{model.state_size:,}"
     assert reported(root)[name] == (f"{count_parameters(model):,}", size)
 

@@ -18,6 +18,7 @@ from lrbench.config import Config
 from lrbench.models.build import build_model
 from lrbench.registry import BACKBONES, ENCODERS, MIXERS
 from lrbench.schema import model_node
+from tests.named_layers import named
 
 KEPT = Path(__file__).with_name("parameters.json")
 SYMBOLS, CLASSES = 7, 5
@@ -49,7 +50,7 @@ def digests() -> dict[str, str]:
 def built(
     name: str, stack: str | None = None, features: int = 0, sides: int = 1
 ) -> torch.nn.Module:
-    config = Config(model=model_node(name, stack)())
+    config = Config(model=named(model_node(name, stack)()))
     return build_model(config, SYMBOLS, CLASSES, seed=0, features=features, sides=sides)
 
 

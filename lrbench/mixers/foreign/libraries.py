@@ -79,6 +79,11 @@ def layer_of(target: str) -> Layer:
     return next(known, Layer(target, double=library_of(target) is None))
 
 
+def module_of(target: str) -> str:
+    """Return the module that a short name or a dotted path is in."""
+    return layer_of(target).target.rpartition(".")[0]
+
+
 def library_of(target: str) -> Library | None:
     """Return the known library that a dotted path begins with; None for any other code."""
     return LIBRARIES.get(target.partition(".")[0])

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from lrbench.mixers.base import Mixer
 from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.records import (
     FURTHER,
@@ -145,8 +146,14 @@ def at_every_position(scores: list[Score], curve: int) -> list[Evaluation]:
     return rows
 
 
-def rule_or_rounding(trial: Trial, length: int, n: int, check: Check) -> Float64:
-    """Score the first failing length once more in float64: is it the rule or rounding?"""
+def rule_or_rounding(trial: Trial, length: int, n: int, check: Check) -> Float64 | None:
+    """Score the first failing length once more in float64: is it the rule or rounding?
+
+    None of a model with a layer that does not compute in float64.
+    """
+    mixers = (module for module in trial.model.modules() if isinstance(module, Mixer))
+    if any(torch.float64 not in mixer.dtypes for mixer in mixers):
+        return None
     exact = copy.deepcopy(trial.model).to(torch.float64)
     n = min(n, STRINGS_AGAIN)
     stream = trial.stream("test", length)

@@ -19,6 +19,7 @@ from rich.console import Console
 from lrbench.metrics import ACCURACY, METRICS, metric_of
 from lrbench.protocols.base import declared
 from lrbench.records import POSITIONS, Evaluation, Result
+from lrbench.registry import FOREIGN
 from lrbench.report.output.cells import duration
 from lrbench.report.output.display import (
     columns_table,
@@ -416,6 +417,7 @@ def _header(result: Result) -> list[str]:
 def _size(result: Result) -> Iterable[str]:
     model = result["config"].get("model") or {}
     mixer = model.get("mixer") or {}
+    yield str(mixer.get("target", "")) if result["model"] == FOREIGN else ""
     yield plural(model["layers"], "layer") if model.get("layers") else ""
     size, blocks = mixer.get("block_size"), mixer.get("blocks")
     if size and not blocks and model.get("width"):

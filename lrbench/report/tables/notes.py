@@ -11,6 +11,7 @@ import pandas as pd
 from lrbench.metrics import METRICS
 from lrbench.protocols.base import Protocol
 from lrbench.records import IRRELEVANT
+from lrbench.registry import FOREIGN
 from lrbench.report.output.cells import MISSING, escape, span
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.columns import Settings, UnderWay
@@ -18,6 +19,11 @@ from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.grid import Grid
 
 SHOWN = 10  # failures named one by one; the rest is counted
+DAGGER = "†"
+DAGGER_NOTE = (
+    f"{DAGGER} foreign: a torch module of a library, or of somebody's own, trained and scored on"
+    " whole strings; nothing is known of its kernels beyond the lengths that were tested"
+)
 NAMED = 100  # files and folders that could not be used: each matters, but not a thousand lines
 
 
@@ -57,6 +63,16 @@ def _hashed(settings: Settings) -> Settings:
     return kept
 
 
+def marked_model(model: str, label: str | None = None) -> str:
+    """Return a row's label, a model's name unless told otherwise, with a dagger on `foreign`."""
+    return f"{label or model}{DAGGER if model == FOREIGN else ''}"
+
+
+def foreign_notes(runs: pd.DataFrame) -> list[str]:
+    """Say what the dagger means, where a row has one."""
+    return [DAGGER_NOTE] if (runs["model"] == FOREIGN).any() else []
+
+
 def table_notes(
     runs: pd.DataFrame, frame: pd.DataFrame, collection: Collection, protocol: Protocol
 ) -> list[str]:
@@ -66,6 +82,7 @@ def table_notes(
         *ended_early(runs),
         *competition(runs, collection),
         *unsuccessful(runs),
+        *foreign_notes(runs),
     ]
 
 
@@ -192,6 +209,7 @@ def selection_notes(grid: Grid, collection: Collection, protocol: str) -> list[s
         *unfinished_notes(cells),
         *ended_early(shown),
         *unsuccessful(shown),
+        *foreign_notes(shown),
         *_elsewhere(grid, collection, protocol),
     ]
 

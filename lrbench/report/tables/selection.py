@@ -23,7 +23,7 @@ from lrbench.report.paper.reference import (
 from lrbench.report.runs.collection import Collection, by_split
 from lrbench.report.runs.columns import Settings, UnderWay
 from lrbench.report.tables.filled_cell import FilledCell, RunScore
-from lrbench.report.tables.notes import settings_of
+from lrbench.report.tables.notes import marked_model, settings_of
 from lrbench.statistics import mean
 from lrbench.tables import TableCell, TableSpec
 
@@ -133,7 +133,7 @@ def row_labels(cells: Sequence[TableCell]) -> list[str]:
         twins = [c for c in cells if (c.task, c.model, c.splits) == place]
         shared = set.intersection(*(set(twin.overrides) for twin in twins))
         apart = [override for override in cell.overrides if override not in shared]
-        labels.append(cell.label or " ".join([cell.model, *apart]))
+        labels.append(marked_model(cell.model, cell.label or " ".join([cell.model, *apart])))
     return labels
 
 

@@ -36,6 +36,7 @@ from lrbench.report.tables.horizons import (
 from lrbench.report.tables.notes import (
     competition,
     differences,
+    marked_model,
     settings_of,
     statuses,
     table_notes,
@@ -194,7 +195,7 @@ def _rows(
     """One row for each test length (most protocols have one)."""
     head = (
         PrintedCell(_title(runs) + _scored_by(scores)),
-        PrintedCell(str(runs["model"].iloc[0])),
+        PrintedCell(marked_model(str(runs["model"].iloc[0]))),
         configuration,
         PrintedCell(statuses(runs)),
         *(span(_whole(runs, name)) for name in ("steps", "parameters", "state_size")),

@@ -23,6 +23,7 @@ from lrbench.runs.folder.cell import Cell
 from lrbench.runs.train.validate import validated
 from lrbench.tables import load_table
 from lrbench.tasks.corpus.task import CorpusTask
+from tests.named_layers import words
 from tests import made_up_corpora, made_up_mnist
 
 Run = Callable[..., Any]
@@ -82,7 +83,7 @@ def test_every_preset_is_used_and_passes_the_checks(preset: Path) -> None:
 @pytest.mark.parametrize("model", sorted(MIXERS))
 @pytest.mark.parametrize("task", sorted(set(TASKS) - {"listops", "logic"}))
 def test_every_model_and_task_go_together(task: str, model: str) -> None:
-    config = composed([f"task={task}", f"model={model}"])
+    config = composed([f"task={task}", *words(model)])
     validated(config)
     assert (config.task.name, config.model.name) == (task, model)
     tuned = (conf_dir() / "preset" / "model" / f"fan2024_mod_arith_{model}.yaml").is_file()

@@ -14,6 +14,7 @@ from lrbench.registry import MIXERS
 from lrbench.runs.train import validate
 from lrbench.tasks import make_task
 from lrbench.training.procedure import procedure_for
+from tests.named_layers import words
 
 CPU = torch.device("cpu")
 
@@ -21,7 +22,7 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize("model", sorted(MIXERS))
 @pytest.mark.parametrize("layers", [1, 2, 4])
 def test_parameters_are_counted_without_building_the_model(model: str, layers: int) -> None:
-    config = composed([f"model={model}", f"model.layers={layers}", "model.width=16"])
+    config = composed([*words(model), f"model.layers={layers}", "model.width=16"])
     assert validate.parameters(config, make_task(config.task)) == LengthTrial(config, 0).parameters
 
 
