@@ -53,10 +53,15 @@ def name_plugin(name: str, origin: str) -> None:
 
     Raises UserError as `load_plugins` does, of a module named by `origin`; then it is none.
     """
-    _loaded[name] = _import_from_here(name, origin)
+    trust_plugin(_import_from_here(name, origin))
     named = os.environ.get(VARIABLE, "").replace(",", " ").split()
     if name not in named:
         os.environ[VARIABLE] = ",".join([*named, name])
+
+
+def trust_plugin(module: ModuleType) -> None:
+    """Count a module that was imported as a plugin of this process."""
+    _loaded[module.__name__] = module
 
 
 def _import_from_here(name: str, origin: str = VARIABLE) -> ModuleType:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -76,15 +77,18 @@ def ctrl_c() -> None:
 
 
 @pytest.fixture(autouse=True)
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Start each test in a folder of its own, so that a default `outputs/` is never the checkout's.
 
-    Programs that a test starts there still find the package, installed or not.
+    Programs that a test starts there still find the package, installed or not. No plugin is left:
+    what is typed as a target of `foreign` becomes one for the process.
     """
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     monkeypatch.setenv("PYTHONPATH", path)
-    monkeypatch.delenv("LRBENCH_PLUGINS", raising=False)
+    os.environ.pop("LRBENCH_PLUGINS", None)
     monkeypatch.chdir(tmp_path)
+    yield
+    os.environ.pop("LRBENCH_PLUGINS", None)
 
 
 @pytest.fixture

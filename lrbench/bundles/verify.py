@@ -30,7 +30,7 @@ from lrbench.bundles.rescore import (
 )
 from lrbench.errors import UserError
 from lrbench.plugin_sources import source_hash
-from lrbench.plugins import name_plugin
+from lrbench.plugins import trust_plugin
 from lrbench.records import Result
 from lrbench.report.output.display import plural
 from lrbench.report.runs.record import FOLDER
@@ -130,39 +130,36 @@ def verify(opened: Opened, options: Options) -> tuple[list[BundleFinding], list[
 
 
 def _plugins(opened: Opened) -> BundleFinding:
-    names = sorted({*plugins_of(opened.results), *libraries_of(opened.results)})
+    names = sorted({*plugins_of(opened.results), *libraries_of(opened.results).values()})
     if not names:
         return BundleFinding("plugins", GOOD, "none")
-    text = f"{', '.join(names)}: code that the bundle's maker chose, not run; --trust-plugins runs it"
+    text = (
+        f"{', '.join(names)}: code that the bundle's maker chose, not run; --trust-plugins runs it"
+    )
     return BundleFinding("plugins", OPEN, text)
 
 
 def _run_plugins(opened: Opened, folder: Path) -> BundleFinding:
     """Import the plugins of the bundle, if their source is what the runs recorded."""
-    used, libraries = plugins_of(opened.results), libraries_of(opened.results)
+    libraries = libraries_of(opened.results).values()  # scoring refuses another version of one
+    used = dict.fromkeys(libraries) | plugins_of(opened.results)
     unpack(opened.files, folder, layout.PLUGINS)
     sys.path.insert(0, str(folder / layout.PLUGINS))
     try:
         for name, hashes in sorted(used.items()):
             try:
                 module = import_module(name)
-                name_plugin(name, "the bundle")
             except Exception as error:
                 text = f"{name} does not import: {type(error).__name__}: {error}"
                 return BundleFinding("plugins", BAD, text)
-            if {source_hash(module)} != hashes:
+            if hashes is not None and {source_hash(module)} != hashes:
                 return BundleFinding(
                     "plugins", BAD, f"{name} is not the source that the runs recorded"
                 )
-        for library, module_name in libraries.items():
-            try:  # of the version that is installed here; scoring refuses another than the runs'
-                name_plugin(module_name, f"layer of {library}")
-            except UserError as error:
-                return BundleFinding("plugins", BAD, str(error).partition("\n")[0])
+            trust_plugin(module)
     finally:
         sys.path.remove(str(folder / layout.PLUGINS))
-    names = ", ".join(sorted({*used, *libraries})) or "none"
-    return BundleFinding("plugins", GOOD, f"{names}: run, as you asked")
+    return BundleFinding("plugins", GOOD, f"{', '.join(sorted(used)) or 'none'}: run, as you asked")
 
 
 def _fingerprints(opened: Opened) -> BundleFinding:

@@ -23,8 +23,8 @@ from lrbench.runs.folder.cell import Cell
 from lrbench.runs.train.validate import validated
 from lrbench.tables import load_table
 from lrbench.tasks.corpus.task import CorpusTask
-from tests.named_layers import words
 from tests import made_up_corpora, made_up_mnist
+from tests.named_layers import words
 
 Run = Callable[..., Any]
 

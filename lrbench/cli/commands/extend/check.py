@@ -88,7 +88,9 @@ def _check_all(names: Iterable[str]) -> bool:
     found = {}
     for name in names:
         if name == FOREIGN:
-            print(f"{name}: checked with model.mixer.target=..., one layer at a time", file=sys.stderr)
+            print(
+                f"{name}: checked with model.mixer.target=..., one layer at a time", file=sys.stderr
+            )
             continue
         findings = run_contract(name, (), tell)
         print(_counted(name, findings), file=sys.stderr, flush=True)
