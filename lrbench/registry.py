@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -270,7 +270,20 @@ PROTOCOLS = FolderRegistry("protocol", "lrbench.protocols")
 
 
 def register_task(name: str, config: type, source: str = "") -> Callable[[C], C]:
-    """Class decorator: make a `Task` known as `task=name`."""
+    """Class decorator: make a `Task` known as `task=name`.
+
+    `config` has a field `name`, whose default is the task's.
+    """
+    named = (
+        [one.default for one in fields(config) if one.name == "name"]
+        if is_dataclass(config)
+        else [name]
+    )
+    if named != [name]:
+        raise UserError(
+            f"task '{name}': its configuration {config.__name__} does not say its name\n"
+            f'fix: name: str = "{name}" as the first field of {config.__name__}'
+        )
     return TASKS.add(name, config, source)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lrbench.errors import UserError
 from lrbench.registry import TASKS
 
-if TYPE_CHECKING:  # base imports torch, which listing the tasks must not
-    from lrbench.tasks.base import TaskBase
+PAGE = "a whole one to start from: docs/adding-a-task.md"
 
 
 def make_task(config: Any) -> Any:
@@ -15,7 +15,17 @@ def make_task(config: Any) -> Any:
 
     Its shape is known to whoever asks: a protocol that trains on it, say.
 
-    Raises UserError for a name that no task has.
+    Raises UserError for a name that no task has, and for a class that is no task, or not whole.
     """
-    task: TaskBase = TASKS.get(config.name).cls(config)
-    return task
+    from lrbench.tasks.base import TaskBase
+
+    cls = TASKS.get(config.name).cls
+    if not issubclass(cls, TaskBase):
+        raise UserError(
+            f"task '{config.name}': {cls.__name__} is not a subclass of lrbench.tasks.base.Task\n{PAGE}"
+        )
+    if missing := sorted(getattr(cls, "__abstractmethods__", ())):
+        raise UserError(
+            f"task '{config.name}': {cls.__name__} does not define {', '.join(missing)}\n{PAGE}"
+        )
+    return cls(config)

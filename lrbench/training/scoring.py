@@ -1,7 +1,8 @@
 """Accuracy at any length in constant memory, or the error of foretold numbers.
 
 Strings are read piece by piece, the model carrying its state and the task its own, so nothing of
-size (B, T, ...) exists: 100,000 symbols cost the memory of one piece. Answers are scored at the
+size (B, T, ...) exists: 100,000 symbols cost the memory of one piece. A model of mode `whole`, that
+would read all before a piece again, reads fewer strings at once and each in one piece. Answers are scored at the
 final position, of `averaged` tasks at every scored one; where a loss is asked for, at every
 supervised position. Numbers are scored at every position, their squares summed in float64.
 """
@@ -26,6 +27,8 @@ ROWS = 256  # strings read side by side
 # Symbols in a piece, rows x positions. What keeps (rows, positions, h, b, b) small, and pieces long
 # enough for models whose state is thousands of numbers a string (S4's) to pay for carrying it on.
 SYMBOLS = 16384
+# Of strings that are read whole: a million of one is 256 MB an activation of 64 numbers
+WHOLE_SYMBOLS = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,8 @@ def score(
     sums = _Sums()
     averaged = task.averaged and task.metric.counts
     positions = PositionCounts(task.positions(length)) if by_position or averaged else None
+    if reads_whole(model):
+        rows = max(1, min(rows, WHOLE_SYMBOLS // task.positions(length)))
     for first in range(0, n, rows):
         batch = min(rows, n - first)
         part = stream.from_row(first)
@@ -145,7 +150,7 @@ def _score_rows(
     """Return what `batch` strings add up to; count them in `positions`, too."""
     if not task.metric.counts:
         return _score_numbers(model, task, stream, length, batch, device, check)
-    segment = max(1, SYMBOLS // batch)
+    segment = _segment(model, task, length, batch)
     state, total, supervised, read = None, 0.0, 0, 0
     right = torch.zeros((), dtype=torch.int64)
     if positions is not None:
@@ -182,7 +187,8 @@ def _score_numbers(
 ) -> _Sums:
     """Return what `batch` strings of numbers add up to; their loss is the squared error."""
     state, sums = None, _Sums()
-    for piece in task.segments(stream, batch, length, max(1, SYMBOLS // batch), device):
+    segment = _segment(model, task, length, batch)
+    for piece in task.segments(stream, batch, length, segment, device):
         check()
         outputs, state = model(piece.tokens, state, read="all")
         targets = piece.targets.double()
@@ -190,6 +196,16 @@ def _score_numbers(
         power = float(targets.square().sum())
         sums = sums.and_also(_Sums(0, error, targets.numel(), error, power))
     return sums
+
+
+def reads_whole(model: nn.Module) -> bool:
+    """Whether a model has nothing to carry from piece to piece but all that it has read."""
+    return getattr(model, "mode", None) == "whole"
+
+
+def _segment(model: nn.Module, task: SampledTask, length: int, batch: int) -> int:
+    """Return how many positions of `batch` strings are read at once."""
+    return task.positions(length) if reads_whole(model) else max(1, SYMBOLS // batch)
 
 
 def _loss_sum(logits: Tensor, targets: Tensor) -> float:

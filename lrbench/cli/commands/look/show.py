@@ -152,6 +152,7 @@ def show(
     from lrbench.plugins import load_plugins
     from lrbench.registry import TASKS
     from lrbench.report.output.display import say
+    from lrbench.tasks import make_task
 
     load_plugins()
     if tree is not None:
@@ -166,7 +167,7 @@ def show(
         show_corpus(entry, values)
         return
     request = requested(entry, values, ShowRequest)
-    task: LabelledTask = entry.cls(request.task)
+    task: LabelledTask = make_task(request.task)
     length = request.length or task.nearest_length(LENGTH)
     shown = list(written(task, strings(task, length, request)))  # a mistake shows before any line
     console = results()
