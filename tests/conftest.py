@@ -47,6 +47,8 @@ SLOW = (
     "scan/test_products.py",
     "tasks/listops/test_splits.py",
     "test_adding_a_model.py",
+    "test_adding_a_task.py",
+    "test_adding_an_encoder.py",
     "test_plugins.py",
     "training/group/test_members.py",
     "training/group/test_processes.py",

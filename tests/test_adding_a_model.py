@@ -1,10 +1,10 @@
-"""The example of docs/adding-a-model.md is a model: it registers, is checked, and trains."""
+"""The examples of docs/adding-a-model.md are models: they are checked, trained, and bundled."""
 
 from __future__ import annotations
 
 import importlib
+import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,17 +14,52 @@ import pytest
 import torch
 
 from lrbench.registry import MIXERS
+from tests.pages import SHORT, commands, lrbench, printed, text, write
+
+PAGE = "adding-a-model"
 
 
-def page(root: Path) -> str:
-    return (root / "docs" / "adding-a-model.md").read_text()
+def test_a_torch_module_is_one_line(tmp_path: Path) -> None:
+    """From an empty folder, by the page's own commands: check, train, report, bundle, verify."""
+    write(PAGE, "my_layers.py", tmp_path)
+    check, train = commands(PAGE, "model=foreign")
+    output = lrbench(tmp_path, *check).splitlines()
+    expected = printed(PAGE, "foreign:")
+    if not torch.cuda.is_available():
+        assert output[-len(expected) :] == expected
+    long = [word for word in train if "max_steps" not in word]
+    lrbench(tmp_path, *long, *SHORT)
+    (file,) = tmp_path.glob("outputs/parity/foreign/fan2024/*/s0/result.json")
+    mixer = json.loads(file.read_text())["config"]["model"]["mixer"]
+    assert mixer == {
+        "target": "my_layers.MyLayer",
+        "args": {"hidden": 8},
+        "width_as": ["dim"],
+    }
+    report = lrbench(tmp_path, "report")
+    assert "| foreign† |" in report and "- † foreign: a torch module" in report
+    run = str(file.parent.relative_to(tmp_path))
+    lrbench(tmp_path, "evaluate", run, "--lengths", "50", plugins="my_layers")
+    bundle = ["bundle", "--rows", "foreign", "--columns", "parity", "--output", "b.zip"]
+    lrbench(tmp_path, *bundle, plugins="my_layers")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "b.zip").rename(elsewhere / "b.zip")
+    verified = lrbench(elsewhere, "verify", "b.zip", "--strings", "50", "--trust-plugins")
+    assert "confirmed    scores: 1 of 1 runs" in verified
+
+
+def test_the_page_names_what_the_adapter_knows() -> None:
+    from lrbench.mixers.foreign.libraries import LAYERS
+    from lrbench.mixers.foreign.settings import WIDTHS
+
+    names = set(re.findall(r"`(\w+)`", text(PAGE)))
+    assert [name for name in (*WIDTHS, *LAYERS) if name not in names] == []
 
 
 @pytest.fixture
-def mine(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    example = re.search(r"^```python\n(.*?)^```", page(root), re.M | re.S)
-    assert example
-    (tmp_path / "mine.py").write_text(example[1])
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    write(PAGE, "mine.py", tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(MIXERS, "_entries", dict(MIXERS._entries))
     yield importlib.import_module("mine")
@@ -45,50 +80,37 @@ def test_example_model_is_causal_and_its_modes_agree(mine: ModuleType) -> None:
     assert state[0].numel() == mixer.state_size
 
 
-def test_the_commands_of_the_page_run(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     """In processes of their own, as a user's: the check of the page's file, a short training."""
-    example = re.search(r"^```python\n(.*?)^```", page(root), re.M | re.S)
-    assert example
-    (tmp_path / "mine.py").write_text(example[1])
-    monkeypatch.setenv("LRBENCH_PLUGINS", "mine")
-    commands = re.findall(r"^    LRBENCH_PLUGINS=mine lrbench (.*)$", page(root), re.M)
-    assert [command.split()[0] for command in commands] == ["check", "train"]
-    short = ["protocol.max_steps=3", "protocol.test_size=16", "protocol.further_lengths=[]"]
-    for command in commands:
-        arguments = [*command.split(), *(short if command.startswith("train") else [])]
-        assert "mine" in lrbench(tmp_path, *arguments)
+    write(PAGE, "mine.py", tmp_path)
+    typed = commands(PAGE, "LRBENCH_PLUGINS=mine ")
+    assert [command[0] for command in typed] == ["check", "train"]
+    for command in typed:
+        arguments = [*command, *(SHORT if command[0] == "train" else [])]
+        assert "mine" in lrbench(tmp_path, *arguments, plugins="mine")
 
 
-def test_the_table_of_the_page_has_the_published_rows_and_mine(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_table_of_the_page_has_the_published_rows_and_mine(root: Path, tmp_path: Path) -> None:
     """The page's commands are what is typed here, but for what takes hours."""
-    blocks = dict(re.findall(r"^```(\w+)\n(.*?)^```", page(root), re.M | re.S))
-    (tmp_path / "mine.py").write_text(blocks["python"])
-    monkeypatch.setenv("LRBENCH_PLUGINS", "mine")
+    blocks = dict(re.findall(r"^```(\w+)\n(.*?)^```", text(PAGE), re.M | re.S))
+    write(PAGE, "mine.py", tmp_path)
     (tmp_path / "lrbench").symlink_to(root)  # the clone, as the page has it
-    copied, into = re.search(r"^    cp (\S+) (\S+)$", page(root), re.M).groups()
+    copied, into = re.search(r"^    cp (\S+) (\S+)$", text(PAGE), re.M).groups()
     (tmp_path / into).write_text((tmp_path / copied).read_text() + blocks["yaml"])
-    typed = re.findall(r"^    lrbench ((?:tune|sweep|report) .*)$", page(root), re.M)
+    typed = re.findall(r"^    lrbench ((?:tune|sweep|report) .*)$", text(PAGE), re.M)
     tune, deep, sweep, report = (command.split() for command in typed)
     for search in (tune, deep):
         tiny = ["protocol.max_steps=2", "protocol.test_size=8", "protocol.further_lengths=[]"]
         arguments = [argument for argument in search if "max_steps" not in argument]
         lrbench(
-            tmp_path, *arguments, *tiny, "task=even_pair" if search is tune else "task=mod_arith"
+            tmp_path,
+            *arguments,
+            *tiny,
+            "task=even_pair" if search is tune else "task=mod_arith",
+            plugins="mine",
         )
-    planned = lrbench(tmp_path, *sweep, "--dry-run")
+    planned = lrbench(tmp_path, *sweep, "--dry-run", plugins="mine")
     assert "9 runs: 0 finished, 9 to do" in planned
     (tmp_path / "outputs").mkdir()
-    table = lrbench(tmp_path, *report)
+    table = lrbench(tmp_path, *report, plugins="mine")
     assert "| mine " in table and "| blockdiag, plain " in table and "paper: Ours" in table
-
-
-def lrbench(folder: Path, *arguments: str) -> str:
-    """Run a command as a user's, in a process of its own; return what it printed."""
-    command = [sys.executable, "-m", "lrbench", *arguments]
-    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout

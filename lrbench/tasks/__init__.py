@@ -22,7 +22,8 @@ def make_task(config: Any) -> Any:
     cls = TASKS.get(config.name).cls
     if not issubclass(cls, TaskBase):
         raise UserError(
-            f"task '{config.name}': {cls.__name__} is not a subclass of lrbench.tasks.base.Task\n{PAGE}"
+            f"task '{config.name}': {cls.__name__} is not a subclass of lrbench.tasks.base.Task\n"
+            f"{PAGE}"
         )
     if missing := sorted(getattr(cls, "__abstractmethods__", ())):
         raise UserError(

@@ -1,10 +1,11 @@
 """Accuracy at any length in constant memory, or the error of foretold numbers.
 
 Strings are read piece by piece, the model carrying its state and the task its own, so nothing of
-size (B, T, ...) exists: 100,000 symbols cost the memory of one piece. A model of mode `whole`, that
-would read all before a piece again, reads fewer strings at once and each in one piece. Answers are scored at the
-final position, of `averaged` tasks at every scored one; where a loss is asked for, at every
-supervised position. Numbers are scored at every position, their squares summed in float64.
+size (B, T, ...) exists: 100,000 symbols cost the memory of one piece. A model of mode `whole` would
+read again all that is before a piece: it reads fewer strings at once, and each in one piece.
+Answers are scored at the final position, of `averaged` tasks at every scored one; where a loss is
+asked for, at every supervised position. Numbers are scored at every position, their squares
+summed in float64.
 """
 
 from __future__ import annotations

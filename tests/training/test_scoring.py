@@ -10,9 +10,14 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from lrbench.config import Config
+from lrbench.models.build import build_model
 from lrbench.protocols.fan2024.trial import LengthTrial
+from lrbench.registry import TASKS
+from lrbench.schema import model_node
+from lrbench.tasks import make_task
 from lrbench.training import scoring
 from lrbench.training.scoring import score
+from tests.named_layers import named
 
 
 @pytest.fixture
@@ -61,3 +66,27 @@ def test_check_is_asked_between_pieces(trial: LengthTrial) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         score(trial.model, trial.task, trial.stream("test"), 9, 50, "cpu", check=stop)
+
+
+def test_a_layer_without_a_state_reads_each_string_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch's GRU as `foreign` scores what `gru` does with its weights, and each symbol once."""
+    task = make_task(TASKS.get("sum").config())
+    models = []
+    for name in ("foreign", "gru"):
+        node = named(model_node(name, "lrnn_release")(width=8))
+        models.append(build_model(Config(model=node), 5, 5, seed=0).eval())
+    whole, carried = models
+    carried.mixers[0].network.load_state_dict(whole.mixers[0].layer.state_dict())
+    rest = {name: p for name, p in whole.state_dict().items() if not name.startswith("mixers")}
+    carried.load_state_dict(rest, strict=False)
+    monkeypatch.setattr("lrbench.training.scoring.SYMBOLS", 60)
+    monkeypatch.setattr("lrbench.training.scoring.WHOLE_SYMBOLS", 150)
+    read = []
+    whole.mixers[0].layer.register_forward_hook(lambda layer, u, y: read.append(u[0].shape[:2]))
+    stream = task.stream(0, "test")
+    found, expected = (
+        score(model, task, stream, 37, 10, "cpu", with_loss=True) for model in (whole, carried)
+    )
+    assert read == [(4, 37), (4, 37), (2, 37)]
+    assert found.correct == expected.correct
+    assert found.loss == pytest.approx(expected.loss, rel=1e-5)
