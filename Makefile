@@ -74,7 +74,7 @@ wheel-test: $(VENV)/.installed-dev
 
 oracles-test: $(VENV)/.installed-dev
 	$(pip_install) -q -e '.[oracles]'
-	LRBENCH_ORACLES_REQUIRED=1 $(bin)/python -m pytest tests/oracles/test_delta.py tests/oracles/test_mamba.py tests/oracles/test_xlstm.py
+	LRBENCH_ORACLES_REQUIRED=1 $(bin)/python -m pytest tests/oracles/test_delta.py tests/oracles/test_mamba.py tests/oracles/test_xlstm.py tests/oracles/test_foreign.py
 
 # Without the script, root or packages (no network) there is no SLURM, and the tests say so and skip.
 slurm-test: $(VENV)/.installed-dev

@@ -13,10 +13,19 @@ from lrbench.contract.encoders import gradients as encoder_gradients
 from lrbench.contract.encoders import learning, numbers, padding
 from lrbench.contract.encoders import seeds as encoder_seeds
 from lrbench.contract.finding import Finding, raised
-from lrbench.contract.mixers import causality, devices, gradients, groups, modes, seeds, state
+from lrbench.contract.mixers import (
+    causality,
+    devices,
+    gradients,
+    groups,
+    modes,
+    seeds,
+    state,
+    twins,
+)
 from lrbench.contract.subject import (
-    Context,
     PaddedStrings,
+    context_for,
     encoder_factory,
     mixer_factory,
     model_settings,
@@ -24,7 +33,7 @@ from lrbench.contract.subject import (
 from lrbench.encoders.base import Encoder
 from lrbench.errors import UserError
 from lrbench.mixers.base import Mixer
-from lrbench.registry import ENCODERS, MIXERS, Registry
+from lrbench.registry import ENCODERS, FOREIGN, MIXERS, Registry
 
 Check = Callable[[Any, Any], Finding]  # of a factory of models, and what makes their inputs
 
@@ -46,6 +55,7 @@ CHECKS: dict[str, Check] = {
     "vmap": groups.runs_as_a_group,
     "cuda": devices.cuda_equals_cpu,
 }
+FURTHER: dict[str, dict[str, Check]] = {FOREIGN: {"twin": twins.equals_twin}}  # by model
 ENCODER_CHECKS: dict[str, Check] = {
     "shape, dtype": numbers.keeps_shape_and_dtype,
     "mask": padding.ignores_masked_numbers,
@@ -70,13 +80,15 @@ class Contract:
     registry: Registry
     base: type[nn.Module]
     factory: Callable[[Any], Callable[..., nn.Module]]  # of a `model` node
-    inputs: Callable[[int], Any]  # of a width
+    inputs: Callable[[Any], Any]  # of a `model` node
     checks: dict[str, Check]
 
 
 CONTRACTS = (
-    Contract(MIXERS, Mixer, mixer_factory, Context, CHECKS),
-    Contract(ENCODERS, Encoder, encoder_factory, PaddedStrings, ENCODER_CHECKS),
+    Contract(MIXERS, Mixer, mixer_factory, context_for, CHECKS),
+    Contract(
+        ENCODERS, Encoder, encoder_factory, lambda model: PaddedStrings(model.width), ENCODER_CHECKS
+    ),
 )
 
 
@@ -92,11 +104,11 @@ def run_contract(
     """
     model = model_settings(name, overrides)
     contract = next(one for one in CONTRACTS if name in one.registry)
-    make, inputs = contract.factory(model), contract.inputs(model.width)
+    make, inputs = contract.factory(model), contract.inputs(model)
     findings = [_build(contract, name, make, model.width)]
     tell(findings[0])
     if findings[0].passed:
-        for title, check in contract.checks.items():
+        for title, check in {**contract.checks, **FURTHER.get(name, {})}.items():
             findings.append(_guarded(title, check, make, inputs))
             tell(findings[-1])
     return findings

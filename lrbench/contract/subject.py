@@ -16,8 +16,9 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 from lrbench.encoders.base import Encoder
 from lrbench.errors import UserError, unknown
 from lrbench.mixers.base import Mixer
+from lrbench.mixers.foreign.libraries import layer_of, library_of
 from lrbench.mixers.foreign.target import with_named_target
-from lrbench.registry import ENCODERS, MIXERS
+from lrbench.registry import ENCODERS, FOREIGN, MIXERS
 from lrbench.schema import model_node
 
 WIDTH = 16  # small, so that every check of every mode takes seconds
@@ -94,9 +95,16 @@ def mixer_factory(model: Any) -> MixerFactory:
             torch.manual_seed(seed)
             mixer: Mixer = cls(settings, model.width)
         _refuse_complex(model.name, mixer)
-        return mixer.to(dtype).eval()
+        return mixer.to(device_for(model), dtype).eval()
 
     return make
+
+
+def device_for(model: Any) -> str:
+    """Return where a mixer is checked: on the CPU, unless its kernels run on a GPU only."""
+    target = getattr(model.mixer, "target", "") if model.name == FOREIGN else ""
+    library = library_of(layer_of(target).target)
+    return "cuda" if library is not None and library.cuda else "cpu"
 
 
 def _checked(cls: type, settings: Any) -> Any:
@@ -130,11 +138,12 @@ def encoder_factory(model: Any) -> EncoderFactory:
 
 @dataclass(frozen=True)
 class Context:
-    """Sizes of what the checks feed a mixer: `width` D, `batch` B strings, S `symbols`."""
+    """What the checks feed a mixer: `width` D, `batch` B strings, S `symbols`, on `device`."""
 
     width: int
     batch: int = 3
     symbols: int = 5
+    device: str = "cpu"
 
     def inputs(self, length: int, dtype: torch.dtype, seed: int = 0) -> Tensor:
         """Return u (B, T, D), standard normal: the same numbers in every dtype."""
@@ -147,11 +156,18 @@ class Context:
     def index(self, length: int, seed: int = 0) -> Tensor:
         """Return the symbol at each position, (B, T)."""
         generator = torch.Generator().manual_seed(seed)
-        return torch.randint(self.symbols, (self.batch, length), generator=generator)
+        drawn = torch.randint(self.symbols, (self.batch, length), generator=generator)
+        return drawn.to(self.device)
 
     def _draw(self, shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> Tensor:
         generator = torch.Generator().manual_seed(seed)
-        return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+        drawn = torch.randn(shape, generator=generator, dtype=torch.float64)
+        return drawn.to(self.device, dtype)
+
+
+def context_for(model: Any) -> Context:
+    """Return what the mixer of a `model` node is fed."""
+    return Context(model.width, device=device_for(model))
 
 
 @dataclass(frozen=True)

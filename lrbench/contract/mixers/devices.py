@@ -20,6 +20,8 @@ def cuda_equals_cpu(make: MixerFactory, context: Context) -> Finding:
     """Compare outputs, states and gradients in every mode, and by symbols if it takes them."""
     if not torch.cuda.is_available():
         return not_applicable("cuda", "no CUDA device here")
+    if context.device != "cpu":
+        return not_applicable("cuda", "computes on a GPU only")
     comparison = compare_devices(make, context, torch.device("cuda"))
     return comparison.finding("cuda", f"{torch.cuda.get_device_name()} against the CPU")
 

@@ -23,13 +23,14 @@ class Library:
 class Layer:
     """A layer of a library, by the dotted path of its class.
 
-    settings: the dataclass it is made from, if its constructor takes one. fixed: arguments that go
-    with a single layer. twin: the model here that computes the same function. double: whether it
-    computes in float64.
+    settings: the dataclass it is made from, if its constructor takes one. width: what it calls the
+    width, where that is not the first usual name. fixed: arguments that go with a single layer.
+    twin: the model here that computes the same function. double: whether it computes in float64.
     """
 
     target: str
     settings: str = ""
+    width: str = ""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     twin: str = ""
     double: bool = False
@@ -60,10 +61,13 @@ LAYERS = {
     "xlstm_mlstm": Layer(
         "xlstm.blocks.mlstm.layer.mLSTMLayer",
         settings="xlstm.blocks.mlstm.layer.mLSTMLayerConfig",
+        width="embedding_dim",
+        fixed={"context_length": 5003},
     ),
     "xlstm_slstm": Layer(
         "xlstm.blocks.slstm.layer.sLSTMLayer",
         settings="xlstm.blocks.slstm.layer.sLSTMLayerConfig",
+        width="embedding_dim",
         fixed={"backend": "vanilla"},
         twin="slstm",
         double=True,

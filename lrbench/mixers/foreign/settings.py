@@ -45,18 +45,21 @@ class ForeignConfig:
     width_as: list[str] = field(default_factory=list)
 
 
-def completed(config: ForeignConfig, made_by: type, fixed: Mapping[str, Any]) -> ForeignConfig:
+def completed(
+    config: ForeignConfig, made_by: type, fixed: Mapping[str, Any], width: str = ""
+) -> ForeignConfig:
     """Return the settings with every default of a signature written out, and the width's names.
 
-    made_by: the class whose constructor takes the arguments. Defaults that are no plain values,
-    such as a type or a function, cannot be written down and are left to the class.
+    made_by: the class whose constructor takes the arguments. fixed: what it is given unless
+    `config` says otherwise. width: the width's name, where it is known. Defaults that are no plain
+    values, such as a type or a function, cannot be written down and are left to the class.
     Raises UserError for a name that the constructor does not take, for one that it needs and is
     not given, and where it is not clear which is the width.
     """
     parameters = _parameters(made_by)
     names = {name for name, one in parameters.items() if one.kind in NAMED}
     anything = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
-    widths = list(config.width_as) or _usual_width(config, names)
+    widths = list(config.width_as) or ([width] if width else _usual_width(config, names))
     given = {**fixed, **config.args}
     for name in (*given, *widths):
         if name not in names and not anything:

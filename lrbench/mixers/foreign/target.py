@@ -40,7 +40,7 @@ def named_by_user(config: ForeignConfig) -> ForeignConfig:
     search_here()
     name_plugin(_outermost(layer.target.rpartition(".")[0]), "model.mixer.target")
     made_by = settings_class(config) or target_class(config)
-    return completed(config, made_by, layer.fixed)
+    return completed(config, made_by, layer.fixed, layer.width)
 
 
 def target_class(config: ForeignConfig) -> type[nn.Module]:
