@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +46,7 @@ class SweepRequest:
     cells: list[Overrides]
     labels: dict[Overrides, str] = field(default_factory=dict)
     rule: str = "best"
+    table: str | None = None
     launcher: list[str] = field(default_factory=list)
     folder: Path | None = None
     devices: tuple[str, ...] = ()
@@ -72,7 +74,14 @@ class SweepRequest:
             return cls(expand(rest), launcher=launcher, folder=folder, devices=devices)
         spec = load_table(table)
         labels = table_cells(spec, rest)
-        return cls(list(labels), labels, spec.rule, launcher, folder, devices)
+        return cls(list(labels), labels, spec.rule, table, launcher, folder, devices)
+
+    def report_of(self, plan: Plan) -> str:
+        """Return the command that prints the numbers of a plan's runs."""
+        named = ["--table", self.table] if self.table else []
+        folders = dict.fromkeys(str(run.cell.config.output_dir) for run in plan.runs)
+        words = [word for folder in folders for word in ("--runs", folder)]
+        return shlex.join(["lrbench", "report", *named, *words])
 
     @property
     def folders(self) -> list[Path]:
@@ -132,7 +141,8 @@ def run_plan(
             if detach:
                 announce(LATER)
     finally:
-        end_table(ledger.ends.values(), len(ledger.open), results())
+        told = ("", "") if score else (request.rule, request.report_of(plan))
+        end_table(ledger.ends.values(), len(ledger.open), results(), *told)
     return 1 if any(end.status == "failed" for end in ledger.ends.values()) else 0
 
 

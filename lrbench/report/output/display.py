@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -50,6 +51,12 @@ def say(console: Console, text: str, style: str = "", label: str = "") -> None:
     """Print one line as it is: no markup, no cutting, no breaking (a command stays whole)."""
     line = Text.assemble((label, "dim"), (plain(console, text), style))
     console.print(line, highlight=False, soft_wrap=True)
+
+
+def say_wrapped(console: Console, text: str, style: str = "") -> None:
+    """Print a sentence in lines that fit the console, words whole."""
+    for line in textwrap.wrap(text, console.width, break_long_words=False):
+        say(console, line, style)
 
 
 def plain(console: Console, text: str) -> str:

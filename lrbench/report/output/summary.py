@@ -8,11 +8,10 @@ readable in 80 columns.
 from __future__ import annotations
 
 import shlex
-import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from rich.console import Console
 
@@ -28,9 +27,12 @@ from lrbench.report.output.display import (
     number,
     plural,
     say,
+    say_wrapped,
     wrap,
 )
+from lrbench.report.output.verdict_sentence import verdict_sentence
 from lrbench.report.paper.reference import Reference, Split, faithful_on, lookup_on, lookup_run
+from lrbench.report.runs.certificates import read_answers
 from lrbench.report.runs.record import baselines_by_split, best_baseline, guessing_at
 
 LONGER = (5_003, 50_021, 500_009)  # primes, so of no special residue, and odd for mod_arith
@@ -41,6 +43,7 @@ OTHER_SPLITS = {
     ),
     "logic": tuple(f"test_{operators}" for operators in (*range(12, 6, -1), *range(7))),
 }
+LAST = "last"
 MOST = 3  # of those that are named
 
 Columns = dict[str, list[str]]
@@ -50,28 +53,36 @@ Line = tuple[str, str]  # a label and what is said
 def run_summary(
     result: Result, folder: Path, console: Console, references: Path | None = None
 ) -> None:
-    """Print what the run in `folder` can do, from its result.json.
+    """Print what the run in `folder` can do, from its result.json and its certificates.
 
     The paper's number is looked up in `references` (default: the project's own reference tables).
     """
-    for line in wrap(_header(result), " · ", console.width):
-        say(console, line, "bold")
-    layout_of = _OnSplits if declared(result["protocol"]).by_split else _AtLengths
     layout = layout_of(result, folder, references)
     if result["status"] == "diverged":
         say(console, layout.diverged(), "bold red")
+    for whose, sentence in layout.sentences():
+        say_wrapped(console, f"{whose}: {sentence}" if whose else sentence, "bold")
+    for line in wrap(header(result), " · ", console.width):
+        say(console, line)
     if layout.rows:
         console.print()
         columns_table(console, layout.columns(), layout.bold_row())
         for caption in layout.captions():
-            for line in textwrap.wrap(caption, console.width):
-                say(console, line, "dim")
+            say_wrapped(console, caption, "dim")
     for label, text in layout.lines():
         say(console, text, label=f"{label:<13} ")
 
 
-class _Summary(ABC):
+def layout_of(result: Result, folder: Path, references: Path | None = None) -> Summary:
+    """Return how the end of this run is told: by length, or by split of a corpus."""
+    layout = _OnSplits if declared(result["protocol"]).by_split else _AtLengths
+    return layout(result, folder, references)
+
+
+class Summary(ABC):
     """The end of one run: a row a length or split, a column for each checkpoint its rules kept."""
+
+    tells_last: ClassVar[bool]
 
     def __init__(self, result: Result, folder: Path, references: Path | None) -> None:
         self.result, self.folder, self.references = result, folder, references
@@ -90,6 +101,10 @@ class _Summary(ABC):
         """Tell whether an evaluation has a place in the table."""
 
     @abstractmethod
+    def places(self) -> dict[str, Sequence[Evaluation]]:
+        """Return the scores of each line, by what it is called: a length or a split."""
+
+    @abstractmethod
     def columns(self) -> Columns:
         """Return the columns of the table."""
 
@@ -100,6 +115,26 @@ class _Summary(ABC):
     @abstractmethod
     def lines(self) -> Iterable[Line]:
         """Yield what else there is to say, each with its label."""
+
+    def sentences(self) -> Iterable[Line]:
+        """Yield what the checkpoint of the paper's rule has learnt, of lengths the last one too.
+
+        Each is (rules, sentence); the rules are left out where the sentence is true of both.
+        """
+        known = read_answers(self.folder, self.steps, [])
+        said: dict[str, list[str]] = {}
+        for group in self.groups:
+            if self.rule in group or (self.tells_last and LAST in group):
+                answer = next((known[rule] for rule in group if rule in known), None)
+                text = verdict_sentence(self.result, _scored_rule(group, self.rows), answer)
+                said.setdefault(text, []).append("=".join(group))
+        for text, groups in said.items():
+            if text:
+                yield "" if len(said) == 1 else ", ".join(groups), text
+
+    def title(self, group: tuple[str, ...]) -> str:
+        """Return what heads a group's column: its rules, where there are several groups."""
+        return "=".join(group) if len(self.groups) > 1 else self.metric.title
 
     def bold_row(self) -> int:
         """Return the row that the paper has, -1 where it has several."""
@@ -116,7 +151,7 @@ class _Summary(ABC):
         columns: Columns = {}
         for index, group in enumerate(self.groups):
             rows = [next((by[r] for r in group if r in by), None) for by in by_line]
-            columns["=".join(group)] = [f"{row['value']:.4f}" if row else "-" for row in rows]
+            columns[self.title(group)] = [f"{row['value']:.4f}" if row else "-" for row in rows]
             if index == 0 and self.metric.counts:  # the first group holds the paper's rule
                 columns["95 % interval"] = [
                     interval(row["value"], row["n"]) if row else "-" for row in rows
@@ -124,10 +159,15 @@ class _Summary(ABC):
         return columns
 
     def taken(self) -> str:
-        """Return the update of each group's checkpoint, nothing where there is only one."""
+        """Return the update of each group's checkpoint; of a single one, that all agree."""
         known = [group for group in self.groups if self.steps.get(group[0]) is not None]
-        updates = ", ".join(f"{'='.join(group)} {self.steps[group[0]]:,}" for group in known)
-        return f"checkpoints, by update: {updates}" if len(known) > 1 else ""
+        updates = [f"{'='.join(group)} {self.steps[group[0]]:,}" for group in known]
+        if len(known) > 1:
+            return f"checkpoints, by update: {', '.join(updates)}"
+        if len(self.groups) == 1 and len(self.groups[0]) > 1:
+            when = f" of update {self.steps[known[0][0]]:,}" if known else ""
+            return f"{', '.join(self.groups[0])}: one checkpoint{when}"
+        return ""
 
     def _groups(self) -> list[tuple[str, ...]]:
         """Rules with the same checkpoint in one group: they are one model, and scored once."""
@@ -141,8 +181,10 @@ class _Summary(ABC):
         return [group for group in groups.values() if scored.intersection(group)]
 
 
-class _AtLengths(_Summary):
+class _AtLengths(Summary):
     """A line a length."""
+
+    tells_last = True
 
     def is_shown(self, row: Evaluation) -> bool:
         return row["kind"] == "test" and row["metric"] in METRICS and row["value"] is not None
@@ -151,6 +193,9 @@ class _AtLengths(_Summary):
     def lengths(self) -> list[int]:
         return sorted({row["length"] for row in self.rows})
 
+    def places(self) -> dict[str, Sequence[Evaluation]]:
+        return {f"{n:,}": [row for row in self.rows if row["length"] == n] for n in self.lengths}
+
     def bold_row(self) -> int:
         tests = [row["length"] for row in self.rows if row["split"] == "test"]
         return self.lengths.index(tests[0]) if tests else -1
@@ -158,11 +203,11 @@ class _AtLengths(_Summary):
     def columns(self) -> Columns:
         lengths, result = self.lengths, self.result
         paper = lookup_run(result, self.references)
-        there = {n: [row for row in self.rows if row["length"] == n] for n in lengths}
+        there = self.places()
         columns = {
-            "length": [f"{length:,}" for length in lengths],
-            "": [_split_name(there[length]) for length in lengths],
-            **self.scores(_by_rule(there[length]) for length in lengths),
+            "length": list(there),
+            "": [_split_name(rows) for rows in there.values()],
+            **self.scores(map(_by_rule, there.values())),
         }
         chance = (best_baseline(result, length) for length in lengths)
         columns["chance"] = [number(row or {}, "value", ".3f") for row in chance]
@@ -239,8 +284,8 @@ class _AtLengths(_Summary):
             yield f"horizon{whose}", horizon["text"] + (f" ({how})" if how else "")
             again = horizon.get("float64")
             if again:
-                why = "rounding" if again["verdict"] == "rounding" else "the rule, not rounding"
-                yield "", f"float64 gives {again['value']:.4f} at {again['length']:,}: it is {why}"
+                why = "it is rounding" if again["verdict"] == "rounding" else "not rounding"
+                yield "", f"float64 gives {again['value']:.4f} at {again['length']:,}: {why}"
             printed.append(horizon["text"])
 
     def _positions(self) -> Iterable[Line]:
@@ -261,8 +306,10 @@ class _AtLengths(_Summary):
         yield from _at_positions(at["token"], at["sequence"], curve, f" ({which})")
 
 
-class _OnSplits(_Summary):
+class _OnSplits(Summary):
     """A line a split of a corpus, its dev score, and why the run ended."""
+
+    tells_last = False  # its dev split decides; where epochs end is luck
 
     def is_shown(self, row: Evaluation) -> bool:
         return row["kind"] == "test" and row["metric"] == ACCURACY.name and row["value"] is not None
@@ -271,13 +318,16 @@ class _OnSplits(_Summary):
     def splits(self) -> list[str]:
         return list(dict.fromkeys(row["split"] for row in self.rows))
 
+    def places(self) -> dict[str, Sequence[Evaluation]]:
+        return {s: [row for row in self.rows if row["split"] == s] for s in self.splits}
+
     @property
     def settings(self) -> Mapping[str, Any]:
         """Those of the protocol."""
         return _node(self.result, "protocol")
 
     def columns(self) -> Columns:
-        there = {s: [row for row in self.rows if row["split"] == s] for s in self.splits}
+        there = self.places()
         levels = baselines_by_split(self.result)
         best = [
             max(levels.get(split, {}).items(), key=lambda item: item[1][0], default=None)
@@ -398,7 +448,7 @@ def _at_positions(
     yield "prefix", ", ".join(f"{curve[n]:.3f} to {n:,}" for n in powers[-6:])
 
 
-def _header(result: Result) -> list[str]:
+def header(result: Result) -> list[str]:
     """The parts of the first lines: what was trained, how, on what."""
     what = [part for part in (result["model"], *_size(result)) if part]
     where = [result.get("device"), _counted(result, "threads", "thread")]
@@ -441,6 +491,12 @@ def _node(result: Result, name: str) -> Mapping[str, Any]:
 def _by_rule(rows: Iterable[Evaluation]) -> dict[str, Evaluation]:
     """The first row of each rule."""
     return {row["which"]: row for row in reversed(list(rows))}
+
+
+def _scored_rule(group: tuple[str, ...], rows: Iterable[Evaluation]) -> str:
+    """The rule of a group under which its one checkpoint was scored."""
+    scored = {row["which"] for row in rows}
+    return next((rule for rule in group if rule in scored), group[0])
 
 
 def _split_name(rows: Iterable[Evaluation]) -> str:

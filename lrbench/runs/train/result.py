@@ -18,6 +18,7 @@ from lrbench.records import (
     SplitData,
 )
 from lrbench.report.output.summary import run_summary
+from lrbench.report.output.trials import trials_summary
 from lrbench.runs.folder.cell import Cell
 from lrbench.training.trial import Trial
 
@@ -90,6 +91,7 @@ class Outcome:
 
 def report_outcomes(outcomes: list[Outcome]) -> int:
     """Print every outcome, results on stdout; return the exit code, 1 if a run failed."""
+    ended: list[tuple[Result, Path]] = []
     for outcome in outcomes:
         if outcome.status == "skipped":
             status = outcome.result["status"] if outcome.result else None
@@ -97,9 +99,13 @@ def report_outcomes(outcomes: list[Outcome]) -> int:
                 f"seed {outcome.seed}: already {status}, nothing to do (force=true trains it again)"
             )
         if outcome.result is not None:
-            run_summary(outcome.result, outcome.folder, results())
+            ended.append((outcome.result, outcome.folder))
         if outcome.status == "failed":
             if outcome.traceback:
                 print(outcome.traceback, file=sys.stderr)
             print(f"lrbench: {outcome.message}", file=sys.stderr)
+    if len(ended) == 1:
+        run_summary(*ended[0], results())
+    elif ended:
+        trials_summary(ended, results())
     return 1 if any(outcome.status == "failed" for outcome in outcomes) else 0

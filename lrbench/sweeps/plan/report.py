@@ -14,8 +14,9 @@ from rich.console import Console
 from lrbench.checks import shown
 from lrbench.console import interactive, messages, results, stderr
 from lrbench.metrics import METRICS
+from lrbench.protocols.base import declared
 from lrbench.records import Result
-from lrbench.report.output.cells import duration
+from lrbench.report.output.cells import duration, spread
 from lrbench.report.output.display import columns_table, say
 from lrbench.report.runs.schema import result_complaint
 from lrbench.runs.folder import files
@@ -90,17 +91,29 @@ def line_of(end: End, score: Callable[[Result], str]) -> str:
 def accuracy(result: Result, rule: str) -> str:
     """Return '0.998 at 500' on fresh strings of the first test length, by this rule.
 
-    Of a task that is scored by an error, that error; over a corpus '0.591 on near_iid'.
+    By the paper's rule where the protocol has no such rule. Of a task that is scored by an error,
+    that error; over a corpus '0.591 on near_iid'.
     """
-    protocol = result["config"].get("protocol") or {}
-    lengths, splits = protocol.get("test_lengths") or [], protocol.get("test_splits") or []
+    found = _score(result, rule)
+    return f"{found[0]:.3f} {found[1]}" if found else ""
+
+
+def _score(result: Result, rule: str) -> tuple[float, str] | None:
+    """The score on fresh strings of the first test length or split, and where that is."""
+    protocol = declared(result["protocol"])
+    settings = result["config"].get("protocol") or {}
+    lengths, splits = settings.get("test_lengths") or [], settings.get("test_splits") or []
+    which = rule if rule in protocol.rules else protocol.usual_rule
     for row in result["evaluations"]:
-        fresh = row["kind"] == "test" and row["metric"] in METRICS and row["which"] == rule
-        if fresh and row["value"] is not None and row["length"] in lengths[:1]:
-            return f"{row['value']:.3f} at {row['length']}"
-        if fresh and row["value"] is not None and row["split"] in splits[:1]:
-            return f"{row['value']:.3f} on {row['split']}"
-    return ""
+        fresh = row["kind"] == "test" and row["metric"] in METRICS and row["which"] == which
+        if not fresh or row["value"] is None:
+            continue
+        if protocol.by_split and row["split"] in splits[:1]:
+            return row["value"], f"on {row['split']}"
+        here = row["length"] in lengths[:1] if lengths else row["split"] == "test"
+        if not protocol.by_split and here:
+            return row["value"], f"at {row['length']}"
+    return None
 
 
 def plan_table(plan: Plan) -> None:
@@ -136,22 +149,34 @@ def _expected(runs: Sequence[PlannedRun], estimate: Estimate) -> str:
     return duration(sum(known))
 
 
-def end_table(ends: Iterable[End], open_runs: int, console: Console) -> None:
-    """Print how many runs of each cell ended how, and below why some failed."""
+def end_table(
+    ends: Iterable[End], open_runs: int, console: Console, rule: str = "", following: str = ""
+) -> None:
+    """Print how many runs of each cell ended how, and below why some failed.
+
+    With a `rule` also what they scored by it; `following` is the command to go on with.
+    """
     ends = list(ends)
     cells: dict[str, Counter[str]] = {}
+    scores: dict[str, list[tuple[float, str]]] = {}
     for end in ends:
         cells.setdefault(end.run.label, Counter())[end.status] += 1
+        found = _score(end.result, rule) if rule and end.result is not None else None
+        scores.setdefault(end.run.label, []).extend([found] if found else [])
     used = [name for name in COLUMNS if any(count[name] for count in cells.values())]
     columns = {"": list(cells)}
     for name in used:
         columns[_heading(name)] = [str(count[name]) for count in cells.values()]
+    if any(scores.values()):
+        columns[f"by the rule {rule}"] = [_spread(found) for found in scores.values()]
     if ends:
         columns_table(console, columns)
     for line in failures(ends):
         say(console, line)
     if open_runs:
         say(console, f"not done: {open_runs}")
+    if following and any(scores.values()):
+        say(console, following, label="all numbers   ")
 
 
 def failures(ends: Sequence[End]) -> Iterable[str]:
@@ -161,6 +186,13 @@ def failures(ends: Sequence[End]) -> Iterable[str]:
             where = end.log or end.run.run.folder
             yield f"failed: {end.run.name}: {shown(end.message.partition(chr(10))[0], 300)}"
             yield f"        {where}"
+
+
+def _spread(scores: Sequence[tuple[float, str]]) -> str:
+    """Mean ± sample std (n) of the runs of a cell, and where they were scored."""
+    if not scores:
+        return "-"
+    return f"{spread([value for value, _ in scores], 3).text} {scores[0][1]}"
 
 
 def _status(end: End) -> str:

@@ -9,7 +9,8 @@ from tests.made_up_results import make_split_result
 
 
 @pytest.mark.parametrize(
-    ("rule", "reported"), [("best", "0.591 on near_iid"), ("last", "0.541 on near_iid"), ("id", "")]
+    ("rule", "reported"),
+    [("best", "0.591 on near_iid"), ("last", "0.541 on near_iid"), ("id", "0.591 on near_iid")],
 )
 def test_a_run_over_a_corpus_is_named_by_its_first_split(rule: str, reported: str) -> None:
     assert accuracy(make_split_result({"near_iid": 0.591, "args_10": 0.2}), rule) == reported
@@ -18,9 +19,20 @@ def test_a_run_over_a_corpus_is_named_by_its_first_split(rule: str, reported: st
 def test_a_run_at_lengths_is_named_by_its_first_length() -> None:
     row = {"split": "test", "metric": "accuracy", "which": "best", "kind": "test", "n": 10}
     rows = [{**row, "length": 997, "value": 0.5}, {**row, "length": 500, "value": 0.998}]
-    result = {"config": {"protocol": {"test_lengths": [500, 997]}}, "evaluations": rows}
+    result = {
+        "protocol": "fan2024",
+        "config": {"protocol": {"test_lengths": [500, 997]}},
+        "evaluations": rows,
+    }
     assert accuracy(result, "best") == "0.998 at 500"
 
 
+def test_a_range_of_lengths_has_one_test_and_the_paper_s_rule() -> None:
+    row = {"metric": "accuracy", "which": "last", "kind": "test", "n": 10, "length": 256}
+    rows = [{**row, "split": "by_length", "value": 0.1}, {**row, "split": "test", "value": 0.75}]
+    result = {"protocol": "grazzi2025", "config": {"protocol": {}}, "evaluations": rows}
+    assert accuracy(result, "best") == "0.750 at 256"
+
+
 def test_a_run_without_a_test_is_worth_no_word() -> None:
-    assert accuracy({"config": {}, "evaluations": []}, "best") == ""
+    assert accuracy({"protocol": "fan2024", "config": {}, "evaluations": []}, "best") == ""

@@ -19,6 +19,7 @@ def result(error: float, loss: float = 1.0, status: str = "finished") -> dict[st
     look = {"length": 50, "split": "train_length", "kind": "look", "which": "id", "n": 8}
     test = {"length": 50, "split": "test", "kind": "test", "which": "id", "n": 64}
     return {
+        "protocol": "fan2024",
         "config": {"protocol": {"test_lengths": [50]}},
         "status": status,
         "checkpoints": {"id": 70},
