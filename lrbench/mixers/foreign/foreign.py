@@ -11,13 +11,15 @@ What a layer must be is tried on a small input before its first update: (B, T, D
 one device, the same output twice (nothing drawn, as by dropout, and nothing kept between calls),
 and no output that changes with later inputs. `lrbench check` asks more.
 
-What is not promised: training in groups, float64 for a library's layer, a horizon beyond what its
+What is not promised: training in groups, float64 where the layer cannot, a horizon beyond what its
 kernels were tested at. Parameters that say `_no_weight_decay` have none (mamba, S4 and others).
 """
 
 from __future__ import annotations
 
+import copy
 import inspect
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -50,9 +52,21 @@ class ForeignMixer(Mixer):
         self._placed = takes_place(made_by)
         self.layer = self._made(0)
         self._tried = False
-        if not layer_of(config.target).double:
-            self.dtypes = (torch.float32,)  # type: ignore[misc]
-        self.dtypes = getattr(type(self.layer), "dtypes", self.dtypes)  # type: ignore[misc]
+
+    @cached_property
+    def dtypes(self) -> tuple[torch.dtype, ...]:  # type: ignore[override]
+        """The types it computes in: float64 where the layer does, on a small input."""
+        single, both = (torch.float32,), (torch.float32, torch.float64)
+        device = next(self.parameters(), torch.empty(0)).device
+        if not layer_of(self.config.target).double or device.type == "meta":
+            return single
+        u = torch.zeros(1, 2, self.width, dtype=torch.float64, device=device)
+        try:
+            with torch.no_grad(), torch.random.fork_rng():
+                y = copy.deepcopy(self).double()._read(u)
+        except Exception:  # such as for a tensor that it made in float32; checks tell of any other
+            return single
+        return both if y.dtype == torch.float64 else single
 
     def place(self, layer: int, layers: int) -> None:
         """Make the layer anew where its class wants to know which one it is.
@@ -147,6 +161,14 @@ class ForeignMixer(Mixer):
                 " inputs change with the inputs after them\n"
                 "fix: a mask, or a recurrence in one direction; `lrbench check` tells where"
             )
+
+
+def try_out(config: ForeignConfig, width: int, device: torch.device) -> None:
+    """Make a layer and read a small input with it, as training does; UserError as `_try`."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        mixer = ForeignMixer(config, width).to(device)
+        mixer.outputs(torch.randn(STRINGS, LENGTH, width).to(device))
 
 
 def _told(value: Any) -> str:

@@ -57,13 +57,13 @@ def completed(
     not given, and where it is not clear which is the width.
     """
     parameters = _parameters(made_by)
-    names = {name for name, one in parameters.items() if one.kind in NAMED}
+    names = [name for name, one in parameters.items() if one.kind in NAMED]
     anything = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
     widths = list(config.width_as) or ([width] if width else _usual_width(config, names))
     given = {**fixed, **config.args}
     for name in (*given, *widths):
         if name not in names and not anything:
-            raise unknown(f"argument of {config.target}", name, names - {PLACE})
+            raise unknown(f"argument of {config.target}", name, set(names) - {PLACE})
     if twice := [name for name in widths if name in given]:
         raise UserError(
             f"model.mixer.args sets {twice[0]}, which is model.width for {config.target}\n"
@@ -106,14 +106,15 @@ def is_plain(value: Any) -> bool:
 
 
 def _usual_width(config: ForeignConfig, names: Iterable[str]) -> list[str]:
-    found = [name for name in WIDTHS if name in names and name not in config.args]
+    own = [name for name in names if name != PLACE and name not in config.args]
+    found = [name for name in WIDTHS if name in own]
     if found:
         return found[:1]
-    own = ", ".join(sorted(set(names) - {PLACE})) or "nothing"
+    example = f"[{own[0]}]" if own else "[input_size,hidden_size]"
     raise UserError(
-        f"{config.target} has no argument that is known to be the width; it takes {own}\n"
+        f"which argument of {config.target} is the width? it takes {', '.join(own) or 'any'}\n"
         f"tried: {', '.join(WIDTHS)}\n"
-        "fix: name it, as in 'model.mixer.width_as=[input_size]'; several get the same number"
+        f"fix: name it, as in 'model.mixer.width_as={example}'; several get the same number"
     )
 
 

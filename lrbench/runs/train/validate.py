@@ -17,8 +17,9 @@ from torch import nn
 from lrbench.checks import nearest, shown
 from lrbench.config import Config
 from lrbench.errors import UserError
+from lrbench.mixers.foreign.foreign import try_out
 from lrbench.models.build import count_parameters
-from lrbench.registry import BACKBONES, ENCODERS, MIXERS, TASKS
+from lrbench.registry import BACKBONES, ENCODERS, FOREIGN, MIXERS, TASKS
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.folder.start import start_of
 from lrbench.tasks import make_task
@@ -130,6 +131,9 @@ def _check_model(config: Config, device: torch.device) -> None:
     try:
         check_fits(config, device)
         _check_hardening(config)
+        if config.model.name == FOREIGN:
+            mixer: Any = config.model.mixer  # type: ignore[attr-defined]
+            try_out(mixer, config.model.width, device)
         if start := start_of(config):
             start.check(config, _unallocated(config, make_task(config.task)))
     except ValueError as error:

@@ -32,6 +32,12 @@ class Recurrent(nn.Module):
         return self.out(y), h
 
 
+class InSingle(Recurrent):
+    def forward(self, x):
+        h = torch.zeros(1, len(x), 8)
+        return self.out(self.rnn(x, h)[0])
+
+
 class Backwards(Recurrent):
     def forward(self, x):
         return super().forward(x.flip(1))[0].flip(1)

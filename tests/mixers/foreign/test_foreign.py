@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from lrbench.cli.hydra.compose import composed
 from lrbench.config import Config
 from lrbench.contract import run_contract
 from lrbench.errors import UserError
 from lrbench.mixers.foreign.foreign import ForeignMixer
 from lrbench.mixers.nonlinear.cells import GruConfig, GruMixer
 from lrbench.models.build import build_model
+from lrbench.runs.train.job import run_cell
 from lrbench.schema import model_node
 from tests.named_layers import named as torch_gru
 
@@ -88,3 +91,23 @@ def test_the_contract_sees_what_is_wrong(named: Named) -> None:
     assert "causality" in failures(target + "Backwards")
     assert failures(target + "Dropping") == {"determinism"}
     assert "shape, dtype" in failures(target + "Shorter")
+
+
+@pytest.mark.parametrize("name", ["Backwards", "Shorter", "Dropping"])
+def test_a_refused_layer_leaves_no_run(named: Named, name: str) -> None:
+    named(name)
+    words = [
+        "task=sum",
+        "model=foreign",
+        f"model.mixer.target=layers_here.{name}",
+        "output_dir=runs",
+    ]
+    with pytest.raises(UserError, match=f"layers_here.{name} "):
+        run_cell(composed(words))
+    assert not Path("runs").exists()
+
+
+def test_what_cannot_compute_in_float64_says_so(named: Named) -> None:
+    assert ForeignMixer(named("Recurrent"), WIDTH).dtypes == (torch.float32, torch.float64)
+    assert ForeignMixer(named("InSingle"), WIDTH).dtypes == (torch.float32,)
+    assert failures("model.mixer.target=layers_here.InSingle") == set()
