@@ -1,14 +1,60 @@
-"""Range checks for settings; they raise ValueError, which the edge translates."""
+"""Range checks for settings; they raise ValueError, which the edge translates.
+
+Within `limits()` every check also leaves a note of what it allows, for those who explain settings.
+"""
 
 from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a setting may be: at least, at most, below, or one of some words; None: no limit."""
+
+    least: float | None = None
+    most: float | None = None
+    below: float | None = None
+    values: tuple[str, ...] | None = None
+
+    def text(self) -> str:
+        """Say it in words; "" where there is no limit."""
+        if self.values is not None:
+            return " | ".join(self.values)
+        if self.below is not None:
+            return f"{self.least or 0:g} or more, below {self.below:g}"
+        if self.most is not None:
+            return f"{self.least or 0:g} to {self.most:,}"
+        return "" if self.least is None else f"{self.least:g} or more"
+
+
+_notes: ContextVar[dict[str, Limits] | None] = ContextVar("_notes", default=None)
+
+
+@contextmanager
+def limits() -> Iterator[dict[str, Limits]]:
+    """Collect what the checks made inside allow, by key."""
+    found: dict[str, Limits] = {}
+    token = _notes.set(found)
+    try:
+        yield found
+    finally:
+        _notes.reset(token)
+
+
+def _note(key: str, **allowed: float | tuple[str, ...]) -> None:
+    if (found := _notes.get()) is not None:
+        found[key] = replace(found.get(key, Limits()), **allowed)  # type: ignore[arg-type]
 
 
 def at_least(key: str, value: object, low: float) -> None:
     """Refuse a number below `low`, nan and infinity; None and '???' mean: not set."""
+    _note(key, least=low)
     if isinstance(value, int | float) and not (value >= low and value < math.inf):
         raise ValueError(f"{key} must be at least {low:g}, not {shown(value)}")
 
@@ -16,12 +62,14 @@ def at_least(key: str, value: object, low: float) -> None:
 def between(key: str, value: object, low: int, high: int) -> None:
     """Refuse a number outside low..high and nan; None and '???' mean: not set."""
     at_least(key, value, low)
+    _note(key, most=high)
     if isinstance(value, int | float) and value > high:
         raise ValueError(f"{key} must be at most {high:,}, not {shown(value)}")
 
 
 def fraction(key: str, value: object) -> None:
     """Refuse a number outside [0, 1) and nan; None and '???' mean: not set."""
+    _note(key, least=0, below=1)
     if isinstance(value, int | float) and not 0 <= value < 1:
         raise ValueError(f"{key} must be in [0, 1), not {shown(value)}")
 
@@ -42,6 +90,7 @@ def share(
 
 def one_of(key: str, value: object, allowed: Sequence[str]) -> None:
     """Refuse a word that is not one of `allowed`."""
+    _note(key, values=tuple(allowed))
     if isinstance(value, str) and value != "???" and value not in allowed:
         hint = nearest(value, allowed)
         raise ValueError(f"{key} must be one of {', '.join(allowed)}, not '{shown(value)}'.{hint}")

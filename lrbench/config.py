@@ -41,7 +41,10 @@ class TaskConfig:
 
 @dataclass
 class ModelConfig:
-    """Which model, and how wide. What else there is to set depends on what it is made of."""
+    """Which model, and how wide. What else there is to set depends on what it is made of.
+
+    width: D, features of a position.
+    """
 
     name: str = MISSING
     width: int = 64
@@ -52,7 +55,10 @@ class ModelConfig:
 
 @dataclass
 class StackConfig(ModelConfig):
-    """A mixer in a stack; the nodes `backbone` and `mixer` are of the registered dataclasses."""
+    """A mixer in a stack; the nodes `backbone` and `mixer` are of the registered dataclasses.
+
+    layers: how many mixers stand one above another.
+    """
 
     layers: int = 1
 
@@ -87,6 +93,8 @@ class ReaderConfig(ModelConfig):
     """An encoder and what stands around it; `encoder`, which comes with it, is a registered one's.
 
     Tasks decide the framework: a classifier of strings, or one of pairs.
+
+    framework: what stands around the encoder.
     """
 
     width: int = 128
@@ -95,16 +103,22 @@ class ReaderConfig(ModelConfig):
 
 @dataclass
 class OptimConfig:
-    """The optimiser: adam has L2 weight decay, adamw and ranger decoupled; `warmup` in updates.
+    """The optimiser and how its rate goes.
 
     The schedules `cosine` and `linear` fall to `final_lr` at the end of the budget; `plateau`
     halves the rate when the dev score has not become better for more than two epochs, and is for
-    corpora. `saturate` weighs a term that pushes the units of a state to -1 and 1
-    (lrbench/training/hardening.py).
+    corpora. What `saturate` adds to the loss is in lrbench/training/hardening.py.
 
     Weight decay is for all parameters, norms and biases included, as in the released code, but for
     those a mixer exempts (`Mixer.parameter_rules`: transitions, steps), and for embeddings where
     `decay_embeddings` is false.
+
+    name: adam (L2 weight decay), adamw or ranger (decoupled). lr: the learning rate. weight_decay:
+    its strength. clip: the norm that gradients are cut to; unset not. warmup: updates over which
+    the rate rises from zero. schedule: how the rate goes on after that. betas: of Adam's averages
+    of gradients and their squares. label_smoothing: the share of a target that all classes get.
+    final_lr: the rate that `cosine` and `linear` end at. decay_embeddings: whether embeddings decay
+    too. saturate: weight of a term that pushes the units of a state to -1 and 1.
     """
 
     name: str = "adam"
@@ -153,7 +167,14 @@ def _usual_protocol() -> AnyProtocol:
 
 @dataclass
 class Config:
-    """One cell: everything that `lrbench train` can be told."""
+    """One cell: everything that `lrbench train` can be told.
+
+    task: what is asked. model: what answers. protocol: how it is trained, looked at and tested.
+    optim: the optimiser. seed: of the weights and of training. data_seed: of the strings; unset the
+    seed. trials: runs of the cell, with seeds from `seed` on. device: auto, cpu or cuda. threads:
+    of torch, on a CPU. force: train again what is finished. output_dir: the folder that runs are
+    written to. tuning_runs: how many runs the settings were chosen from; presets of `tune` say so.
+    """
 
     task: TaskConfig = field(default_factory=TaskConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -166,7 +187,7 @@ class Config:
     threads: int = 1
     force: bool = False
     output_dir: str = "outputs"
-    tuning_runs: int | None = None  # that the settings were chosen from; presets of `tune` say so
+    tuning_runs: int | None = None
 
     def __post_init__(self) -> None:
         between("seed", self.seed, 0, LARGEST_SEED)

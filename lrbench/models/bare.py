@@ -31,6 +31,9 @@ class BareConfig:
 
     embed: a learnt vector per symbol (of a signal: a linear map) of model.width; `one_hot` symbols;
     `none` for a signal as it is. With the last two the first mixer is as wide as its input.
+
+    norm: whether a norm stands before the head. hidden: units of a second layer of the head; 0:
+    none.
     """
 
     name: str = "bare"

@@ -39,7 +39,12 @@ EPSILON = 1e-5  # of RMSNorm
 
 @dataclass
 class GptConfig:
-    """Settings of the backbone `gpt`; `expansion` 0 leaves out the perceptrons."""
+    """Settings of the backbone `gpt`.
+
+    expansion: units of the perceptron over the width; 0: no perceptron. embedding_norm: whether the
+    embedding starts tiny and is normalised once more. dropout: of what both sublayers return. norm:
+    LayerNorm (layer) or RMSNorm (rms). channel: the perceptron, with GELU or gated (swiglu).
+    """
 
     name: str = "gpt"
     expansion: int = 4

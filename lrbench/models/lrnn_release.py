@@ -33,7 +33,10 @@ from lrbench.registry import register_backbone
 
 @dataclass
 class LrnnReleaseConfig:
-    """Settings of `lrnn_release`."""
+    """Settings of `lrnn_release`.
+
+    noise: s.d. of Gaussian noise on what the head reads, in training alone.
+    """
 
     name: str = "lrnn_release"
     noise: float = 0.0

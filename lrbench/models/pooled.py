@@ -37,9 +37,9 @@ BARE = {"embed": "none", "norm": False}  # what `bare` is here unless told other
 class PooledConfig:
     """Settings of `pooled`.
 
-    mixer: a registered one; settings: its own, where they are not its defaults. backbone: a
-    registered stack, or nothing for the mixer's usual one; stack: its settings. pool: mean, last or
-    final.
+    mixer: a registered one. settings: the mixer's own, where they are not its defaults. layers: how
+    many mixers stand one above another. backbone: a registered stack, or nothing for the mixer's
+    usual one. stack: that stack's settings. pool: mean, last or final.
     """
 
     mixer: str = "lstm"

@@ -37,7 +37,11 @@ NORMS = ("layer", "batch", "none")
 
 @dataclass
 class S4StackConfig:
-    """Settings of the backbone `s4`."""
+    """Settings of the backbone `s4`.
+
+    norm: of layers or of batches. prenorm: whether the norm stands before the mixer, not behind the
+    sum. dropout: behind GELU and behind the gate.
+    """
 
     name: str = "s4"
     norm: str = "layer"

@@ -33,7 +33,11 @@ CHANNELS = {"tanh": nn.Tanh, "glu": nn.GLU, "none": nn.Identity}
 
 @dataclass
 class SliceStackConfig:
-    """Settings of the backbone `slice`: the f of a block, whether it is residual, its dropout."""
+    """Settings of the backbone `slice`.
+
+    channel: f, between a mixer and its norm. residual: whether a block's input is added to its
+    output. dropout: behind each block.
+    """
 
     name: str = "slice"
     channel: str = "tanh"

@@ -33,6 +33,9 @@ class XlstmConfig:
 
     slstm_at: blocks, from 0, that are sLSTM with `slstm_heads` heads and a convolution of
     `slstm_conv_size` positions (0: none).
+
+    slstm_heads: heads of those. slstm_conv_size: positions of their convolution; 0: none. dropout:
+    of what a block adds.
     """
 
     name: str = "xlstm"

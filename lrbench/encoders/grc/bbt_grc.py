@@ -29,7 +29,10 @@ from lrbench.registry import register_encoder
 
 @dataclass
 class BbtGrcConfig:
-    """Settings of `bbt_grc`; `dropout` is that of the cell's hidden layer."""
+    """Settings of `bbt_grc`.
+
+    dropout: of the cell's hidden layer.
+    """
 
     dropout: float = 0.1
 

@@ -32,7 +32,10 @@ from lrbench.scan.closed_form import ClosedForm, one_by_one
 
 @dataclass
 class RnnGrcConfig:
-    """Settings of `rnn_grc`; `dropout` is that of the cell's hidden layer."""
+    """Settings of `rnn_grc`.
+
+    dropout: of the cell's hidden layer.
+    """
 
     dropout: float = 0.1
 

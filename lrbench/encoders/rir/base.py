@@ -129,6 +129,9 @@ class RirConfig:
     whose positions say when to chunk. inference: `rir`, chunks in evaluation too, or `full`, the
     inner encoder on whole strings then. s4d: the S4D layer before the leaves, with s4d_dropout of
     its channels; s4d_detach_backward: no gradient through its backward half, as released.
+
+    s4d_dropout: of that layer's channels. s4d_detach_backward: no gradient through its backward
+    half, as released.
     """
 
     dropout: float = 0.1

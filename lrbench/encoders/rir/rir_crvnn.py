@@ -23,7 +23,11 @@ from lrbench.registry import register_encoder
 
 @dataclass
 class RirCrvnnConfig(RirConfig):
-    """Settings of `rir_crvnn`: those of all `rir_*` (`base.py`), `halt` and `kept` of `crvnn`."""
+    """Settings of `rir_crvnn`: those of all `rir_*` (`base.py`), `halt` and `kept` of `crvnn`.
+
+    halt: whether strings leave the batch once they have halted. kept: gigabytes of steps kept for
+    the backward; those beyond are computed twice.
+    """
 
     s4d_dropout: float = 0.0
     halt: bool = True

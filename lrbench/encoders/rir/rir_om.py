@@ -24,7 +24,12 @@ from lrbench.registry import register_encoder
 
 @dataclass
 class RirOmConfig(RirConfig):
-    """Settings of `rir_om`: those of all `rir_*` (`base.py`) and of `ordered_memory`."""
+    """Settings of `rir_om`: those of all `rir_*` (`base.py`) and of `ordered_memory`.
+
+    slots: of the memory. test_slot_factor: slots outside of training over `slots`. memory_dropout:
+    of what positions are computed from. recompute: keep none of the cell's numbers for the
+    backward.
+    """
 
     s4d_dropout: float = 0.0
     slots: int = 21

@@ -50,6 +50,8 @@ class MegaConfig:
 
     shared: z, features of queries and keys. hidden: of values, gates and feed-forward layers.
     longest: of any string; there are twice as many biases.
+
+    layers: how many there are, one above another. dropout: of the inputs and inside layers.
     """
 
     layers: int = 6

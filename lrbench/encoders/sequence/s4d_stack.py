@@ -38,6 +38,8 @@ class S4dStackConfig:
 
     state_size: N, real numbers of state per channel. statistics: the positions that batch
     normalisation counts, `all` or `valid`.
+
+    layers: how many there are, one above another. dropout: behind GELU and behind the gate.
     """
 
     layers: int = 8

@@ -60,6 +60,8 @@ class TransformerConfig:
     """Settings of `transformer`; the last two are of randomised positions alone.
 
     position_range: positions are numbers below it. longest: of the strings read when not training.
+
+    heads: of the attention. positions: how positions are told apart; nope: not at all.
     """
 
     heads: int = 4

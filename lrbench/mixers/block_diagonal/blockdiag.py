@@ -38,9 +38,15 @@ from lrbench.scan.blocks.constraints import CONSTRAINTS, check_p
 
 @dataclass
 class BlockDiagConfig:
-    """Settings of `blockdiag`; `blocks` defaults to width / block_size.
+    """Settings of `blockdiag`.
 
     init: random, or exact, weights that are right by construction (lrbench/models/exact/).
+
+    block_size: b, the rows of a block of A. blocks: h, how many blocks there are; unset width /
+    block_size. p: which norm of a column is bounded. constraint: what bounds the transition. g: the
+    map from an input to A, linear or Linear-ReLU-Linear. values: the map B from an input to what is
+    added, likewise. hidden: units inside a Linear-ReLU-Linear. learn_x0: whether the first state is
+    learnt, not zero.
     """
 
     block_size: int = 8

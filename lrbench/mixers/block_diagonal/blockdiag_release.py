@@ -35,7 +35,10 @@ CONSTRAINT = "max_column_centred"
 
 @dataclass
 class BlockDiagReleaseConfig:
-    """Settings of `blockdiag_release`."""
+    """Settings of `blockdiag_release`.
+
+    block_size: b, the rows of a block of A. p: which norm of a column a block is divided by.
+    """
 
     block_size: int = 8
     p: float = 1.2

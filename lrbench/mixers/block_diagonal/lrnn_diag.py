@@ -43,7 +43,14 @@ PHASES = ("sigmoid", "free")
 
 @dataclass
 class LrnnDiagConfig:
-    """Settings of `lrnn_diag`."""
+    """Settings of `lrnn_diag`.
+
+    range: where the numbers of the transition lie. phase: how a phase is made of its number: 2 pi
+    sigmoid, or the number itself (free). state_size: N, numbers of the state; unset the width. f:
+    the map from an input to the transition, linear or Linear-ReLU-Linear. values: the map B from an
+    input to what is added, likewise. hidden: units inside a Linear-ReLU-Linear. learn_x0: whether
+    the first state is learnt, not zero.
+    """
 
     range: str = "sigmoid"
     phase: str = "sigmoid"

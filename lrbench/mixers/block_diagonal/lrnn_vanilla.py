@@ -32,7 +32,12 @@ INITS = ("orthogonal", "identity")
 
 @dataclass
 class LrnnVanillaConfig:
-    """Settings of `lrnn_vanilla`."""
+    """Settings of `lrnn_vanilla`.
+
+    state_size: N, numbers of the state; unset the width. init: what A begins as, times `gain`.
+    gain: the size of A's eigenvalues at first. spectral_clip: whether A is divided by its largest
+    singular value where that exceeds one.
+    """
 
     state_size: int | None = None
     init: str = "orthogonal"

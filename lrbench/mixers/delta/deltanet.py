@@ -62,6 +62,14 @@ class DeltaNetConfig:
     """Settings of `deltanet`; a head has `key_size` x `value_size` numbers, width / heads each.
 
     init: random, or exact, weights that are right by construction (lrbench/models/exact/).
+
+    heads: how many states there are. key_size: K, numbers of a key; unset width / heads.
+    value_size: V, numbers of a value; unset width / heads. householders: n_h, factors of a
+    transition. range: of eigenvalues, positive [0, 1] or signed [-1, 1]. decay: whether a state
+    decays: not, by a number a head (scalar), or by one for each feature of a key (channel). erase:
+    beta is a number a head (scalar), or one for each feature (channel). conv_size: positions of the
+    convolution of q, k and v; 0: none. qk_activation: what q and k go through. output_gate: whether
+    the output is gated by the input. learn_x0: whether the first state is learnt, not zero.
     """
 
     heads: int = 4

@@ -54,7 +54,11 @@ SMALL = 2**16  # strings x d (d_h + d): up to here python costs more than arithm
 
 @dataclass
 class LMUConfig:
-    """Settings of `lmu`; `outputs`, the units of the non-linear layer, defaults to the width."""
+    """Settings of `lmu`.
+
+    order: d, numbers of the memory. theta: the window of the memory, in positions. outputs: units
+    of the non-linear layer; unset the width. f: the non-linearity.
+    """
 
     order: int = 64
     theta: float = 64.0

@@ -29,7 +29,12 @@ CLOSED = -1.0  # b_g at first: three quarters of the input pass unchanged
 
 @dataclass
 class LMUGatedConfig:
-    """Settings of `lmu_gated`; `outputs` defaults to the width."""
+    """Settings of `lmu_gated`.
+
+    order: d, numbers of a memory. theta: the window of a memory, in positions. outputs: numbers of
+    the output; unset the width. f1: what is applied to what goes into the memory. f2: what is
+    applied to the output.
+    """
 
     order: int = 8
     theta: float = 64.0

@@ -49,7 +49,12 @@ FINAL = "final"
 
 @dataclass
 class LMUParallelConfig:
-    """Settings of `lmu_parallel`; `outputs` defaults to the width."""
+    """Settings of `lmu_parallel`.
+
+    order: d, numbers of a memory. theta: the window of a memory, in positions. channels: d_u, how
+    many memories there are. outputs: numbers of the output; unset the width. f1: what is applied to
+    what goes into the memory. f2: what is applied to the output.
+    """
 
     order: int = 64
     theta: float = 64.0

@@ -51,6 +51,11 @@ class MambaConfig:
     """Settings of `mamba`: `expand` D channels of `state_size` numbers each.
 
     init: random, or exact, weights that are right by construction (lrbench/models/exact/).
+
+    expand: channels over the width. state_size: N, numbers of a channel's state. rank: numbers that
+    steps are made of; unset width / 16. conv_size: positions of the convolution; 0: none. range: of
+    transitions, positive (0, 1) or signed (-1, 1). learn_x0: whether the first state is learnt, not
+    zero.
     """
 
     expand: int = 2

@@ -50,6 +50,11 @@ class Mamba2Config:
     """Settings of `mamba2`: `heads` matrices of expand D / heads x `state_size` numbers.
 
     init: random, or exact, weights that are right by construction (lrbench/models/exact/).
+
+    expand: channels over the width. heads: which the channels are shared by, a matrix each.
+    state_size: N, numbers of a channel's state. conv_size: positions of the convolution; 0: none.
+    range: of transitions, positive (0, 1) or signed (-1, 1). learn_x0: whether the first state is
+    learnt, not zero.
     """
 
     expand: int = 2

@@ -61,6 +61,10 @@ class Mamba3Config:
 
     rotated: half of a key's numbers turn, or all. init: random, or exact: weights that are right
     by construction (lrbench/models/exact/).
+
+    expand: channels over the width. heads: which the channels are shared by, a matrix each.
+    state_size: N, numbers of a channel's state. learn_x0: whether the first state is learnt, not
+    zero.
     """
 
     expand: int = 2

@@ -40,9 +40,12 @@ LARGEST_BIAS = 100
 
 @dataclass
 class RnnConfig:
-    """Settings of `rnn`; `noise` is on the state before each symbol of training.
+    """Settings of `rnn`.
 
     init: random, or exact, weights that are right by construction (lrbench/models/exact/).
+
+    units: numbers of the state; unset the width. nonlinearity: f. noise: s.d. of Gaussian noise on
+    the state before each symbol, in training alone.
     """
 
     units: int | None = None
@@ -59,7 +62,11 @@ class RnnConfig:
 
 @dataclass
 class GruConfig:
-    """Settings of `gru`; `noise` is on the state before each symbol of training."""
+    """Settings of `gru`.
+
+    units: numbers of the state; unset the width. noise: s.d. of Gaussian noise on the state before
+    each symbol, in training alone.
+    """
 
     units: int | None = None
     noise: float = added(0.0)
@@ -71,9 +78,11 @@ class GruConfig:
 
 @dataclass
 class LstmConfig:
-    """Settings of `lstm`; without `forget_bias` the forget gate's biases are random.
+    """Settings of `lstm`.
 
-    `noise` is on both parts of the state, before each symbol of training.
+    units: numbers of h and of c; unset the width. forget_bias: of the forget gate at first; unset
+    random. noise: s.d. of Gaussian noise on both parts of the state before each symbol, in training
+    alone.
     """
 
     units: int | None = None

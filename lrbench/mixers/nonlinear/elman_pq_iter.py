@@ -37,7 +37,12 @@ from lrbench.scan import ConstantDiagonal
 
 @dataclass
 class PQConfig(IterConfig):
-    """Settings of `elman_pq_iter`: n, M, N and the ring of Lambda."""
+    """Settings of `elman_pq_iter`.
+
+    state_size: N, real numbers of the state; unset `units`. r_min: the smallest modulus of Lambda
+    at first. r_max: the largest modulus of Lambda at first. max_phase: the largest phase of Lambda
+    at first, in radians.
+    """
 
     state_size: int | None = None
     r_min: float = 0.0

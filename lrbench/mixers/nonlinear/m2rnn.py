@@ -34,7 +34,11 @@ from lrbench.scan.closed_form import ClosedForm, Tensors, one_by_one
 
 @dataclass
 class M2RNNConfig:
-    """Settings of `m2rnn`; a head has `key_size` x `value_size` numbers, width / heads each."""
+    """Settings of `m2rnn`; a head has `key_size` x `value_size` numbers, width / heads each.
+
+    heads: how many states there are. key_size: K, numbers of a key; unset width / heads.
+    value_size: V, numbers of a value; unset width / heads.
+    """
 
     heads: int = 4
     key_size: int | None = None

@@ -119,7 +119,10 @@ def _backward(recurrence: type[Recurrence], drive: Tensor, start: Tensor, *rest:
 
 @dataclass
 class RecurrentConfig:
-    """Settings of a recurrent layer."""
+    """Settings of a recurrent layer.
+
+    units: N, numbers of the state; unset the width.
+    """
 
     units: int | None = None
 
@@ -194,7 +197,10 @@ class RecurrentMixer(Mixer):
 
 @dataclass
 class LoopConfig(RecurrentConfig):
-    """Settings of one run by a loop; `noise` is on the state before each symbol of training."""
+    """Settings of one run by a loop.
+
+    noise: s.d. of Gaussian noise on the state before each symbol, in training alone.
+    """
 
     noise: float = added(0.0)
 

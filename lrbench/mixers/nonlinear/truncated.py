@@ -28,7 +28,10 @@ from lrbench.scan import ALGORITHMS
 
 @dataclass
 class IterConfig(RecurrentConfig):
-    """Settings of a truncated layer: n = `iterations`; algorithm: of the linear scans."""
+    """Settings of a truncated layer.
+
+    iterations: n, linear scans in a row. algorithm: of the linear scans.
+    """
 
     iterations: int = 2
     algorithm: str = "auto"

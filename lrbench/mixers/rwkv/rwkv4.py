@@ -54,7 +54,10 @@ STACK = {"name": "gpt", "embedding_norm": True}
 
 @dataclass
 class Rwkv4Config:
-    """Settings of `rwkv4`; `expansion`: the channel mix is that many times D wide inside."""
+    """Settings of `rwkv4`.
+
+    expansion: units inside the channel mix over the width.
+    """
 
     expansion: int = 4
 

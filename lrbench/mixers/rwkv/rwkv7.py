@@ -55,7 +55,12 @@ LEAST = -math.exp(-0.5)  # log w
 
 @dataclass
 class Rwkv7Config:
-    """Settings of `rwkv7`; `rank` is of the maps to w, a and g, `expansion` of the channel mix."""
+    """Settings of `rwkv7`.
+
+    heads: how many states there are. rank: of the maps to w, a and g. a_scale: s, the most that is
+    erased; 1 in the paper, above it a reflection is possible. expansion: units inside the channel
+    mix over the width.
+    """
 
     heads: int = 4
     rank: int = 32

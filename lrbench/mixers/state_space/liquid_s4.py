@@ -51,7 +51,12 @@ CONTRACTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass
 class LiquidS4Config(S4DConfig):
-    """Settings of `liquid_s4`; see `S4DConfig` for the others. degree: P of `kb` and `pb`."""
+    """Settings of `liquid_s4`; see `S4DConfig` for the others.
+
+    kernel: the recurrence as it is (exact), or one of its two approximations. degree: P, how many
+    neighbouring inputs `kb` and `pb` multiply. contract: what bounds the numbers that are
+    multiplied.
+    """
 
     state_size: int = 16
     kernel: str = "exact"

@@ -40,7 +40,12 @@ DYNAMICS = ("nu_log", "theta_log", "gamma_log", "input")
 
 @dataclass
 class LRUConfig:
-    """Settings of `lru`: N, the ring |lambda| in [r_min, r_max], phases in [0, max_phase]."""
+    """Settings of `lru`.
+
+    state_size: N, complex numbers of the state. r_min: the smallest |lambda| at first. r_max: the
+    largest |lambda| at first. max_phase: the largest phase of lambda at first, in radians.
+    dynamics_lr: learning rate of lambda, gamma and B over that of all other parameters.
+    """
 
     state_size: int = 64
     r_min: float = 0.0

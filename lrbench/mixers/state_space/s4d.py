@@ -54,7 +54,11 @@ DISCRETISATIONS = ("zoh", "bilinear")
 
 @dataclass
 class S4DConfig(StateSpaceConfig):
-    """Settings of `s4d`; see `StateSpaceConfig` for the others."""
+    """Settings of `s4d`; see `StateSpaceConfig` for the others.
+
+    init: the diagonal that A begins with. discretisation: how steps are made of A and B, zoh or
+    bilinear.
+    """
 
     init: str = "lin"
     discretisation: str = "zoh"

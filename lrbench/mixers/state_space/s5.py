@@ -48,6 +48,10 @@ class S5Config:
 
     state_size: N. blocks: J. output_init: C' normal with variance 1/N and C = C' V, or C itself
     complex normal. dynamics_lr: learning rate of A, B and Delta over that of all other parameters.
+
+    discretisation: how steps are made of A and B, zoh or bilinear. conjugate_symmetry: whether one
+    of each conjugate pair of states is kept. clip_eigs: whether Re A is kept at or below -1e-4.
+    dt_min: the smallest step Delta at first. dt_max: the largest step Delta at first.
     """
 
     state_size: int = 64

@@ -49,6 +49,9 @@ class PDSSMConfig:
 
     dictionary: K, how many matrices there are to choose from. init: random, or exact, weights that
     are right by construction (lrbench/models/exact/).
+
+    state_size: N, complex numbers of the state; unset the width. orientation: whether columns or
+    rows of P are one-hot. learn_x0: whether the first state is learnt, not zero.
     """
 
     state_size: int | None = None

@@ -44,6 +44,9 @@ class SDSSMConfig:
 
     dictionary: K, how many matrices there are to mix. init: random, or exact, weights that are
     right by construction (lrbench/models/exact/).
+
+    state_size: N, numbers of the state; unset the width. p: which norm of A's columns is one.
+    learn_x0: whether the first state is learnt, not zero.
     """
 
     state_size: int | None = None

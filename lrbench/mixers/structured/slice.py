@@ -50,9 +50,12 @@ State = tuple[Tensor, Tensor]
 
 @dataclass
 class SliceConfig:
-    """Settings of `slice`: block_size of `block`, rank of `dplr`.
+    """Settings of `slice`.
 
     init: random, or exact, weights that are right by construction (lrbench/models/exact/).
+
+    structure: of the matrices A_i. block_size: b, rows of a block of `block`. rank: r of `dplr`.
+    init_std: s, which the first weights are drawn with.
     """
 
     structure: str = "block"

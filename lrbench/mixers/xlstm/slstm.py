@@ -46,9 +46,12 @@ STAYS, LEAVES = 5.0, 12.0  # the forget gates' biases: the largest, and how far 
 
 @dataclass
 class SlstmConfig:
-    """Settings of `slstm`; `conv_size` 0 is without a convolution.
+    """Settings of `slstm`.
 
     init: random, or exact, weights that are right by construction (lrbench/models/exact/).
+
+    heads: units of one head do not see those of others. conv_size: positions of the convolution; 0:
+    none.
     """
 
     heads: int = 4

@@ -25,6 +25,14 @@ class Fan2024Config(ProtocolConfig):
 
     Lengths are in symbols; a length a task does not have is an error, except in `band` and
     `further_lengths`, where the nearest valid length below is taken.
+
+    train_length: of every training string. test_lengths: looks are at the first of them, tests at
+    all. further_lengths: tested at the end too. band: shortest and longest length of the rule
+    `band`. max_steps: updates of a run at most. batch_size: strings of an update. supervision:
+    train on all positions of a string, or on its last alone. look_every: updates from one look to
+    the next. look_size: strings of a look at a test length. validation_size: strings of a look at
+    the training length and of the band. test_size: strings of a test at each length. stop: perfect
+    ends a run early, at a perfect look; never does not.
     """
 
     name: str = "fan2024"

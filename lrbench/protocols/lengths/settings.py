@@ -18,9 +18,10 @@ LONGEST_RANGE = 10**6  # its lengths are listed
 
 @dataclass
 class LookSettings:
-    """What a look scores: `strings` strings, a length each, between the two `lengths`.
+    """What a look scores: strings of a length each.
 
-    fixed: the same strings at every look of a run.
+    lengths: the shortest and the longest. strings: how many there are. fixed: the same strings at
+    every look of a run.
     """
 
     lengths: list[int] = field(default_factory=lambda: [40, 256])
@@ -34,9 +35,11 @@ class LookSettings:
 
 @dataclass
 class TestSettings:
-    """What is tested at the end: every `stride`-th length of the range `lengths`.
+    """What is tested at the end.
 
-    mix: `step`, so many `strings` at each length, or `row`, so many in all, a drawn length each.
+    lengths: the shortest and the longest. stride: from one tested length to the next. strings: how
+    many there are. mix: `step`, so many at each length, or `row`, so many in all, a drawn length
+    each.
     """
 
     __test__ = False  # no test of pytest's, whatever it is called
@@ -57,13 +60,14 @@ class TestSettings:
 class LengthProtocolConfig(ProtocolConfig):
     """What protocols of several lengths decide; lengths are in symbols, both ends included.
 
-    train_lengths, mix: an update's strings have one drawn length (`step`) or one a row (`row`).
+    train_lengths: shortest and longest training string. mix: an update's strings have one drawn
+    length (`step`) or one a row (`row`).
     train_strings: how many there are, gone through in a new order each time; 0: all are fresh.
     ask: train on whatever the task asks, or on the last answer of each string alone.
-    look_every, look: the looks that rules choose between. stop: `threshold` ends a run at a look
-    with an accuracy of at least `stop_at`.
+    look_every: updates from one look to the next. look: what rules choose between. stop:
+    `threshold` ends a run at a look with an accuracy of at least `stop_at`.
     validation_size: fixed strings of the training lengths, and of `band`, scored at every look.
-    test, score: the number at the end. `mean` over lengths; `pooled` over strings; `scaled`,
+    test: what is scored at the end. score: the number that comes of it, `mean` over lengths; `pooled` over strings; `scaled`,
     pooled and rescaled so that `chance` is 0; `sequence`, strings that are right throughout.
     runs: how a paper puts several together, their mean or the best.
 
@@ -71,6 +75,10 @@ class LengthProtocolConfig(ProtocolConfig):
     from the shortest length to the longest. carry: the share of strings that begin with the state
     that the same row of the last update ended in. state_noise: the s.d. of Gaussian noise added to
     every string's initial state. None of them is there in looks and tests.
+
+    max_steps: updates of a run at most. batch_size: strings of an update. band: shortest and
+    longest length of the rule `band`. stop_at: the accuracy at which `threshold` ends a run.
+    chance: what guessing scores, of the score `scaled`; unset the task's.
     """
 
     train_lengths: list[int] = field(default_factory=lambda: [1, 40])

@@ -29,11 +29,15 @@ SELECTIONS = ("loss", "accuracy")
 class Rir2023Config(ProtocolConfig):
     """`rir2023`: epochs over a corpus, a look at its dev split after each, early stopping.
 
-    Ray Chowdhury & Caragea 2023 (arXiv:2311.04449), appendix, and their released code. An update
-    is made from `batch_size` strings, `micro_batch` of them at a time (all at once if not set).
-    Batches have strings of similar length: `bucket` batches are sorted together. `select_by` says
-    which dev score is believed; training ends when it has not become better for more than
-    `patience` epochs, after `epochs`, or after `max_steps` updates.
+    Ray Chowdhury & Caragea 2023 (arXiv:2311.04449), appendix, and their released code. Training
+    ends by `patience`, `epochs` or `max_steps`, whichever comes first.
+
+    train_split: what is trained on. dev_split: what every look scores. test_splits: what is tested
+    at the end. epochs: how often training goes through its split at most. max_steps: updates at
+    most, too; unset no limit. patience: epochs without a better dev score before a run ends.
+    select_by: the dev score that is believed. batch_size: strings of an update. micro_batch:
+    strings computed at a time; unset all of an update. bucket: how many batches are sorted by
+    length together.
     """
 
     name: str = "rir2023"

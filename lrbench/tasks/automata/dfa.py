@@ -34,6 +34,8 @@ class DfaConfig:
     kind: uniform, permutation, reset or aperiodic. automaton: the seed that it is drawn from,
     whatever the data seed. target: the state, or whether it accepts. reset_p, of kind=reset: how
     likely the letter that resets is. ask: all positions, or the last.
+
+    states: of the automaton. letters: of its alphabet.
     """
 
     name: str = "dfa"

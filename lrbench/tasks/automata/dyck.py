@@ -17,7 +17,10 @@ BRACKETS = ("()", "[]", "{}", "<>")
 
 @dataclass
 class DyckConfig:
-    """Settings of `dyck`: kinds of brackets, and how deep they nest at most."""
+    """Settings of `dyck`.
+
+    kinds: how many kinds of brackets there are. depth: how deep brackets nest at most.
+    """
 
     name: str = "dyck"
     kinds: int = 2

@@ -19,7 +19,10 @@ WRITE, READ, SKIP, ZERO = range(4)  # symbols; ZERO and the one after it are the
 
 @dataclass
 class FlipFlopConfig:
-    """Settings of `flip_flop`: how likely an instruction is i; w and r share the rest."""
+    """Settings of `flip_flop`.
+
+    ignore: how likely an instruction is i; w and r share the rest.
+    """
 
     name: str = "flip_flop"
     ignore: float = 0.8

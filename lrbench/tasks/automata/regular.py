@@ -18,9 +18,10 @@ MOST = 100
 
 @dataclass
 class RegularConfig:
-    """Settings of `regular`: which language.
+    """Settings of `regular`.
 
-    n is the depth of d_n, or the longest run of no_long_run.
+    language: which language strings are in or not. n: the depth of d_n, or the longest run of
+    no_long_run; other languages have none.
     """
 
     name: str = "regular"

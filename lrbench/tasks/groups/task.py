@@ -33,6 +33,9 @@ class GroupConfig:
     move_at_most. ask: all positions, or the last. view: product, or cup: a last symbol names a cup,
     and the answer is the place where it is. start_symbol: whether strings begin with a symbol that
     is an answer too, as in the sources.
+
+    letters_arg: the number that `letters` needs, of points or of letters. letters_seed: the seed
+    that random letters are drawn with.
     """
 
     name: str = "group"

@@ -17,7 +17,10 @@ from lrbench.tasks.logic.splits import SOURCES, load
 
 @dataclass
 class LogicConfig:
-    """Settings of `logic`: the pairs that were released, or ones we made the same way."""
+    """Settings of `logic`.
+
+    source: the pairs that were released, or ones we made the same way.
+    """
 
     name: str = "logic"
     source: str = "released"

@@ -29,7 +29,11 @@ GENERATION_SEED = 0  # the data are the same for every run
 
 @dataclass
 class MackeyGlassConfig:
-    """Settings of `mackey_glass`: steps ahead, the delay of the equation, how many series."""
+    """Settings of `mackey_glass`.
+
+    horizon: how many steps ahead the answer lies. tau: the delay of the equation, in its unit of
+    time. series: how many series there are.
+    """
 
     name: str = "mackey_glass"
     horizon: int = 15

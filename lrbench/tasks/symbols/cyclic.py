@@ -17,7 +17,10 @@ from lrbench.tasks.stream import Stream, integers
 
 @dataclass
 class SumConfig:
-    """Settings of `sum`: the modulus, which is also the number of symbols and of classes."""
+    """Settings of `sum`.
+
+    modulus: the number of symbols and of classes.
+    """
 
     name: str = "sum"
     modulus: int = 5

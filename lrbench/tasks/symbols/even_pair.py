@@ -17,7 +17,10 @@ from lrbench.tasks.symbols.cyclic import check_modulus
 
 @dataclass
 class EvenPairConfig:
-    """Settings of `even_pair`: the modulus is the number of symbols; classes are always two."""
+    """Settings of `even_pair`.
+
+    modulus: the number of symbols; classes are always two.
+    """
 
     name: str = "even_pair"
     modulus: int = 5

@@ -21,7 +21,10 @@ OPERATORS = ("+", "-", "\N{MULTIPLICATION SIGN}")
 
 @dataclass
 class ModArithConfig:
-    """Settings of `mod_arith`: numbers are 0..M-1 and values are taken mod M."""
+    """Settings of `mod_arith`: numbers are 0..M-1 and values are taken mod M.
+
+    modulus: M; numbers are 0..M-1, and so are the answers.
+    """
 
     name: str = "mod_arith"
     modulus: int = 5

@@ -1,0 +1,85 @@
+"""What each setting means, its default and its range: from the dataclasses of a configuration.
+
+A dataclass of settings says what its own fields mean in its docstring, below the first line, as
+`name: meaning.`, where a sentence begins; equal ones together as `a, b: meaning.` A class takes
+over the words of its bases. The values allowed are those that its `__post_init__` checks
+(lrbench/checks.py), so that nothing is written twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from inspect import cleandoc
+from typing import Any
+
+from lrbench.checks import Limits, limits
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting as it is typed: its whole key, what it means, its default and what it may be.
+
+    meaning: "" where nothing says it. limits: none that a check names where all are None.
+    """
+
+    key: str
+    meaning: str
+    default: Any
+    limits: Limits
+
+    @property
+    def allowed(self) -> str:
+        """What it may be, in words; "" where no check says."""
+        if isinstance(self.default, bool):
+            return "true or false"
+        return self.limits.text()
+
+
+def settings(schema: type, prefix: str = "") -> list[Setting]:
+    """Return every setting of a dataclass, those of dataclasses inside it too, in their order.
+
+    prefix: what stands before each key, such as "task.". A `name` without words is left out: it
+    is what chose the dataclass.
+    """
+    with limits() as found:
+        made = schema()
+    return list(_settings(made, prefix, found))
+
+
+def _settings(made: Any, prefix: str, found: dict[str, Limits]) -> Iterator[Setting]:
+    said = words(type(made))
+    for one in fields(made):
+        value, key = getattr(made, one.name), f"{prefix}{one.name}"
+        if is_dataclass(value):
+            yield from _settings(value, f"{key}.", found)
+        elif one.name != "name" or "name" in said:
+            yield Setting(key, said.get(one.name, ""), value, found.get(key, Limits()))
+
+
+def words(schema: type) -> dict[str, str]:
+    """Return {field: what it means} of a dataclass; fields without words are left out."""
+    known = [one.name for one in fields(schema)]
+    found: dict[str, str] = {}
+    for cls in reversed(schema.__mro__):
+        found |= glossary(cls.__dict__.get("__doc__") or "", known)
+    return {name: found[name] for name in known if name in found}
+
+
+def glossary(docstring: str, names: list[str]) -> dict[str, str]:
+    """Return what the prose of a docstring says of some of `names`: `name: meaning.`"""
+    found: dict[str, str] = {}
+    if not names:
+        return found
+    name = f"(?:{'|'.join(map(re.escape, names))})"
+    start = re.compile(rf"(?:^|(?<=[.!?]\s))({name}(?:, {name})*)(, [^:.]*)?: ")
+    for paragraph in cleandoc(docstring).split("\n\n")[1:]:
+        text = " ".join(paragraph.split())
+        starts = list(start.finditer(text))
+        ends = [*(one.start() for one in starts), len(text)][1:]
+        for one, end in zip(starts, ends, strict=True):
+            qualifier = f"({one[2].removeprefix(', ')}) " if one[2] else ""
+            meaning = qualifier + text[one.end() : end].strip()
+            found |= dict.fromkeys(one[1].split(", "), meaning)
+    return found

@@ -1,0 +1,83 @@
+"""Words for every setting: no field without a meaning, and ranges that are those checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from lrbench.checks import at_least, between, fraction, one_of
+from lrbench.config import Config, OptimConfig
+from lrbench.registry import BACKBONES, ENCODERS, MIXERS, PROTOCOLS, TASKS
+from lrbench.schema import model_node, task_node
+from lrbench.words import glossary, settings, words
+
+
+def _everything() -> Iterator[tuple[str, type]]:
+    yield "", Config
+    yield "optim.", OptimConfig
+    yield from (("task.", task_node(name)) for name in TASKS)
+    yield from (("model.", model_node(name)) for name in (*MIXERS, *ENCODERS))
+    yield from (("model.backbone.", BACKBONES.get(name).config) for name in BACKBONES)
+    yield from (("protocol.", PROTOCOLS.get(name).config) for name in PROTOCOLS)
+
+
+def test_no_setting_is_without_words() -> None:
+    explained = [one for prefix, schema in _everything() for one in settings(schema, prefix)]
+    assert {one.key for one in explained if not one.meaning} == set()
+    assert {one.key for one in explained if len(one.meaning) > 300} == set()
+    top = words(Config)
+    assert {"task", "model", "protocol", "optim", "seed", "device"} <= set(top)
+
+
+@dataclass
+class _Base:
+    """The first line: is no glossary.
+
+    size, rate: of the base. kind, for some: a or b: both. Not a field: nothing.
+    """
+
+    size: int = 2
+    rate: float = 0.5
+    kind: str = "a"
+
+    def __post_init__(self) -> None:
+        between("x.size", self.size, 1, 9000)
+        fraction("x.rate", self.rate)
+        one_of("x.kind", self.kind, ("a", "b"))
+
+
+@dataclass
+class _Derived(_Base):
+    """Another default, and one more.
+
+    depth: how deep. rate: another meaning.
+    """
+
+    size: int = 3
+    depth: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("x.depth", self.depth, 0.5)
+
+
+def test_words_of_bases_and_ranges_of_checks() -> None:
+    found = {one.key: one for one in settings(_Derived, "x.")}
+    assert {key: one.meaning for key, one in found.items()} == {
+        "x.size": "of the base.",
+        "x.rate": "another meaning.",
+        "x.kind": "(for some) a or b: both. Not a field: nothing.",
+        "x.depth": "how deep.",
+    }
+    assert [one.default for one in found.values()] == [3, 0.5, "a", None]
+    assert [one.allowed for one in found.values()] == [
+        *("1 to 9,000", "0 or more, below 1", "a | b", "0.5 or more")
+    ]
+
+
+def test_checks_leave_no_notes_outside() -> None:
+    with pytest.raises(ValueError, match="at most 9,000"):
+        _Base(size=9001)
+    assert glossary("Nothing.\n\nsize: here.", []) == {}
