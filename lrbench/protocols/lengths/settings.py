@@ -67,8 +67,9 @@ class LengthProtocolConfig(ProtocolConfig):
     look_every: updates from one look to the next. look: what rules choose between. stop:
     `threshold` ends a run at a look with an accuracy of at least `stop_at`.
     validation_size: fixed strings of the training lengths, and of `band`, scored at every look.
-    test: what is scored at the end. score: the number that comes of it, `mean` over lengths; `pooled` over strings; `scaled`,
-    pooled and rescaled so that `chance` is 0; `sequence`, strings that are right throughout.
+    test: what is scored at the end. score: the number that comes of it: `mean` over lengths;
+    `pooled` over strings; `scaled`, pooled and rescaled so that `chance` is 0; `sequence`, strings
+    that are right throughout.
     runs: how a paper puts several together, their mean or the best.
 
     Interventions, off unless set. curriculum: updates over which the longest training string grows
