@@ -34,6 +34,16 @@ def test_xlstm(args: str) -> None:
     assert passed and "SlstmMixer with its weights" in detail
 
 
+def test_mlstm_carries_a_state() -> None:
+    pinned("xlstm", "2.0.6", {})
+    pinned("mlstm_kernels", "2.0.6", {})
+    findings = {
+        one.name: one for one in run_contract("foreign", ["model.mixer.target=xlstm_mlstm"])
+    }
+    assert [str(one) for one in findings.values() if one.passed is False] == []
+    assert findings["state size"].passed and findings["growth"].passed
+
+
 def test_a_wrong_map_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every weight counts: one that is scaled by a hundredth is found."""
     pinned("mambapy", "1.2.0", {})

@@ -5,7 +5,8 @@
 A module has no state that could be carried, and no step. So what is kept of a string is the string:
 piece by piece, the layer reads all inputs so far and the outputs of the new ones are taken. This is
 exact for a causal layer, it takes memory that grows with the string and time that grows with its
-square, and `state_size` is None, as it is for `transformer`.
+square, and `state_size` is None, as it is for `transformer`. Layers of mambapy and xlstm have a
+step, and carry its cache (`reading.py`).
 
 What a layer must be is tried on a small input before its first update: (B, T, D) of one type on
 one device, the same output twice (nothing drawn, as by dropout, and nothing kept between calls),
@@ -29,6 +30,7 @@ from lrbench.checks import shown
 from lrbench.errors import UserError
 from lrbench.mixers.base import Mixer, ParameterRule
 from lrbench.mixers.foreign.libraries import layer_of, library_of
+from lrbench.mixers.foreign.reading import reading_of
 from lrbench.mixers.foreign.settings import PLACE, ForeignConfig, takes_place
 from lrbench.mixers.foreign.target import settings_class, target_class
 from lrbench.registry import register_mixer
@@ -51,6 +53,9 @@ class ForeignMixer(Mixer):
         made_by = settings_class(config) or target_class(config)
         self._placed = takes_place(made_by)
         self.layer = self._made(0)
+        self.reading = reading_of(layer_of(config.target).target)
+        self.modes = self.reading.modes  # type: ignore[misc]
+        self.default_mode = self.modes[0]  # type: ignore[misc]
         self._tried = False
 
     @cached_property
@@ -106,21 +111,22 @@ class ForeignMixer(Mixer):
         }
 
     @property
-    def state_size(self) -> None:
-        """Nothing to tell: D numbers per position read so far."""
-        return None
+    def state_size(self) -> int | None:
+        """Numbers in the cache of a library's step; None where all that was read is kept."""
+        if self.default_mode == "whole":
+            return None
+        parts: tuple[Tensor, ...] = self.initial_state(1)
+        return sum(part.numel() for part in parts)
 
-    def initial_state(self, batch: int) -> Tensor:
-        """Return the inputs before a string, (B, 0, D)."""
+    def initial_state(self, batch: int) -> Any:
+        """Return the inputs before a string, (B, 0, D), or the cache of a library's step."""
         like = next(self.parameters(), torch.empty(0))
-        return like.new_empty(batch, 0, self.width)
+        return self.reading.start(self.layer, like.new_empty(batch, 0, self.width))
 
-    def forward(
-        self, u: Tensor, state: Tensor | None = None, mode: str | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Map u (B, T, D), after inputs `state` (B, n, D), to y (B, T, D) and all n + T inputs."""
-        seen = u if state is None else torch.cat([state, u], 1)
-        return self.outputs(seen)[:, seen.shape[1] - u.shape[1] :], seen
+    def forward(self, u: Tensor, state: Any = None, mode: str | None = None) -> tuple[Tensor, Any]:
+        """Map u (B, T, D), after what is kept of inputs before, to y (B, T, D) and what is then."""
+        how = mode or self.default_mode
+        return self.reading.read(self.layer, self.outputs, u, state, how)
 
     def outputs(self, u: Tensor, mode: str | None = None) -> Tensor:
         """Map whole strings u (B, T, D) to y (B, T, D)."""
