@@ -1,4 +1,7 @@
-"""Small tables in a page outside results/, between `<!-- table: NAME -->` and `<!-- end -->`."""
+"""Small tables in a page outside results/, between `<!-- table: NAME -->` and `<!-- end -->`.
+
+`<!-- table: NAME, rows: A; B -->` has these rows alone, in this order.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from lrbench.errors import UserError
+from lrbench.errors import UserError, unknown
 from lrbench.publish.disagreements import Judged, judged
 from lrbench.publish.layout import PAGE, is_table, spec_of
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table, spread, to_markdown
@@ -20,7 +23,10 @@ LEGEND = (
     "Accuracy on fresh strings, mean ± sample std (runs), by the paper's rule; of the same"
     " checkpoints at the training length; the paper's number. How sure, and how it was made:"
 )
-BLOCK = re.compile(r"(<!-- table: ([\w.-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(
+    r"(?P<head><!-- table: (?P<name>[\w.-]+)(?:, rows: (?P<rows>[^\n]+))? -->\n).*?(?P<end><!-- end -->)",
+    re.DOTALL,
+)
 OPENING = re.compile(r"<!-- table: ")
 
 
@@ -37,30 +43,42 @@ def with_tables(page: Path, results: Path) -> bytes:
         raise UserError(f"'{page}': a line <!-- table: NAME --> has no line <!-- end --> after it")
 
     def fill(block: re.Match[str]) -> str:
-        folder = results / block[2]
+        folder = results / block["name"]
         if not is_table(folder):
             return block[0]
         place = os.path.relpath(folder / PAGE, page.absolute().parent)
         return (
-            f"{block[1]}{compact(folder)}\n{LEGEND} [{PAGE}]({Path(place).as_posix()}).\n{block[3]}"
+            f"{block['head']}{compact(folder, _rows(block['rows']))}\n"
+            f"{LEGEND} [{PAGE}]({Path(place).as_posix()}).\n{block['end']}"
         )
 
     return BLOCK.sub(fill, text).encode()
 
 
-def compact(folder: Path) -> str:
-    """Return models x tasks: fresh strings by the paper's rule, training length, the paper's."""
+def _rows(words: str | None) -> list[str] | None:
+    return None if words is None else [word.strip() for word in words.split(";")]
+
+
+def compact(folder: Path, rows: Sequence[str] | None = None) -> str:
+    """Return models x tasks: fresh strings by the paper's rule, training length, the paper's.
+
+    Of these `rows`, or of all. Raises UserError for a row that the table does not have.
+    """
     spec = spec_of(folder)
     cells = judged(read_archive(folder), spec)
     by_place = {(cell.filled.label, cell.filled.column): cell for cell in cells}
     labels = list(dict.fromkeys(cell.filled.label for cell in cells if len(cell.filled.runs)))
+    for row in rows or ():
+        if row not in labels:
+            raise unknown(f"row of table '{folder.name}'", row, labels)
+    labels = labels if rows is None else list(rows)
     names = list(dict.fromkeys(cell.filled.column for cell in cells))
-    rows = tuple(
+    lines = tuple(
         (PrintedCell(label), *(_cell(by_place.get((label, name)), spec.rule) for name in names))
         for label in labels
     )
     columns = (Column("", right=False), *(_column(name, cells) for name in names))
-    return to_markdown(Table("", columns, rows)).partition("\n\n")[2]
+    return to_markdown(Table("", columns, lines)).partition("\n\n")[2]
 
 
 def _cell(cell: Judged | None, rule: str) -> PrintedCell:

@@ -142,6 +142,13 @@ def test_a_table_on_another_page(lrbench: Run, results: Path, tmp_path: Path) ->
     assert lines[8].endswith("how it was made: [README.md](results/toy/README.md).")
     assert lines[9] == "<!-- end -->" and front.read_text().endswith(kept)
     assert lrbench(*arguments, "--check").code == 0
+    front.write_text("<!-- table: toy, rows: s4 -->\nold\n<!-- end -->\n")
+    assert lrbench(*arguments).code == 0
+    lines = front.read_text().splitlines()
+    assert lines[0] == "<!-- table: toy, rows: s4 -->"
+    assert lines[3].startswith("| s4 ") and lines[4] == ""
+    front.write_text("<!-- table: toy, rows: s5 -->\nold\n<!-- end -->\n")
+    assert "unknown row of table 'toy'" in lrbench(*arguments).err
     front.write_text("<!-- table: toy -->\nold\n")
     assert "has no line <!-- end -->" in lrbench(*arguments).err
 

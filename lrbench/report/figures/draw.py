@@ -29,11 +29,13 @@ from lrbench.report.figures.axes import (
     update_axis,
 )
 from lrbench.report.figures.data import COSTS, Curve, Panel, panels, pareto, prefix_panels
+from lrbench.report.figures.horizon_chart import CAPTION, horizon_chart, horizon_figure
 from lrbench.report.figures.learning import learning_panels
 from lrbench.report.figures.portable_svg import portable_svg
 from lrbench.report.runs.collection import Collection
 from lrbench.report.tables.length_curves import solving
 from lrbench.report.tables.request import Request, narrowed
+from lrbench.tables import TableSpec
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,6 +51,8 @@ def drawings(
     UserError where matplotlib is not installed.
     """
     table, rule = request.table, request.one_rule
+    if table is not None:
+        yield from _horizons(collection, table, rule, formats)
     if table is not None and table.kind == "lengths":
         mine = solving(collection, table, rule, request.fingerprints)
         yield from draw(panels(mine, rule), formats, only_lengths=True)
@@ -56,6 +60,20 @@ def drawings(
         mine = narrowed(collection, request)
         learning, prefixes = learning_panels(mine), prefix_panels(mine, rule)
         yield from draw(panels(mine, rule), formats, learning=learning, prefixes=prefixes)
+
+
+def _horizons(
+    collection: Collection, table: TableSpec, rule: str, formats: Sequence[str]
+) -> Iterator[Drawing]:
+    """The first picture of a table: how far each run holds."""
+    require_matplotlib()
+    import matplotlib
+
+    chart = horizon_chart(collection, table, rule)
+    if chart is not None:
+        with matplotlib.rc_context(settings()):
+            files = saved(horizon_figure(chart), formats)
+        yield Drawing("figure_horizons", f"{CAPTION} (rule {rule})", files)
 
 
 # Okabe & Ito's colours for all kinds of colour vision, without the yellow that white swallows.

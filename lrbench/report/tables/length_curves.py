@@ -6,7 +6,7 @@ evaluate` added later. Where a length was scored twice, the score on more string
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -143,6 +143,24 @@ def _curves(
             known = {r: of_rule(collection.answers, folders, r) for r in by_rule}
             curves.append(LengthCurve(filled, mine, known))
     return filled_cells, curves
+
+
+def horizons_by_cell(
+    collection: Collection, spec: TableSpec, rule: str
+) -> Iterator[tuple[FilledCell, list[Reached]]]:
+    """Yield each cell of a table with how far its runs got by a rule, solved or not.
+
+    Cells over a corpus, of errors and without runs have none.
+    """
+    if declared(spec.protocol).by_split:
+        return
+    scores = _scores(collection.frame, rule)
+    for filled in select(collection, spec):
+        if filled.metric.counts and len(filled.runs):
+            folders = filled.runs["folder"]
+            mine = {rule: {f: scores[f] for f in folders if f in scores}}
+            known = {rule: of_rule(collection.answers, mine[rule], rule)}
+            yield filled, LengthCurve(filled, mine, known).horizons(rule)
 
 
 def _rules(rule: str) -> list[str]:

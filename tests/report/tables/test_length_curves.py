@@ -157,7 +157,8 @@ def test_horizons() -> None:
 def test_only_rows_are_drawn_and_horizons_marked(runs: Path, three: None) -> None:
     collection = collect(runs)
     assert set(solving(collection, SPEC, "best").runs["model"]) == {"blockdiag"}
-    [one] = drawings(collection, Request(table=SPEC))
+    horizons, one = drawings(collection, Request(table=SPEC))
+    assert horizons.name == "figure_horizons"
     assert one.name == "figure_length_sum" and "ring" in one.caption
     [every] = drawings(collection, Request())
     assert "ring" not in every.caption and every.files != one.files
