@@ -24,7 +24,8 @@ LEGEND = (
     " checkpoints at the training length; the paper's number. How sure, and how it was made:"
 )
 BLOCK = re.compile(
-    r"(?P<head><!-- table: (?P<name>[\w.-]+)(?:, rows: (?P<rows>[^\n]+))? -->\n).*?(?P<end><!-- end -->)",
+    r"(?P<head><!-- table: (?P<name>[\w.-]+)(?:, rows: (?P<rows>[^\n]+))? -->\n)"
+    r".*?(?P<end><!-- end -->)",
     re.DOTALL,
 )
 OPENING = re.compile(r"<!-- table: ")

@@ -148,7 +148,7 @@ def test_a_table_on_another_page(lrbench: Run, results: Path, tmp_path: Path) ->
     assert lines[0] == "<!-- table: toy, rows: s4 -->"
     assert lines[3].startswith("| s4 ") and lines[4] == ""
     front.write_text("<!-- table: toy, rows: s5 -->\nold\n<!-- end -->\n")
-    assert "unknown row of table 'toy'" in lrbench(*arguments).err
+    assert "row of table 'toy' 's5' unknown" in lrbench(*arguments).err
     front.write_text("<!-- table: toy -->\nold\n")
     assert "has no line <!-- end -->" in lrbench(*arguments).err
 
