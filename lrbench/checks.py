@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
+UNBOUNDED = 10**9  # what is as large as this is told as no limit
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -28,7 +30,7 @@ class Limits:
             return " | ".join(self.values)
         if self.below is not None:
             return f"{self.least or 0:g} or more, below {self.below:g}"
-        if self.most is not None:
+        if self.most is not None and self.most < UNBOUNDED:
             return f"{self.least or 0:g} to {self.most:,}"
         return "" if self.least is None else f"{self.least:g} or more"
 

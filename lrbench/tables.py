@@ -94,13 +94,17 @@ def table_names() -> list[str]:
 
 def load_table(name: str) -> TableSpec:
     """Return the table of a name, or of a YAML file; UserError where there is none."""
+    return _REGISTERED[name] if name in _REGISTERED else _read(table_file(name))
+
+
+def table_file(name: str) -> Path:
+    """Return the YAML file of a table, by name or by path; UserError where there is none."""
     if name in _REGISTERED:
-        return _REGISTERED[name]
-    builtin = conf_dir() / "table" / f"{name}.yaml"
+        raise UserError(f"table '{name}' is registered by a plugin: it has no file")
     if name in table_names():
-        return _read(builtin)
+        return conf_dir() / "table" / f"{name}.yaml"
     if name.endswith((".yaml", ".yml")) and Path(name).is_file():
-        return _read(Path(name))
+        return Path(name)
     if name.endswith((".yaml", ".yml")):
         raise UserError(
             f"no table file at '{name}'\n"

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
+
+from lrbench import __version__
+from lrbench.cli.commands.run.train import COMMON
+from lrbench.config import Config, OptimConfig, StackConfig
+from lrbench.protocols.fan2024.declaration import Fan2024Config
 
 Run = Callable[..., Any]
 COMMANDS = [
     *("train", "sweep", "tune", "evaluate"),
-    *("report", "show", "tasks", "models", "tables", "certify", "diagnose"),
+    *("report", "show", "tasks", "models", "protocols", "tables", "certify", "diagnose"),
     *("publish", "bundle", "verify"),
     *("check", "doctor", "bench", "data"),
 ]
@@ -23,6 +29,19 @@ def test_help_of_everything_without_torch(
     assert [words[2] for words in usages[1:]] == COMMANDS
     assert max(map(len, out.splitlines())) <= 80
     assert "\x1b" not in out
+    assert "<list[" not in out
+
+
+def test_common_keys_of_train_are_settings(lrbench: Run) -> None:
+    shown = [line.split("=")[0] for line in COMMON.splitlines()[1:]]
+    assert len(shown) >= 12 and all(f" {key}=" in lrbench("train", "--help").out for key in shown)
+    schemas = {"": Config, "model.": StackConfig, "protocol.": Fan2024Config, "optim.": OptimConfig}
+    known = {prefix + one.name for prefix, schema in schemas.items() for one in fields(schema)}
+    assert set(shown) <= known
+
+
+def test_version(lrbench: Run) -> None:
+    assert lrbench("--version") == type(lrbench("--version"))(0, f"lrbench {__version__}\n", "")
 
 
 def test_help_lists_every_command_with_what_it_does(lrbench: Run) -> None:

@@ -1,64 +1,147 @@
-"""`lrbench tasks`, `lrbench models` and `lrbench tables`: what there is, one line each."""
+"""`lrbench tasks`, `models`, `tables` and `protocols`: what there is, and a card of each by name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lrbench.registry import ENCODERS, MIXERS, PROTOCOLS, TASKS
+from lrbench.tables import table_names
+
 if TYPE_CHECKING:
+    from lrbench.cli.commands.look.cards import Card
     from lrbench.registry import Entry, Registry
 
 TASKS_HELP = (
-    "List the tasks: name, what is asked, source.\n\n"
+    "List the tasks: name, what is asked, source; with NAME its card.\n\n"
     "A task from a plugin names its module. See strings of one with: lrbench show task=sum"
 )
 MODELS_HELP = (
-    "List the models: name, what it is, source.\n\n"
+    "List the models: name, what it is, source; with NAME its card.\n\n"
+    "A card has the equations, every setting with its meaning, default and range, and what the"
+    " model works with.\n\n"
     "A model from a plugin names its module. Train one with: lrbench train model=blockdiag"
 )
 TABLES_HELP = (
-    "List the tables: name, title, source, number of cells.\n\n"
-    "Train what is missing of one with: lrbench sweep --table fan2024_table2"
+    "List the tables: name, title, source, number of cells; with NAME its card.\n\n"
+    "Train what is missing of one with: lrbench sweep --table fan2024_table2\n\n"
+    "A table of your own begins with: lrbench tables fan2024_column --yaml > mine.yaml"
 )
+PROTOCOLS_HELP = (
+    "List the protocols: how a model is trained and tested; with NAME its card.\n\n"
+    "Train by one with: lrbench train protocol=grazzi2025_short task=parity model=blockdiag"
+)
+
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print JSON, as docs/json.md has it, and nothing else.")
+]
+
+
+def _name(complete: Callable[[], list[str]]) -> Any:
+    return typer.Argument(
+        metavar="[NAME]", help="Print its card.", show_default=False, autocompletion=complete
+    )
 
 
 def add_to(app: typer.Typer, panel: str) -> None:
     """Register the commands."""
     app.command(help=TASKS_HELP, rich_help_panel=panel)(tasks)
     app.command(help=MODELS_HELP, rich_help_panel=panel)(models)
+    app.command(help=PROTOCOLS_HELP, rich_help_panel=panel)(protocols)
     app.command(help=TABLES_HELP, rich_help_panel=panel)(tables)
 
 
-def tasks() -> None:
-    """List the tasks."""
-    from lrbench.registry import TASKS
+def tasks(name: Annotated[str | None, _name(TASKS.names)] = None, as_json: AsJson = False) -> None:
+    """List the tasks, or print the card of one."""
+    from lrbench.cli.commands.look.cards import task_card, trained_by
 
-    _print(TASKS)
-
-
-def models() -> None:
-    """List the models."""
-    from lrbench.registry import ENCODERS, MIXERS
-
-    _print(MIXERS, ENCODERS)
+    _answer(name, as_json, task_card, [TASKS], lambda entry: trained_by(entry)[0])
 
 
-def tables() -> None:
-    """List the tables."""
+def models(
+    name: Annotated[str | None, _name(lambda: [*MIXERS, *ENCODERS])] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the models, or print the card of one."""
+    from lrbench.cli.commands.look.cards import model_card
+
+    _answer(name, as_json, model_card, [MIXERS, ENCODERS], family)
+
+
+def protocols(
+    name: Annotated[str | None, _name(PROTOCOLS.names)] = None, as_json: AsJson = False
+) -> None:
+    """List the protocols, or print the card of one."""
+    from lrbench.cli.commands.look.cards import protocol_card
+
+    _answer(name, as_json, protocol_card, [PROTOCOLS], lambda entry: "")
+
+
+def tables(
+    name: Annotated[str | None, _name(table_names)] = None,
+    as_json: AsJson = False,
+    yaml: Annotated[bool, typer.Option("--yaml", help="Print the file of table NAME.")] = False,
+) -> None:
+    """List the tables, or print the card or the file of one."""
+    from lrbench.cli.commands.look.cards import table_card
     from lrbench.console import results
+    from lrbench.errors import UserError
     from lrbench.plugins import load_plugins
     from lrbench.report.output.display import plural, say
-    from lrbench.tables import load_table, table_names
+    from lrbench.tables import load_table, table_file
 
     load_plugins()
-    specs = [load_table(name) for name in table_names()]
+    if yaml and name is None:
+        raise UserError("which table?\nlrbench tables fan2024_table2 --yaml", exit_code=2)
+    if yaml and name is not None:
+        typer.echo(table_file(name).read_text(encoding="utf-8"), nl=False)
+        return
+    if name is not None:
+        _print_card(table_card(load_table(name)), as_json)
+        return
+    specs = [load_table(each) for each in table_names()]
+    if as_json:
+        _print_json([table_card(spec).content() for spec in specs])
+        return
     width = max((len(spec.name) for spec in specs), default=0)
+    texts = []
     for spec in specs:
         parts = [spec.title, *([f"({spec.source})"] if spec.source else [])]
         parts.append(f"[{plural(len(spec.cells), 'cell')}]")
-        say(results(), f"{spec.name:<{width}}  {' '.join(parts)}")
+        line = f"{spec.name:<{width}}  {' '.join(parts)}"
+        texts.append((f"protocol {spec.protocol}", line))
+    for line in grouped(texts):
+        say(results(), line)
+
+
+def family(entry: Entry) -> str:
+    """Return the heading of a model: what it trains on, and the family that its file is in."""
+    kind = "mixers" if entry.name in MIXERS else "encoders"
+    folders = entry.module.split(".")[2:-1] if entry.builtin else ["plugins"]
+    named = " ".join(folders).replace("_", " ") or "around a mixer"
+    on = "strings and series" if kind == "mixers" else "corpora"
+    return f"{kind} for {on}: {named}"
+
+
+def grouped(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield lines under their headings, (heading, line) each: headings in order, "" is none."""
+    groups: dict[str, list[str]] = {}
+    for heading, line in texts:
+        groups.setdefault(heading, []).append(line)
+    for number, heading in enumerate(sorted(groups, key=_place)):
+        if number:
+            yield ""
+        if heading:
+            yield f"# {heading}"
+        yield from groups[heading]
+
+
+def _place(heading: str) -> tuple[bool, bool, str]:
+    """Sort mixers before encoders and strings before all else."""
+    return not heading.startswith(("mixers", "strings")), heading.startswith("corpora"), heading
 
 
 def lines(entries: list[Entry]) -> Iterator[str]:
@@ -70,12 +153,40 @@ def lines(entries: list[Entry]) -> Iterator[str]:
         yield f"{entry.name:<{width}}  {text}{origin}"
 
 
-def _print(*registries: Registry) -> None:
+def _answer(
+    name: str | None,
+    as_json: bool,
+    card: Callable[[str], Card],
+    registries: list[Registry],
+    heading: Callable[[Entry], str],
+) -> None:
+    """Print the card of `name`, or the list of what is registered under its headings."""
     from lrbench.console import results
     from lrbench.plugins import load_plugins
     from lrbench.report.output.display import say
 
     load_plugins()
-    entries = [registry.get(name) for registry in registries for name in registry.names()]
-    for line in lines(sorted(entries, key=lambda entry: entry.name)):
+    if name is not None:
+        _print_card(card(name), as_json)
+        return
+    entries = [registry.get(each) for registry in registries for each in registry.names()]
+    entries.sort(key=lambda entry: entry.name)
+    if as_json:
+        _print_json([card(entry.name).content() for entry in entries])
+        return
+    for line in grouped(zip(map(heading, entries), lines(entries), strict=True)):
         say(results(), line)
+
+
+def _print_card(card: Card, as_json: bool) -> None:
+    from lrbench.cli.commands.look.cards import print_card
+    from lrbench.console import results
+
+    if as_json:
+        _print_json(card.content())
+    else:
+        print_card(card, results())
+
+
+def _print_json(content: Any) -> None:
+    typer.echo(json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2))

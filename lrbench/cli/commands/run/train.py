@@ -8,12 +8,30 @@ import typer
 
 from lrbench.cli.completion import complete
 
+# \b keeps the lines as they are
+COMMON = """\b
+task=sum                  what is asked (lrbench tasks)
+model=blockdiag           what answers (lrbench models)
+model.width=64            features of a position
+model.layers=1            mixers, one above another
+protocol=fan2024          how it is trained and tested (lrbench protocols)
+protocol.max_steps=40000  updates at most
+protocol.stop=perfect     end at the first perfect look; never: do not
+optim.lr=1e-4             learning rate
+seed=0                    of the weights and of training; trials=5: five seeds
+device=auto               cpu, cuda, or cuda where there is one (auto)
+threads=1                 of torch, on a CPU
+output_dir=outputs        the folder that runs are written to"""
+
 HELP = (
     "Train one model on one task and test it at many lengths."
     "\n\n"
     "KEY=VALUE settings, for example: task=mod_arith model=blockdiag seed=3 trials=5 optim.lr=3e-4"
-    " model.layers=2 protocol.max_steps=10000 protocol.stop=never device=cuda output_dir=runs."
-    " All of them: lrbench train --cfg job."
+    "\n\n"
+    f"{COMMON}"
+    "\n\n"
+    "What a task, model or protocol can be told: lrbench tasks NAME, models NAME, protocols NAME."
+    " All settings of this run: lrbench train --cfg job."
     "\n\n"
     "The same command again does only what is missing; force=true starts afresh and keeps the old"
     " result until the new one is whole."
