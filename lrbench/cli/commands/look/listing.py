@@ -1,4 +1,4 @@
-"""`lrbench tasks`, `models`, `tables` and `protocols`: what there is, and a card of each by name."""
+"""`lrbench tasks`, `models`, `tables` and `protocols`: what there is, and a card of each."""
 
 from __future__ import annotations
 
