@@ -1,4 +1,4 @@
-"""Figures as SVG and PDF: accuracy against length, and against what it cost.
+"""Figures as SVG, PDF and PNG: accuracy against length, and against what it cost.
 
 The same numbers give the same bytes: no dates, no random ids, and the font that matplotlib ships.
 Letters are drawn as outlines in SVG, so that a figure looks the same everywhere and no name in it
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 def drawings(
     collection: Collection, request: Request, formats: Sequence[str] = ("svg",)
 ) -> Iterator[Drawing]:
-    """Yield the figures of what `request` shows, each in all `kinds`: 'svg', 'pdf'.
+    """Yield the figures of what `request` shows, each in all `formats`: svg, pdf, png.
 
     A table of lengths has no figures of costs, and only the curves that are its rows. Raises
     UserError where matplotlib is not installed.
@@ -82,7 +82,10 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 NO_METADATA = {
     "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "png": {"Software": None},
 }
+
+PNG_DPI = 200  # of the one kind that has pixels
 
 Style = tuple[str, str]  # colour, marker
 
@@ -286,6 +289,8 @@ def saved(figure: Figure, formats: Sequence[str]) -> dict[str, bytes]:
         with warnings.catch_warnings():
             # A crowded legend may leave little room: the figure is still right, only small.
             warnings.filterwarnings("ignore", message="constrained_layout not applied")
-            figure.savefig(stream, format=suffix, metadata=NO_METADATA.get(suffix))
+            metadata = NO_METADATA.get(suffix)
+            dpi: Any = PNG_DPI if suffix == "png" else "figure"
+            figure.savefig(stream, format=suffix, metadata=metadata, dpi=dpi)
         made[suffix] = portable_svg(stream.getvalue()) if suffix == "svg" else stream.getvalue()
     return made

@@ -36,14 +36,18 @@ class PrintedCell:
     mark: str = ""
 
 
+PARTS = ("main", "evidence", "cost", "pairs")
+
+
 @dataclass(frozen=True)
 class Table:
-    """A titled grid of cells with notes below."""
+    """A titled grid of cells with notes below; `part` is that of a report that it belongs to."""
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[PrintedCell, ...], ...]
     notes: tuple[str, ...] = ()
+    part: str = PARTS[0]
 
 
 def spread(values: Sequence[float], digits: int = 4, missing: str = MISSING) -> PrintedCell:

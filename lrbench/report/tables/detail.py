@@ -59,7 +59,7 @@ def verdicts_table(grid: Grid) -> Table:
     )
     columns = (*left(grid.heading), *(Column(title, title not in LEFT_ALIGNED) for title in titles))
     title = f"What the verdicts rest on ({grid.number})"
-    return Table(title, columns, rows, grid.verdict_notes())
+    return Table(title, columns, rows, grid.verdict_notes(), "evidence")
 
 
 def _verdict(grid: Grid, filled: FilledCell) -> dict[str, PrintedCell]:
@@ -104,7 +104,7 @@ def fresh_table(grid: Grid) -> Table:
         f"chance: the best measured baseline, mean over runs; id, band and last choose nothing at"
         f" {unseen}" + (f", but a perfect look there ended {early} of the runs" if early else ""),
     )
-    return Table("On fresh strings, by every rule", columns, tuple(rows), notes)
+    return Table("On fresh strings, by every rule", columns, tuple(rows), notes, "evidence")
 
 
 ITERATED = (
@@ -143,7 +143,7 @@ def solved_table(grid: Grid) -> Table:
         "bootstrap: 95 % percentile interval of the mean over runs, from three runs up; equal"
         " values give it no width",
     )
-    return Table(f"Solve rate ({rule})", _columns(titles), tuple(rows), notes)
+    return Table(f"Solve rate ({rule})", _columns(titles), tuple(rows), notes, "evidence")
 
 
 def all_strings_table(grid: Grid, answers: Mapping[str, Answers]) -> list[Table]:
@@ -163,7 +163,7 @@ def all_strings_table(grid: Grid, answers: Mapping[str, Answers]) -> list[Table]
     columns = [*left(grid.heading), Column("runs")]
     columns += [column for rule in known for column in certified_columns(rule)]
     legend = certified_legend(one for found in known.values() for each in found for one in each)
-    return [Table("On all strings", tuple(columns), tuple(rows), tuple(legend))]
+    return [Table("On all strings", tuple(columns), tuple(rows), tuple(legend), "evidence")]
 
 
 def cost_table(grid: Grid) -> Table:
@@ -202,7 +202,7 @@ def cost_table(grid: Grid) -> Table:
         " where neither does",
         *((ITERATED, BOUGHT.format(rule=grid.rule)) if iterated else ()),
     )
-    return Table("Cost", _columns(titles), tuple(rows), notes)
+    return Table("Cost", _columns(titles), tuple(rows), notes, "cost")
 
 
 def _bought(filled: FilledCell, grid: Grid) -> tuple[PrintedCell, PrintedCell]:
@@ -288,7 +288,7 @@ def _pairs_by(grid: Grid, metric: Metric) -> list[Table]:
     if cut:
         notes.append(f"more than {MOST} models: each is compared with the first only")
     named = rule if metric.counts else f"{rule}, {metric.title}"
-    return [Table(f"Pairs of models ({named})", columns, tuple(rows), tuple(notes))]
+    return [Table(f"Pairs of models ({named})", columns, tuple(rows), tuple(notes), "pairs")]
 
 
 def _pairs(there: Sequence[FilledCell]) -> list[tuple[FilledCell, FilledCell]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from lrbench.errors import unknown
+from lrbench.errors import UserError, unknown
 from lrbench.protocols.base import declared
 from lrbench.report.output.cells import PrintedCell, Table, spread
 from lrbench.report.paper.reference import Reference, Split, printed, printed_modulus, printed_on
@@ -32,7 +32,7 @@ SHORTEST = 4  # digits of a fingerprint that may stand for all of it
 class Request:
     """A `table`, or `rows` (models) and `columns` (tasks); without either, every run there is.
 
-    No `rule` means the table's own, or best.
+    No `rule` means the table's own, or best; no `part` all of them.
     """
 
     table: TableSpec | None = None
@@ -41,6 +41,7 @@ class Request:
     rule: str = ""
     fingerprints: tuple[str, ...] = ()
     digits: int = DIGITS
+    part: str = ""
 
     @property
     def selective(self) -> bool:
@@ -54,7 +55,21 @@ class Request:
 def tables_of(
     collection: Collection, request: Request, references: Path | None = None
 ) -> list[Table]:
-    """Return the tables asked for. Raises UserError for a name or fingerprint that no run has."""
+    """Return the tables asked for.
+
+    Raises UserError for a name or fingerprint that no run has, and for a part that is not there.
+    """
+    tables = _all_tables(collection, request, references)
+    if not request.part:
+        return tables
+    found = [table for table in tables if table.part == request.part]
+    if not found:
+        there = ", ".join(dict.fromkeys(table.part for table in tables)) or "none"
+        raise UserError(f"no table of part '{request.part}' here\nparts that are here: {there}")
+    return found
+
+
+def _all_tables(collection: Collection, request: Request, references: Path | None) -> list[Table]:
     check_fingerprints(collection, request.fingerprints)
     chosen: dict[str, Any] = {"choose": request.fingerprints, "digits": request.digits}
     if request.table:

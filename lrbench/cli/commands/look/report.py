@@ -12,6 +12,7 @@ from lrbench.checks import shown
 from lrbench.errors import UserError, unknown
 from lrbench.plugins import load_plugins
 from lrbench.protocols.base import rule_names
+from lrbench.report.output.cells import PARTS
 from lrbench.tables import table_names
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ def report(
         str,
         typer.Option(
             metavar="|".join(FORMATS),
-            help="Default: as the file's name ends, else markdown. csv without a table is every"
-            " number, a row each.",
+            help="Default: as the file's name ends, else markdown; on a terminal a table that fits"
+            " it. csv without a table is every number, a row each.",
             autocompletion=lambda: list(FORMATS),
         ),
     ] = "",
@@ -87,8 +88,19 @@ def report(
         Path | None, typer.Option(metavar="FILE", help="Write here instead of to stdout.")
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write figures here too, as SVG and PDF.")
+        Path | None, typer.Option(metavar="DIR", help="Write figures here too: SVG, PDF, PNG.")
     ] = None,
+    part: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(PARTS),
+            help="Only these tables: the paper's layout, what it rests on, cost, pairs of models.",
+            autocompletion=lambda: list(PARTS),
+        ),
+    ] = "",
+    wide: Annotated[
+        bool, typer.Option("--wide", help="On a terminal: every column, whatever its width.")
+    ] = False,
 ) -> None:
     """Print or write the report."""
     from lrbench.report.tables.request import Request
@@ -100,8 +112,14 @@ def report(
             "leave --format out, or name a file that ends otherwise",
             exit_code=2,
         )
+    window = on_terminal() and output is None and not format
+    if wide and not window:
+        raise UserError(
+            "--wide is for a terminal; markdown, csv, latex and html have every column",
+            exit_code=2,
+        )
     format = format or ending or FORMATS[0]
-    _check(format, rule, digits, table, [*_names(rows), *_names(columns)])
+    _check(format, rule, digits, part, table, [*_names(rows), *_names(columns)])
     if figures or format == "html":
         from lrbench.report.figures.draw import require_matplotlib
 
@@ -119,11 +137,39 @@ def report(
         rule=rule,
         fingerprints=_names(fingerprint),
         digits=digits,
+        part=part,
     )
-    _make(runs or [Path("outputs")], request, format, output, figures)
+    if window:
+        _show(runs or [Path("outputs")], request, figures, wide)
+    else:
+        _make(runs or [Path("outputs")], request, format, output, figures)
 
 
-def _check(format: str, rule: str, digits: int, table: str, names: Sequence[str]) -> None:
+def on_terminal() -> bool:
+    """Whether stdout is a terminal."""
+    from lrbench.console import results
+
+    return results().is_terminal
+
+
+def _show(runs: Sequence[Path], request: Request, figures: Path | None, wide: bool) -> None:
+    """Print the tables so that they fit the window."""
+    from lrbench.console import results
+    from lrbench.report.output.terminal import print_tables
+    from lrbench.report.runs.collect import collect
+    from lrbench.report.tables.notes import reading_texts
+    from lrbench.report.tables.request import tables_of
+
+    collection = collect(*runs)
+    _refuse_nothing(collection, runs, request)
+    print_tables(tables_of(collection, request), reading_texts(collection), results(), wide)
+    if figures:
+        _write_figures(collection, request, figures)
+
+
+def _check(
+    format: str, rule: str, digits: int, part: str, table: str, names: Sequence[str]
+) -> None:
     """Raise UserError for what cannot be meant, before anything is read."""
     if format not in FORMATS:
         raise unknown("format", format, FORMATS, exit_code=2)
@@ -131,6 +177,8 @@ def _check(format: str, rule: str, digits: int, table: str, names: Sequence[str]
         load_plugins()  # theirs may have it
     if rule and rule not in rule_names():
         raise unknown("rule", rule, rule_names(), exit_code=2)
+    if part and part not in PARTS:
+        raise unknown("part", part, PARTS, exit_code=2)
     if not 1 <= digits <= MOST_DIGITS:
         raise UserError(f"--digits must be 1 to {MOST_DIGITS}, not {digits}", exit_code=2)
     if table and names:
@@ -192,7 +240,7 @@ def _write_figures(collection: Collection, request: Request, folder: Path) -> No
     from lrbench.console import messages
     from lrbench.report.figures.draw import drawings
 
-    drawn = list(drawings(collection, request, ("svg", "pdf")))
+    drawn = list(drawings(collection, request, ("svg", "pdf", "png")))
     if not drawn:
         raise UserError(
             f"no figure to draw: no run has an accuracy on fresh strings by rule {request.one_rule}"
@@ -205,7 +253,7 @@ def _write_figures(collection: Collection, request: Request, folder: Path) -> No
         for suffix, content in drawing.files.items():
             write(folder / f"{drawing.name}.{suffix}", content)
     names = " ".join(drawing.name for drawing in drawn)
-    messages().print(f"wrote to {folder}, as svg and pdf: {names}", markup=False)
+    messages().print(f"wrote to {folder}, as svg, pdf and png: {names}", markup=False)
 
 
 def write(path: Path, content: bytes) -> None:

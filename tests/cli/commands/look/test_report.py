@@ -227,9 +227,36 @@ def test_figures_beside_the_report(lrbench: Run, tmp_path: Path) -> None:
     shown = lrbench("report").out
     ended = lrbench("report", "--figures", "made/here")
     assert (ended.code, ended.out) == (0, shown)
-    assert ended.err == "wrote to made/here, as svg and pdf: figure_length_sum\n"
+    assert ended.err == "wrote to made/here, as svg, pdf and png: figure_length_sum\n"
     names = sorted(path.name for path in (tmp_path / "made" / "here").iterdir())
-    assert names == ["figure_length_sum.pdf", "figure_length_sum.svg"]
+    assert names == [f"figure_length_sum.{kind}" for kind in ("pdf", "png", "svg")]
+    assert (tmp_path / "made/here/figure_length_sum.png").read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.usefixtures("cell")
+def test_a_terminal_has_tables_that_fit_it(lrbench: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "--wide is for a terminal" in lrbench("report", "--wide").err
+    monkeypatch.setattr("lrbench.cli.commands.look.report.on_terminal", lambda: True)
+    ended = lrbench("report")
+    assert ended.code == 0 and "| " not in ended.out and "blockdiag" in ended.out
+    assert max(map(len, ended.out.splitlines())) <= 80
+    assert max(map(len, lrbench("report", "--wide").out.splitlines())) > 80
+    assert lrbench("report", "--format", "markdown").out.startswith("## ")
+
+
+@pytest.mark.usefixtures("cell")
+def test_one_part_of_a_report(lrbench: Run) -> None:
+    asked = ("report", "--rows", "blockdiag", "--columns", "sum")
+    whole = lrbench(*asked).out
+    parts = [lrbench(*asked, "--part", part).out for part in ("main", "evidence", "cost")]
+    titles = [[line for line in text.splitlines() if line[:3] == "## "] for text in parts]
+    assert [line for group in titles for line in group] == [
+        line for line in whole.splitlines() if line[:3] == "## "
+    ]
+    assert len(titles[0]) == 1 and titles[2] == ["## Cost"]
+    ended = lrbench(*asked, "--part", "pairs")  # of one model there are none
+    assert ended.code == 1 and "parts that are here: main, evidence, cost" in ended.err
+    assert "known: cost, evidence, main, pairs" in lrbench("report", "--part", "all").err
 
 
 def test_figures_of_nothing(lrbench: Run, cell: Path, tmp_path: Path) -> None:
