@@ -88,6 +88,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     monkeypatch.setenv("PYTHONPATH", path)
     os.environ.pop("LRBENCH_PLUGINS", None)
+    monkeypatch.setattr("lrbench.plugins._loaded", {})
     monkeypatch.chdir(tmp_path)
     yield
     os.environ.pop("LRBENCH_PLUGINS", None)

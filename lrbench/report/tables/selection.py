@@ -22,6 +22,7 @@ from lrbench.report.paper.reference import (
 )
 from lrbench.report.runs.collection import Collection, by_split
 from lrbench.report.runs.columns import Settings, UnderWay
+from lrbench.report.runs.record import flat
 from lrbench.report.tables.filled_cell import FilledCell, RunScore
 from lrbench.report.tables.notes import marked_model, settings_of
 from lrbench.statistics import mean
@@ -78,10 +79,21 @@ def _wanted(cell: TableCell) -> list[tuple[str, Any]]:
         override.lstrip("+").partition("=")[::2] for override in cell.overrides if "=" in override
     ]
     return [
-        (key, parsed_value(text))
+        wanted
         for key, text in typed
         if key not in (*GROUPS, *COUNTED) and not key.startswith("hydra")
+        for wanted in _flat(key, text)
     ]
+
+
+def _flat(key: str, text: str) -> list[tuple[str, Any]]:
+    """Return a typed setting, of a dictionary each of its own, as `flat` names them."""
+    import yaml  # type: ignore[import-untyped]
+
+    value = yaml.safe_load(text)
+    if isinstance(value, dict) and value:
+        return list(flat(value, f"{key}.").items())
+    return [(key, parsed_value(text))]
 
 
 def _fits(settings: Settings, wanted: Iterable[tuple[str, Any]]) -> bool:

@@ -28,6 +28,7 @@ def test_rows_are_models_and_what_sets_cells_apart() -> None:
         ("task=sum", "model=b"),
     ]
     assert row_labels([TableCell(cell) for cell in arguments]) == ["a x=1", "a x=2", "b"]
+    assert row_labels([TableCell(("task=sum", "model=foreign"))]) == ["foreign†"]
     common = [("task=sum", "model=a", "trials=5"), ("task=even_pair", "model=a", "trials=5")]
     assert row_labels([TableCell(cell) for cell in common]) == ["a", "a"]
 
@@ -43,6 +44,8 @@ def test_rows_are_models_and_what_sets_cells_apart() -> None:
         ("protocol.test_lengths=[500,997]", True),
         ("protocol.test_lengths=[500]", False),
         ("model.mixer.blocks=null", True),
+        ("model.mixer={blocks: null}", True),  # a dictionary is its settings
+        ("model.mixer={blocks: 2}", False),
         ("trials=7", True),  # how many runs is no part of what they are
         ("seed=3", True),
         ("tuning_runs=4", True),
