@@ -61,7 +61,7 @@ def write_bytes(path: Path, data: bytes, durable: bool = True) -> None:
 
 def write_json(path: Path, obj: Mapping[str, Any], durable: bool = True) -> None:
     """Replace `path` by `obj` as JSON, keys in their order, NaN and infinities as null."""
-    text = json.dumps(_finite(obj), indent=2, allow_nan=False)
+    text = json.dumps(finite(obj), indent=2, allow_nan=False)
     write_bytes(path, text.encode() + b"\n", durable)
 
 
@@ -86,7 +86,7 @@ def append_line(path: Path, obj: Mapping[str, Any]) -> None:
     What a kill left of a torn last line is cut off first. If the disk fills up, the file is
     cut back to whole lines and the OSError goes on. One process writes a log at a time.
     """
-    line = json.dumps(_finite(obj), allow_nan=False).encode() + b"\n"
+    line = json.dumps(finite(obj), allow_nan=False).encode() + b"\n"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
     try:
         end = _end_on_newline(descriptor)
@@ -170,13 +170,14 @@ def _read(path: Path) -> bytes:
         raise UnreadableFile(path, (error.strerror or str(error)).lower()) from error
 
 
-def _finite(obj: Any) -> Any:
+def finite(obj: Any) -> Any:
+    """Return lists and dictionaries with None for NaN and infinities, which JSON does not have."""
     if isinstance(obj, float) and not math.isfinite(obj):
         return None
     if isinstance(obj, dict):
-        return {key: _finite(value) for key, value in obj.items()}
+        return {key: finite(value) for key, value in obj.items()}
     if isinstance(obj, list | tuple):
-        return [_finite(value) for value in obj]
+        return [finite(value) for value in obj]
     return obj
 
 

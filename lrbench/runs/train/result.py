@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from lrbench.console import messages, results
 from lrbench.records import (
     SCHEMA,
@@ -89,8 +91,12 @@ class Outcome:
     traceback: str = ""
 
 
-def report_outcomes(outcomes: list[Outcome]) -> int:
-    """Print every outcome, results on stdout; return the exit code, 1 if a run failed."""
+def report_outcomes(outcomes: list[Outcome], console: Console | None = None) -> int:
+    """Print every outcome, results on `console`; return the exit code, 1 if a run failed.
+
+    console: stdout unless given.
+    """
+    console = console or results()
     ended: list[tuple[Result, Path]] = []
     for outcome in outcomes:
         if outcome.status == "skipped":
@@ -105,7 +111,7 @@ def report_outcomes(outcomes: list[Outcome]) -> int:
                 print(outcome.traceback, file=sys.stderr)
             print(f"lrbench: {outcome.message}", file=sys.stderr)
     if len(ended) == 1:
-        run_summary(*ended[0], results())
+        run_summary(*ended[0], console)
     elif ended:
-        trials_summary(ended, results())
+        trials_summary(ended, console)
     return 1 if any(outcome.status == "failed" for outcome in outcomes) else 0

@@ -7,7 +7,7 @@ import platform
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import import_module, metadata
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Annotated
 
 import typer
 
+from lrbench.cli.printed_json import AsJson, print_json
 from lrbench.errors import UserError
 from lrbench.machine import available_cores
 
@@ -63,23 +64,29 @@ def doctor(
     runs: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder that runs would be written to.")
     ] = Path("outputs"),
+    as_json: AsJson = False,
 ) -> None:
     """Print the findings; exit 1 if one of them is in the way of training."""
     from lrbench.console import results
     from lrbench.report.output.display import say
 
     console = results()
-    wrong = []
+    found = []
     for finding in findings(runs):
         mark = "  <- !" if finding.fix else ""
-        say(console, f"{finding.name:<22} {finding.text}{mark}")
-        wrong += [finding] if finding.fix else []
+        if not as_json:
+            say(console, f"{finding.name:<22} {finding.text}{mark}")
+        found.append(finding)
+    wrong = [finding for finding in found if finding.fix]
+    if as_json:
+        print_json({"can_train": not wrong, "findings": [asdict(finding) for finding in found]})
     if wrong:
         raise UserError(
             "training cannot run here:\n"
             + "\n".join(f"{finding.name}: {finding.fix.removeprefix(': ')}" for finding in wrong)
         )
-    say(console, "training can run")
+    if not as_json:
+        say(console, "training can run")
 
 
 def findings(runs: Path) -> Iterator[MachineFinding]:

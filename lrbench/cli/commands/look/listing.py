@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lrbench.cli.printed_json import AsJson, print_json
 from lrbench.registry import ENCODERS, MIXERS, PROTOCOLS, TASKS
 from lrbench.tables import table_names
 
@@ -34,10 +34,6 @@ PROTOCOLS_HELP = (
     "List the protocols: how a model is trained and tested; with NAME its card.\n\n"
     "Train by one with: lrbench train protocol=grazzi2025_short task=parity model=blockdiag"
 )
-
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print JSON, as docs/json.md has it, and nothing else.")
-]
 
 
 def _name(complete: Callable[[], list[str]]) -> Any:
@@ -104,7 +100,7 @@ def tables(
         return
     specs = [load_table(each) for each in table_names()]
     if as_json:
-        _print_json([table_card(spec).content() for spec in specs])
+        print_json([table_card(spec).content() for spec in specs])
         return
     width = max((len(spec.name) for spec in specs), default=0)
     texts = []
@@ -172,7 +168,7 @@ def _answer(
     entries = [registry.get(each) for registry in registries for each in registry.names()]
     entries.sort(key=lambda entry: entry.name)
     if as_json:
-        _print_json([card(entry.name).content() for entry in entries])
+        print_json([card(entry.name).content() for entry in entries])
         return
     for line in grouped(zip(map(heading, entries), lines(entries), strict=True)):
         say(results(), line)
@@ -183,10 +179,6 @@ def _print_card(card: Card, as_json: bool) -> None:
     from lrbench.console import results
 
     if as_json:
-        _print_json(card.content())
+        print_json(card.content())
     else:
         print_card(card, results())
-
-
-def _print_json(content: Any) -> None:
-    typer.echo(json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lrbench.checks import shown
+from lrbench.cli.printed_json import AsJson, print_json
 from lrbench.errors import UserError, unknown
 from lrbench.plugins import load_plugins
 from lrbench.protocols.base import rule_names
@@ -101,10 +102,17 @@ def report(
     wide: Annotated[
         bool, typer.Option("--wide", help="On a terminal: every column, whatever its width.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print or write the report."""
     from lrbench.report.tables.request import Request
 
+    if as_json and (format or output or figures):
+        raise UserError(
+            "--json goes without --format, --output and --figures\n"
+            "to keep it, write: lrbench report --json > report.json",
+            exit_code=2,
+        )
     ending = ENDINGS.get(output.suffix.lower(), "") if output else ""
     if format in FORMATS and ending not in ("", format):
         raise UserError(
@@ -112,7 +120,7 @@ def report(
             "leave --format out, or name a file that ends otherwise",
             exit_code=2,
         )
-    window = on_terminal() and output is None and not format
+    window = on_terminal() and output is None and not format and not as_json
     if wide and not window:
         raise UserError(
             "--wide is for a terminal; markdown, csv, latex and html have every column",
@@ -139,10 +147,13 @@ def report(
         digits=digits,
         part=part,
     )
-    if window:
-        _show(runs or [Path("outputs")], request, figures, wide)
+    folders = runs or [Path("outputs")]
+    if as_json:
+        _print_objects(folders, request)
+    elif window:
+        _show(folders, request, figures, wide)
     else:
-        _make(runs or [Path("outputs")], request, format, output, figures)
+        _make(folders, request, format, output, figures)
 
 
 def on_terminal() -> bool:
@@ -199,6 +210,15 @@ def _load(name: str) -> TableSpec:
     if name not in table_names():
         load_plugins()
     return load_table(name)
+
+
+def _print_objects(runs: Sequence[Path], request: Request) -> None:
+    from lrbench.report.output.objects import to_objects
+    from lrbench.report.runs.collect import collect
+
+    collection = collect(*runs)
+    _refuse_nothing(collection, runs, request)
+    print_json(to_objects(collection, request))
 
 
 def _make(

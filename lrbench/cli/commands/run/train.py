@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lrbench.cli.completion import complete
+from lrbench.cli.printed_json import AsJson, print_json
+from lrbench.errors import UserError
+
+if TYPE_CHECKING:
+    from lrbench.runs.train.result import Outcome
 
 # \b keeps the lines as they are
 COMMON = """\b
@@ -50,12 +55,16 @@ def add_to(app: typer.Typer, panel: str) -> None:
     )(train)
 
 
-def train(overrides: Overrides = None) -> None:
+def train(overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Train one cell."""
     from lrbench.cli.hydra.compose import run_hydra
+    from lrbench.cli.hydra.overrides import split
     from lrbench.config import Config
+    from lrbench.console import messages
 
     exit_codes: list[int] = []
+    if as_json and split(list(overrides or [])).flags:
+        raise UserError("train: --json goes with settings alone, KEY=VALUE", exit_code=2)
 
     def job(config: Config) -> None:
         from lrbench.runs.evaluate.ending import search_after_training
@@ -64,8 +73,21 @@ def train(overrides: Overrides = None) -> None:
 
         outcomes = run_cell(config)
         search_after_training(config, outcomes)
-        exit_codes.append(report_outcomes(outcomes))
+        exit_codes.append(report_outcomes(outcomes, messages() if as_json else None))
+        if as_json:
+            print_json({"runs": [ended(outcome) for outcome in outcomes]})
 
     run_hydra(list(overrides or []), job)
     if any(exit_codes):
         raise typer.Exit(max(exit_codes))
+
+
+def ended(outcome: Outcome) -> dict[str, Any]:
+    """Return the end of a run as JSON has it; a run that failed has a message and no result."""
+    return {
+        "seed": outcome.seed,
+        "status": outcome.status,
+        "folder": str(outcome.folder),
+        "result": outcome.result,
+        "message": outcome.message or None,
+    }

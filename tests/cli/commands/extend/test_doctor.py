@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tomllib
 from collections.abc import Callable
@@ -34,6 +35,19 @@ def test_a_healthy_machine(lrbench: Run, tmp_path: Path) -> None:
     assert said["runs"].startswith("'outputs' can be made, ")
     assert max(map(len, ended.out.splitlines())) <= 80 and "\x1b" not in ended.out
     assert list(tmp_path.iterdir()) == [], "it left something behind"
+
+
+def test_json(lrbench: Run, tmp_path: Path) -> None:
+    ended = lrbench("doctor", "--json")
+    said = json.loads(ended.out)
+    assert (ended.code, ended.err, said["can_train"]) == (0, "", True)
+    found = {one["name"]: one for one in said["findings"]}
+    assert found["torch"] == {"name": "torch", "text": torch.__version__, "fix": ""}
+    (tmp_path / "file").write_text("")
+    ended = lrbench("doctor", "--runs", "file/runs", "--json")
+    said = json.loads(ended.out)
+    assert (ended.code, said["can_train"]) == (1, False) and "cannot write in" in ended.err
+    assert [one["name"] for one in said["findings"] if one["fix"]] == ["runs"]
 
 
 def test_extras_are_those_of_the_project(root: Path) -> None:

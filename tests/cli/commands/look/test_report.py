@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import subprocess
@@ -68,6 +69,28 @@ def test_csv_is_nothing_but_csv(lrbench: Run) -> None:
     assert (row["task"], row["length"], float(row["value"])) == ("sum", "500", 0.75)
 
 
+def test_json_has_the_numbers_of_csv_and_the_table(lrbench: Run) -> None:
+    ended = lrbench("report", "--json")
+    said = json.loads(ended.out)
+    assert (ended.code, ended.err, said["problems"]) == (0, "", [])
+    rows = list(csv.DictReader(io.StringIO(lrbench("report", "--format", "csv").out)))
+    numbers = [
+        {key: "" if value is None else value for key, value in one.items()}
+        for one in said["numbers"]
+    ]
+    assert [list(one) for one in numbers] == [list(row) for row in rows] and len(rows) == 1
+    for one, row in zip(numbers, rows, strict=True):
+        assert {key: str(value) for key, value in one.items()} == row
+    (table,) = said["tables"]
+    cells = dict(zip(table["columns"], table["rows"][0], strict=True))
+    assert [0.75] in [cell["values"] for cell in cells.values()]
+    assert "blockdiag" in [cell["text"] for cell in cells.values()]
+    assert lrbench("report", "--json", "--format", "csv").code == 2
+    refused = lrbench("report", "--runs", "nowhere", "--json")
+    assert (refused.code, refused.out) == (1, "")
+
+
+@pytest.mark.usefixtures("cell")
 def test_files_that_cannot_be_used_are_named(lrbench: Run, cell: Path) -> None:
     (cell / "s1").mkdir()
     (cell / "s1" / "result.json").write_text('{"schema": 1, "ta')
