@@ -61,11 +61,23 @@ def test_from_nothing_to_a_table(task: str, model: str, parameters: int | None) 
     assert model in reported.stdout
 
 
-def test_trials_are_seeds_in_folders_of_their_own() -> None:
-    trained = lrbench("train", *SMALL, "trials=2", "seed=5", "model.width=8")
+def test_trials_are_seeds_in_folders_of_their_own_and_json_has_each() -> None:
+    words = [*SMALL, "trials=2", "seed=5", "model.width=8", "--json"]
+    trained = lrbench("train", *words)
     assert trained.returncode == 0, trained.stderr
-    seeds = sorted(path.parent.name for path in Path("runs").rglob("result.json"))
-    assert seeds == ["s5", "s6"]
+    files = sorted(Path("runs").rglob("result.json"))
+    assert [path.parent.name for path in files] == ["s5", "s6"]
+    said = json.loads(trained.stdout)["runs"]
+    assert [(one["seed"], one["status"]) for one in said] == [(5, "finished"), (6, "finished")]
+    assert [one["result"] for one in said] == [json.loads(path.read_text()) for path in files]
+    assert [Path(one["folder"]).resolve() for one in said] == [
+        path.parent.resolve() for path in files
+    ]
+    assert "all numbers" in trained.stderr
+    again = json.loads(lrbench("train", *words).stdout)["runs"]
+    assert [one["status"] for one in again] == ["skipped", "skipped"]
+    refused = lrbench("train", *words, "--cfg", "job")
+    assert (refused.returncode, refused.stdout) == (2, "")
 
 
 def test_an_even_length_of_mod_arith_is_an_error() -> None:

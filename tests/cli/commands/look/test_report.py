@@ -69,6 +69,7 @@ def test_csv_is_nothing_but_csv(lrbench: Run) -> None:
     assert (row["task"], row["length"], float(row["value"])) == ("sum", "500", 0.75)
 
 
+@pytest.mark.usefixtures("cell")
 def test_json_has_the_numbers_of_csv_and_the_table(lrbench: Run) -> None:
     ended = lrbench("report", "--json")
     said = json.loads(ended.out)
@@ -90,7 +91,6 @@ def test_json_has_the_numbers_of_csv_and_the_table(lrbench: Run) -> None:
     assert (refused.code, refused.out) == (1, "")
 
 
-@pytest.mark.usefixtures("cell")
 def test_files_that_cannot_be_used_are_named(lrbench: Run, cell: Path) -> None:
     (cell / "s1").mkdir()
     (cell / "s1" / "result.json").write_text('{"schema": 1, "ta')
