@@ -9,14 +9,14 @@ from typer.core import TyperArgument, TyperGroup
 
 from lrbench import __version__
 from lrbench.cli.commands.extend import bench, check, data, doctor
-from lrbench.cli.commands.look import certify, diagnose, listing, report, show
+from lrbench.cli.commands.look import certify, diagnose, listing, report, show, status
 from lrbench.cli.commands.run import evaluate, sweep, train, tune
 from lrbench.cli.commands.share import bundle, publish, verify
 
 # the help's panels, and the commands of each in the order that they are used
 PANELS = {
     "Run": (train, sweep, tune, evaluate),
-    "Look": (report, show, listing, certify, diagnose),
+    "Look": (report, status, show, listing, certify, diagnose),
     "Share": (publish, bundle, verify),
     "Extend": (check, bench, data, doctor),
 }

@@ -14,7 +14,7 @@ from lrbench.protocols.fan2024.declaration import Fan2024Config
 Run = Callable[..., Any]
 COMMANDS = [
     *("train", "sweep", "tune", "evaluate"),
-    *("report", "show", "tasks", "models", "protocols", "tables", "certify", "diagnose"),
+    *("report", "status", "show", "tasks", "models", "protocols", "tables", "certify", "diagnose"),
     *("publish", "bundle", "verify"),
     *("check", "doctor", "bench", "data"),
 ]

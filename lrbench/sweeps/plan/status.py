@@ -1,0 +1,154 @@
+"""How the runs below a folder stand, from their files alone: no run and no sweep is asked.
+
+A run whose lease is held is running; its rate is that of its newest updates, so that compiling
+does not count. One that has begun, has no result and is trained by nobody has stopped: the command
+that began it goes on with it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from lrbench.errors import UserError
+from lrbench.protocols.base import declared
+from lrbench.runs.folder import files
+from lrbench.runs.folder.files import UnreadableFile
+from lrbench.runs.lease import Sighting
+
+STATES = ("running", "finished", "diverged", "failed", "stopped")
+RECENT = 10  # lines of metrics.jsonl that a rate is of
+EXPIRY = 30.0  # seconds without a beat, after which a lease elsewhere counts as abandoned
+SEED = re.compile(r"s(\d+)(\.new)?")
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """One run: which, its state (one of STATES), how far it is and how fast.
+
+    update: the last one written. updates: how many there are at most. rate: updates a second.
+    left: seconds that training still takes, at most. What is not known is None.
+    """
+
+    task: str
+    model: str
+    protocol: str
+    fingerprint: str
+    seed: int
+    folder: str
+    state: str
+    update: int | None = None
+    updates: int | None = None
+    rate: float | None = None
+    left: float | None = None
+    message: str | None = None
+
+    @property
+    def cell(self) -> str:
+        """Its cell in words."""
+        return f"{self.task} · {self.model} · {self.protocol} · {self.fingerprint}"
+
+
+def statuses(root: Path) -> list[RunStatus]:
+    """Return how every run below `root` stands; UserError where there is no such folder.
+
+    `left` of one that has stopped is by the rate of its cell's other runs where it has none.
+    """
+    if not root.is_dir():
+        raise UserError(f"no folder '{root}'\nname one that runs are in: lrbench status DIR")
+    found = []
+    for config in sorted(root.rglob("config.json")):
+        try:
+            settings = files.read_json(config)
+        except UnreadableFile:
+            continue  # `lrbench report` names what cannot be read
+        if {"task", "model", "protocol"} <= set(settings):
+            found += _cell(config.parent, settings)
+    return found
+
+
+def _cell(folder: Path, settings: dict[str, Any]) -> list[RunStatus]:
+    seeds = {int(match[1]) for path in folder.iterdir() if (match := SEED.fullmatch(path.name))}
+    runs = [_run(folder, settings, seed) for seed in sorted(seeds)]
+    rates = [run.rate for run in runs if run.rate]
+    return [_timed(run, median(rates) if rates else None) for run in runs]
+
+
+def _timed(run: RunStatus, usual: float | None) -> RunStatus:
+    """Add how long a run still takes, if it has not ended."""
+    rate = run.rate or usual
+    if run.state not in ("running", "stopped") or run.updates is None or not rate:
+        return run
+    left = max(0, run.updates - (run.update or 0)) / rate
+    return RunStatus(**{**vars(run), "left": left})
+
+
+def _run(cell: Path, settings: dict[str, Any], seed: int) -> RunStatus:
+    held = _held(cell / ".leases" / f"s{seed}" / "lease.json")
+    fresh = cell / f"s{seed}.new"  # of force=true
+    folder = fresh if fresh.is_dir() and held else cell / f"s{seed}"
+    result, failure = _object(folder / "result.json"), _object(folder / "failure.json")
+    lines = (
+        files.read_lines(folder / "metrics.jsonl") if (folder / "metrics.jsonl").exists() else []
+    )
+    state = "running" if held else "stopped"
+    if result is not None and not (held and folder == fresh):
+        state = str(result.get("status"))
+    elif failure is not None and not held:
+        state = "failed"
+    protocol = settings["protocol"] or {}
+    name = str(protocol.get("name", cell.parent.name))
+    looks = [line["look"] for line in lines if "look" in line]
+    return RunStatus(
+        task=str(settings["task"]["name"]),
+        model=str(settings["model"]["name"]),
+        protocol=name,
+        fingerprint=cell.name,
+        seed=seed,
+        folder=str(folder),
+        state=state,
+        update=int(lines[-1]["step"]) if lines else None,
+        updates=declared(name).most_updates(protocol, looks[-1] if looks else None),
+        rate=_rate(lines),
+        message=str(failure.get("error")) if failure and state == "failed" else None,
+    )
+
+
+def _rate(lines: Sequence[dict[str, Any]]) -> float | None:
+    """Updates a second over the newest lines; of a single line those since the beginning."""
+    losses = [line for line in lines if isinstance(line.get("seconds"), int | float)][-RECENT:]
+    first = losses[0] if len(losses) > 1 else {"step": 0, "seconds": 0.0}
+    if not losses or not losses[-1]["seconds"] > first["seconds"]:
+        return None
+    rate: float = (losses[-1]["step"] - first["step"]) / (losses[-1]["seconds"] - first["seconds"])
+    return rate or None
+
+
+def _held(lease: Path) -> bool:
+    """Tell whether somebody trains the run; the lease is looked at, not taken."""
+    try:
+        modified = lease.stat().st_mtime_ns
+        record = files.read_json(lease)
+    except (FileNotFoundError, UnreadableFile):
+        return False
+    seen = Sighting(record, modified, time.time() - modified / 1e9)
+    return not seen.gone() if seen.here() else seen.age < EXPIRY
+
+
+def _object(path: Path) -> dict[str, Any] | None:
+    try:
+        return files.read_json(path) if path.exists() else None
+    except UnreadableFile:
+        return None
+
+
+def counts(runs: Sequence[RunStatus]) -> Iterator[tuple[str, int]]:
+    """Yield each state that there is with its number of runs."""
+    for state in STATES:
+        if number := sum(run.state == state for run in runs):
+            yield state, number

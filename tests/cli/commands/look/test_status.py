@@ -1,0 +1,34 @@
+"""`lrbench status`: a table of cells and lines of runs, and the same as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Run = Callable[..., Any]
+
+
+def test_the_table_and_json(lrbench: Run, tmp_path: Path) -> None:
+    cell = tmp_path / "outputs" / "sum" / "lru" / "fan2024" / "0123456789ab"
+    for seed, name, content in (
+        (0, "result", {"status": "finished"}),
+        (1, "failure", {"error": "ValueError: no [way]"}),
+    ):
+        (cell / f"s{seed}").mkdir(parents=True)
+        (cell / f"s{seed}" / f"{name}.json").write_text(json.dumps(content))
+    named = {key: {"name": name} for key, name in (("task", "sum"), ("model", "lru"))}
+    (cell / "config.json").write_text(json.dumps({**named, "protocol": {"name": "fan2024"}}))
+    ended = lrbench("status")
+    assert (ended.code, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert lines[0].split() == ["finished", "failed"]
+    assert lines[1].split() == "sum · lru · fan2024 · 0123456789ab 1 1".split()
+    assert lines[2].startswith("failed: sum · lru · seed 1 · ValueError: no [way] · ")
+    assert lines[3] == "2 runs: 1 finished, 1 failed"
+    assert lrbench("status", "--watch").out == ended.out  # nothing runs, so there is no second look
+    said = json.loads(lrbench("status", "outputs", "--json").out)["runs"]
+    assert [(one["seed"], one["state"]) for one in said] == [(0, "finished"), (1, "failed")]
+    assert lrbench("status", "--json", "--watch").code == 2
+    assert lrbench("status", "nowhere").code == 1
