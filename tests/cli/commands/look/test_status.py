@@ -24,7 +24,7 @@ def test_the_table_and_json(lrbench: Run, tmp_path: Path) -> None:
     assert (ended.code, ended.err) == (0, "")
     lines = ended.out.splitlines()
     assert lines[0].split() == ["finished", "failed"]
-    assert lines[1].split() == "sum · lru · fan2024 · 0123456789ab 1 1".split()
+    assert lines[1].split() == ["sum", "·", "lru", "·", "fan2024", "·", "0123456789ab", "1", "1"]
     assert lines[2].startswith("failed: sum · lru · seed 1 · ValueError: no [way] · ")
     assert lines[3] == "2 runs: 1 finished, 1 failed"
     assert lrbench("status", "--watch").out == ended.out  # nothing runs, so there is no second look
