@@ -102,7 +102,7 @@ def _fits(settings: Settings, wanted: Iterable[tuple[str, Any]]) -> bool:
 
 def parsed_value(text: str) -> Any:
     """A typed value as `collect` flattens it: YAML, but 1e-3 is a number; lists are json text."""
-    import yaml  # type: ignore[import-untyped]
+    import yaml
 
     value = yaml.safe_load(text)
     if isinstance(value, str):
