@@ -86,6 +86,9 @@ NO_METADATA = {
 }
 
 PNG_DPI = 200  # of the one kind that has pixels
+PAGE = "page"  # SVG for inside a page: letters stay text, a quarter of the size
+TEXT: Any = {"svg.fonttype": "none"}
+NO_CHANGE: Any = {}
 
 Style = tuple[str, str]  # colour, marker
 
@@ -283,14 +286,17 @@ def _named(curve: Curve) -> str:
 
 def saved(figure: Figure, formats: Sequence[str]) -> dict[str, bytes]:
     """Return a figure's bytes by kind; the settings must be those of `settings`."""
+    import matplotlib
+
     made = {}
     for suffix in formats:
+        kind, fonts = ("svg", TEXT) if suffix == PAGE else (suffix, NO_CHANGE)
         stream = io.BytesIO()
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), matplotlib.rc_context(fonts):
             # A crowded legend may leave little room: the figure is still right, only small.
             warnings.filterwarnings("ignore", message="constrained_layout not applied")
-            metadata = NO_METADATA.get(suffix)
-            dpi: Any = PNG_DPI if suffix == "png" else "figure"
-            figure.savefig(stream, format=suffix, metadata=metadata, dpi=dpi)
-        made[suffix] = portable_svg(stream.getvalue()) if suffix == "svg" else stream.getvalue()
+            metadata = NO_METADATA.get(kind)
+            dpi: Any = PNG_DPI if kind == "png" else "figure"
+            figure.savefig(stream, format=kind, metadata=metadata, dpi=dpi)
+        made[suffix] = portable_svg(stream.getvalue()) if kind == "svg" else stream.getvalue()
     return made

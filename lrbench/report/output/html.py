@@ -30,6 +30,11 @@ FIGURES = (
     "Thin lines and small marks are single runs, thick lines and large marks their means; the"
     " number in brackets counts the runs. Dashed: chance. Dotted: the length trained on."
 )
+UNUSED = (  # of what matplotlib writes: names of groups, turns by nothing, the font of STYLE
+    re.compile(r' id="(?:axes|figure|legend|line2d|matplotlib|patch|text|xtick|ytick)[^"]*"'),
+    re.compile(r' transform="rotate\(-0 [^"]*"'),
+    re.compile(r" font-family: 'DejaVu Sans';"),
+)
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,9 @@ def inline(svg: str, prefix: str, label: str) -> str:
     """Return an SVG file's drawing for use in the page, its ids made unique by `prefix`."""
     drawing = svg[svg.index("<svg") :]
     drawing = re.sub(r"<!--.*?-->\s*|<metadata>.*?</metadata>\s*", "", drawing, flags=re.DOTALL)
+    for unused in UNUSED:
+        drawing = unused.sub("", drawing)
+    drawing = re.sub(r"\s*\n\s*", "\n", drawing)
     drawing = re.sub(r'\s(?:xmlns(?::\w+)?|version|width|height)="[^"]*"', "", drawing, count=5)
     drawing = drawing.replace("xlink:href=", "href=")
     drawing = re.sub(r'(\bid="|\bhref="#|url\(#)', rf"\1{prefix}-", drawing)
@@ -205,6 +213,7 @@ figure {
   border: 1px solid var(--line); border-radius: 4px; min-width: 0; max-width: 100%;
 }
 figure svg { display: block; width: 100%; height: auto; }
+figure svg text { font-family: 'DejaVu Sans', Verdana, sans-serif; }
 figcaption { font-size: .8rem; color: #5a6068; margin-top: .4rem; }
 .problems h2 { color: var(--bad); }
 @media print {

@@ -77,12 +77,12 @@ def tables_csv(tables: Sequence[Table]) -> str:
 
 
 def _page(collection: Collection, request: Request, tables: Sequence[Table]) -> str:
-    from lrbench.report.figures.draw import drawings
+    from lrbench.report.figures.draw import PAGE, drawings
     from lrbench.report.output.html import Page, to_html
     from lrbench.report.output.render import provenance
 
     shown = narrowed(collection, request)
-    drawn = drawings(collection, request)
+    drawn = drawings(collection, request, (PAGE,))
     page = Page(
         title=request.table.title if request.table else "Length extrapolation",
         about=(
@@ -91,7 +91,7 @@ def _page(collection: Collection, request: Request, tables: Sequence[Table]) -> 
             "made by lrbench report",
         ),
         tables=tables,
-        figures=[(drawing.caption, drawing.files["svg"].decode()) for drawing in drawn],
+        figures=[(drawing.caption, drawing.files[PAGE].decode()) for drawing in drawn],
         problems=reading_texts(collection),
     )
     return to_html(page)
