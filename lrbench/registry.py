@@ -229,6 +229,7 @@ MIXERS = Registry(
         "sdssm": "lrbench.mixers.structured.sdssm",
         "slice": "lrbench.mixers.structured.slice",
         "m2rnn": "lrbench.mixers.nonlinear.m2rnn",
+        "mlstm": "lrbench.mixers.xlstm.mlstm",
         "slstm": "lrbench.mixers.xlstm.slstm",
         "transformer": "lrbench.mixers.attention.transformer",
         "foreign": "lrbench.mixers.foreign.foreign",

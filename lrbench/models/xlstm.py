@@ -1,10 +1,11 @@
-"""The stack of Beck et al. 2024 (arXiv:2405.04517): residual blocks, some of them sLSTM.
+"""The stack of Beck et al. 2024 (arXiv:2405.04517): residual blocks, mLSTM and sLSTM.
 
     a <- a + mixer_l(norm(a));   sLSTM alone:  a <- a + W_2 (gelu(g) v), (g, v) = W_1 norm(a)
 
 with a norm behind the last block. `slstm_at` makes some blocks sLSTM, counted from 0, whatever the
-model; the paper's other blocks are mLSTM, which is not a model here yet. Weights of the embedding,
-of the head and of W_1 are drawn from N(0, 2 / (5 D)), of W_2 from N(0, 4 / (L^2 D)).
+model. The paper's xLSTM[a:b] has a mLSTM for b sLSTM: xLSTM[1:0] is `model=mlstm`, xLSTM[0:1]
+`model=slstm`, xLSTM[1:1] of two layers `model=mlstm model.backbone.slstm_at=[1]`. Weights of the
+embedding, of the head and of W_1 are drawn from N(0, 2 / (5 D)), of W_2 from N(0, 4 / (L^2 D)).
 
 Difference from the released code: norms have a bias.
 """
@@ -67,7 +68,7 @@ class GatedPerceptron(nn.Module):
         return y
 
 
-@register_backbone("xlstm", XlstmConfig, "residual blocks, some sLSTM (Beck et al. 2024)")
+@register_backbone("xlstm", XlstmConfig, "residual blocks, mLSTM and sLSTM (Beck et al. 2024)")
 class Xlstm(ResidualStack):
     """Residual mixers, a gated perceptron behind each sLSTM, norm, linear head."""
 
