@@ -44,6 +44,14 @@ def test_mlstm_carries_a_state() -> None:
     assert findings["state size"].passed and findings["growth"].passed
 
 
+@pytest.mark.parametrize("args", ["{}", "{num_heads: 2, qkv_proj_blocksize: 8, proj_factor: 1}"])
+def test_xlstm_matrix_memory(args: str) -> None:
+    pinned("xlstm", "2.0.6", {})
+    pinned("mlstm_kernels", "2.0.6", {})
+    passed, detail = twin("model.mixer.target=xlstm_mlstm", f"model.mixer.args={args}")
+    assert passed and "MlstmMixer with its weights" in detail
+
+
 def test_a_wrong_map_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every weight counts: one that is scaled by a hundredth is found."""
     pinned("mambapy", "1.2.0", {})

@@ -63,6 +63,8 @@ LAYERS = {
         settings="xlstm.blocks.mlstm.layer.mLSTMLayerConfig",
         width="embedding_dim",
         fixed={"context_length": 5003},
+        twin="mlstm",
+        double=True,
     ),
     "xlstm_slstm": Layer(
         "xlstm.blocks.slstm.layer.sLSTMLayer",

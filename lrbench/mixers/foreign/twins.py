@@ -4,7 +4,7 @@ A map gives each of our parameters from theirs by name, and is differentiable, s
 their parameters come out of our model as well. Settings are read off the layer's arguments; a
 setting that we do not have is a reason, and there is nothing to compare.
 
-    mamba            mambapy, mamba-ssm         slstm     xlstm
+    mamba            mambapy, mamba-ssm         mlstm, slstm     xlstm
     deltanet, gated_deltanet                    flash-linear-attention
 """
 
@@ -81,6 +81,43 @@ def _mamba(args: Mapping[str, Any], layer: Any) -> Made:
             "log_rate": theirs["A_log"].T,
             "skip": theirs["D"],
             "out.weight": theirs["out_proj.weight"],
+        }
+
+    return settings, weights
+
+
+def _mlstm(args: Mapping[str, Any], layer: Any) -> Made:
+    if unlike := _unlike(args, {"bias": False, "dropout": 0.0}):
+        return unlike
+    inner, width = layer.proj_down.in_features, layer.proj_down.out_features
+    if inner % width:
+        return f"proj_factor={args['proj_factor']}"
+    heads = args["num_heads"]
+    settings = {
+        "expand": inner // width,
+        "heads": heads,
+        "conv_size": args["conv1d_kernel_size"],
+        "block_size": layer.q_proj.weight.shape[-1],
+    }
+
+    def weights(theirs: Weights) -> Weights:
+        cell = "mlstm_cell."
+        gates, biases = (
+            torch.cat([theirs[f"{cell}{gate}.{part}"] for gate in ("igate", "fgate")])
+            for part in ("weight", "bias")
+        )
+        return {
+            "up.weight": theirs["proj_up.weight"],
+            "conv.weight": theirs["conv1d.conv.weight"][:, 0],
+            "conv.bias": theirs["conv1d.conv.bias"],
+            "query": theirs["q_proj.weight"],
+            "key": theirs["k_proj.weight"],
+            "value": theirs["v_proj.weight"],
+            "gates.weight": gates,
+            "gates.bias": biases,
+            "norm.weight": 1 + theirs[f"{cell}outnorm.weight"].view(heads, -1),
+            "skip": theirs["learnable_skip"],
+            "down.weight": theirs["proj_down.weight"],
         }
 
     return settings, weights
@@ -164,6 +201,7 @@ def _unlike(args: Mapping[str, Any], plain: Mapping[str, Any]) -> str:
 
 MAKERS: dict[str, Callable[[Mapping[str, Any], Any], Made]] = {
     "mamba": _mamba,
+    "mlstm": _mlstm,
     "slstm": _slstm,
     "deltanet": _deltanet,
     "gated_deltanet": _gated_deltanet,

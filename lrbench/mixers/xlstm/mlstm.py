@@ -5,15 +5,17 @@ Beck et al., "xLSTM: Extended Long Short-Term Memory", NeurIPS 2024 (arXiv:2405.
     (x, z)_t = W_u u_t,   x' = silu(conv(x)),   q = W_q x',   k = W_k x' / sqrt(K),   v = W_v x
     (i, f)_t = W_g (q, sqrt(K) k, v)_t + b
     C_t = sigmoid(f) C_{t-1} + e^i v k^T,   n_t = sigmoid(f) n_{t-1} + e^i k
-    h_t = C_t q_t / max(|n_t . q_t|, 1),    y_t = W_d ((norm of each head of h_t + s x'_t) silu(z_t))
+    h_t = C_t q_t / max(|n_t . q_t|, 1)
+    y_t = W_d ((norm of each head of h_t + s x'_t) silu(z_t))
 
 e^i overflows, so C and n are kept divided by e^m, the largest weight of what was written:
 
-    m_t = max(log sigmoid(f) + m_{t-1}, i),   a_t = sigmoid(f) e^{m_{t-1} - m_t},   w_t = e^{i - m_t}
-    [C; n]_t = a_t [C; n]_{t-1} + w_t [v; 1] k^T,   h_t = C_t q_t / (max(|n_t . q_t|, e^{-m_t}) + eps)
+    m_t = max(log sigmoid(f) + m_{t-1}, i)
+    [C; n]_t = a_t [C; n]_{t-1} + w_t [v; 1] k^T,   a_t = sigmoid(f) e^{m_{t-1} - m_t},
+    h_t = C_t q_t / (max(|n_t . q_t|, e^{-m_t}) + eps),   w_t = e^{i - m_t}
 
-a and w are at most one. This is the scan of Mamba-2 with a row more (`dual_scan`). Through eps, which
-the released code adds to what is divided, h depends on m; so m goes from piece to piece.
+a and w are at most one. This is the scan of Mamba-2 with a row more (`dual_scan`). h depends on m
+through eps, which the released code adds to the divisor.
 
 Glossary
     up, down     W_u, W_d; E = expand D features each of x and z, K = E / H of a head
@@ -25,8 +27,8 @@ Glossary
 
 Modes: `sequential`, m and C position by position; `chunked`, m by doubling, C in chunks.
 
-Differences: before a string m is nothing, as in the released parallel form; the released step begins
-with m = 0, which moves h by less than eps. e^{-m} is held below e^80, where h is zero.
+Differences: before a string m is nothing, as in the released parallel form; the released step
+begins with m = 0, which changes h through eps alone. e^{-m} is held below e^80, where h is zero.
 """
 
 from __future__ import annotations
@@ -57,7 +59,9 @@ State = tuple[Tensor, Tensor, Tensor]
 class MlstmConfig:
     """Settings of `mlstm`: `heads` matrices of (expand D / heads)^2 numbers.
 
-    block_size: features that one block of W_q, W_k and W_v mixes; conv_size 0: no convolution.
+    expand: features inside over the width. heads: which they are shared by, a matrix each.
+    conv_size: positions of the convolution; 0: none. block_size: features that a block of W_q, W_k
+    and W_v mixes.
     """
 
     expand: int = 2
