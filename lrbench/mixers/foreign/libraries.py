@@ -64,7 +64,6 @@ LAYERS = {
         width="embedding_dim",
         fixed={"context_length": 5003},
         twin="mlstm",
-        double=True,
     ),
     "xlstm_slstm": Layer(
         "xlstm.blocks.slstm.layer.sLSTMLayer",
