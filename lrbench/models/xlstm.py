@@ -50,6 +50,11 @@ class XlstmConfig:
         at_least("model.backbone.slstm_conv_size", self.slstm_conv_size, 0)
         fraction("model.backbone.dropout", self.dropout)
 
+    @property
+    def blocks_alike(self) -> bool:
+        """Whether every block has as many parameters as the first."""
+        return not self.slstm_at
+
 
 class GatedPerceptron(nn.Module):
     """W_2 (gelu(g) v) with (g, v) = W_1 x, without biases."""

@@ -183,7 +183,10 @@ def _named(group: str, sizes: dict[str, int | None]) -> str:
 
 
 def parameters(config: Config, task: TaskBase) -> int:
-    """Return how many numbers a model trains, from those of one and of two layers, unallocated."""
+    """Return how many numbers a model trains, from those of one and of two layers, unallocated.
+
+    All its layers are counted where its backbone says that they are not alike (`blocks_alike`).
+    """
 
     def count(layers: int | None = None) -> int:
         depth: dict[str, Any] = {} if layers is None else {"layers": layers}
@@ -191,7 +194,8 @@ def parameters(config: Config, task: TaskBase) -> int:
         return count_parameters(_unallocated(smaller, task))
 
     layers = getattr(config.model, "layers", None)
-    if layers is None:
+    backbone = getattr(config.model, "backbone", None)
+    if layers is None or not getattr(backbone, "blocks_alike", True):
         return count()
     one = count(1)
     return one if layers == 1 else one + (layers - 1) * (count(2) - one)
