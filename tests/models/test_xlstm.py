@@ -9,10 +9,12 @@ import torch
 from torch import nn
 
 from lrbench.cli.hydra.compose import composed
+from lrbench.errors import UserError
 from lrbench.mixers.xlstm.mlstm import MlstmMixer
 from lrbench.mixers.xlstm.slstm import SlstmMixer
-from lrbench.models.build import build_model, count_parameters
+from lrbench.models.build import build_model
 from lrbench.models.xlstm import GatedPerceptron
+from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.runs.train.validate import parameters, validated
 from lrbench.tasks import make_task
 
@@ -28,7 +30,8 @@ STACKS = {
 def test_blocks_are_as_named_and_read_strings_in_pieces(ratio: str) -> None:
     name, at, mixers = STACKS[ratio]
     words = [f"model={name}", "task=parity", "model.layers=3", f"model.backbone.slstm_at={at}"]
-    config = validated(composed([*words, "model.width=16", "seed=0"]))
+    config = composed([*words, "model.width=16", "seed=0"])
+    validated(config)
     model: Any = build_model(config, 5, 5, seed=0).double()
     assert [type(mixer) for mixer in model.mixers] == mixers
     behind = [GatedPerceptron if mixer is SlstmMixer else nn.Identity for mixer in mixers]
@@ -38,12 +41,10 @@ def test_blocks_are_as_named_and_read_strings_in_pieces(ratio: str) -> None:
     first, state = model(tokens[:, :13])
     second, _ = model(tokens[:, 13:], state)
     torch.testing.assert_close(torch.cat([first, second], 1), whole, rtol=1e-9, atol=1e-10)
-    task = make_task(config.task)
-    small = build_model(config, task.symbols, task.classes, seed=0)
-    assert parameters(config, task) == count_parameters(small)
+    assert parameters(config, make_task(config.task)) == LengthTrial(config, 0).parameters
 
 
 def test_a_block_that_is_not_there_is_refused() -> None:
     words = ["model=mlstm", "task=parity", "model.layers=2", "model.backbone.slstm_at=[2]"]
-    with pytest.raises(ValueError, match=r"slstm_at=\[2\] of 2 blocks.*there is no block 2"):
+    with pytest.raises(UserError, match=r"slstm_at=\[2\] of 2 blocks.*there is no block 2"):
         validated(composed([*words, "seed=0"]))
