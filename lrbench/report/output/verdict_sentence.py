@@ -69,6 +69,12 @@ def _at_lengths(result: Result, rows: Sequence[Evaluation], answer: Answer | Non
         row = by_length[length]
         return against_chance(row["value"], row["n"], None if chance is None else chance["value"])
 
+    baseline = best_baseline(result, tested)
+    if baseline is not None and baseline["value"] >= SOLVED:
+        return (
+            f"Nothing to learn: the baseline {baseline['baseline']} is right on"
+            f" {baseline['value']:.4f} at {tested:,}"
+        )
     if trained is not None and not holds(*_value(by_length[trained])):
         return f"Did not learn length {trained:,}: {score(trained)}"
     if answer is not None and answer.verdict == "certified":

@@ -102,6 +102,15 @@ def test_a_rule_that_was_not_scored_says_nothing(result: Make) -> None:
     assert verdict_sentence(scored(result, {40: 1.0}), "band") == ""
 
 
+def test_a_task_that_a_baseline_solves_shows_nothing(result: Make) -> None:
+    content = scored(result, {40: 1.0, 500: 1.0})
+    for row in content["baselines"]:
+        row["value"] = 1.0
+    assert verdict_sentence(content, "best") == (
+        "Nothing to learn: the baseline uniform is right on 1.0000 at 500"
+    )
+
+
 def test_errors_have_no_such_sentence(result: Make) -> None:
     content = scored(result, {40: 0.05, 500: 0.06})
     for row in content["evaluations"]:
