@@ -6,6 +6,7 @@ Progress is a live bar on a terminal, plain lines elsewhere.
 from __future__ import annotations
 
 import time
+from collections import deque
 from types import TracebackType
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -13,6 +14,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from lrbench.console import interactive, messages
 from lrbench.errors import Interrupted, UserError
 from lrbench.records import Look, Result
+from lrbench.report.output.cells import duration
 from lrbench.runs.folder.run import Run
 from lrbench.runs.lease import Lease
 from lrbench.runs.train.signals import StopRequest
@@ -20,6 +22,26 @@ from lrbench.training.telemetry import CONVERGED
 from lrbench.training.trial import Trial
 
 QUIET_SECONDS = 10.0  # plain lines come at looks, and this often between them
+RECENT = 10  # losses that speeds are of
+
+
+class Pace:
+    """Updates a second over the newest losses: the first ones are mostly compilation."""
+
+    def __init__(self) -> None:
+        self._points: deque[tuple[float, int]] = deque(maxlen=RECENT)
+
+    def add(self, seconds: float, step: int) -> None:
+        """Note that `step` was reached after so many seconds."""
+        self._points.append((seconds, step))
+
+    @property
+    def rate(self) -> float | None:
+        """Updates a second; None before two points."""
+        if len(self._points) < 2:
+            return None
+        (first, begin), (last, end) = self._points[0], self._points[-1]
+        return (end - begin) / (last - first) if last > first and end > begin else None
 
 
 class Display:
@@ -27,9 +49,10 @@ class Display:
 
     def __init__(self, trials: list[Trial]) -> None:
         self.steps = max(trial.steps for trial in trials)
-        self.began = time.perf_counter()
-        self.first_step = sum(trial.step for trial in trials)
-        self.last_line = self.began
+        self.trials = trials
+        self.last_line = time.perf_counter()
+        self.paces = {trial.seed: Pace() for trial in trials}  # of updates alone
+        self.pace = Pace()  # of all trials together, by the clock: looks take time too
         self.look: dict[int, str] = {}
         self.bar: Progress | None = None
         self.rows: dict[int, TaskID] = {}
@@ -56,18 +79,20 @@ class Display:
 
     def logged(self, trial: Trial, loss: float) -> None:
         """Show a loss."""
+        self.paces[trial.seed].add(trial.seconds, trial.step)
+        self.pace.add(time.perf_counter(), sum(each.step for each in self.trials))
         if self.bar is not None:
-            note = f"loss {loss:.4f}{self.look.get(trial.seed, '')}  {_speed(trial)}"
+            note = f"loss {loss:.4f}{self.look.get(trial.seed, '')}  {self._speed(trial)}"
             self.bar.update(self.rows[trial.seed], completed=trial.step, note=note)
         elif time.perf_counter() - self.last_line > QUIET_SECONDS:
-            self._line(trial, f"loss {loss:.4f}  {_speed(trial)}")
+            self._line(trial, f"loss {loss:.4f}")
 
     def looked(self, trial: Trial, look: Look) -> None:
         """Show a look."""
         short, long = _scores(trial, look)
         self.look[trial.seed] = f"  {short}"
         if self.bar is None:
-            self._line(trial, f"look: {long}  {_speed(trial)}")
+            self._line(trial, f"look: {long}")
 
     def notice(self, trial: Trial, text: str) -> None:
         """Say something that a user ought to know, once."""
@@ -75,7 +100,19 @@ class Display:
 
     def _line(self, trial: Trial, text: str) -> None:
         self.last_line = time.perf_counter()
-        messages().print(f"seed {trial.seed}  update {trial.step:,}/{self.steps:,}  {text}")
+        parts = [f"seed {trial.seed}", f"update {trial.step:,}/{self.steps:,}", text]
+        parts += [self._speed(trial), self._left()]
+        messages().print("  ".join(part for part in parts if part), markup=False)
+
+    def _speed(self, trial: Trial) -> str:
+        rate = self.paces[trial.seed].rate
+        return f"{rate:.1f} updates/s" if rate else ""
+
+    def _left(self) -> str:
+        """Say how long training takes at most: it may end before its budget does."""
+        going = [trial for trial in self.trials if trial.stopped is None]
+        updates, rate = sum(trial.steps - trial.step for trial in going), self.pace.rate
+        return f"at most {duration(updates / rate)} left" if rate and updates else ""
 
 
 def _scores(trial: Trial, look: Look) -> tuple[str, str]:
@@ -89,10 +126,6 @@ def _scores(trial: Trial, look: Look) -> tuple[str, str]:
     short = f"{named}{value} at {look['test_length']}"
     beside = f"{look[f'validation_{metric}']:.3f} at training length"
     return short, f"{short}  {beside}, {look[f'band_{metric}']:.3f} in band"
-
-
-def _speed(trial: Trial) -> str:
-    return f"{trial.step / trial.seconds:.1f} updates/s" if trial.seconds else ""
 
 
 def _bar() -> Progress:
