@@ -16,7 +16,7 @@ UNBOUNDED = 10**9  # what is as large as this is told as no limit
 
 
 @dataclass(frozen=True)
-class Limits:
+class Range:
     """What a setting may be: at least, at most, below, or one of some words; None: no limit."""
 
     least: float | None = None
@@ -35,13 +35,13 @@ class Limits:
         return "" if self.least is None else f"{self.least:g} or more"
 
 
-_notes: ContextVar[dict[str, Limits] | None] = ContextVar("_notes", default=None)
+_notes: ContextVar[dict[str, Range] | None] = ContextVar("_notes", default=None)
 
 
 @contextmanager
-def limits() -> Iterator[dict[str, Limits]]:
+def limits() -> Iterator[dict[str, Range]]:
     """Collect what the checks made inside allow, by key."""
-    found: dict[str, Limits] = {}
+    found: dict[str, Range] = {}
     token = _notes.set(found)
     try:
         yield found
@@ -51,7 +51,7 @@ def limits() -> Iterator[dict[str, Limits]]:
 
 def _note(key: str, **allowed: float | tuple[str, ...]) -> None:
     if (found := _notes.get()) is not None:
-        found[key] = replace(found.get(key, Limits()), **allowed)  # type: ignore[arg-type]
+        found[key] = replace(found.get(key, Range()), **allowed)  # type: ignore[arg-type]
 
 
 def at_least(key: str, value: object, low: float) -> None:

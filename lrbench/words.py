@@ -14,11 +14,11 @@ from dataclasses import dataclass, fields, is_dataclass
 from inspect import cleandoc
 from typing import Any
 
-from lrbench.checks import Limits, limits
+from lrbench.checks import Range, limits
 
 
 @dataclass(frozen=True)
-class Setting:
+class SettingCard:
     """A setting as it is typed: its whole key, what it means, its default and what it may be.
 
     meaning: "" where nothing says it. limits: none that a check names where all are None.
@@ -27,7 +27,7 @@ class Setting:
     key: str
     meaning: str
     default: Any
-    limits: Limits
+    limits: Range
 
     @property
     def allowed(self) -> str:
@@ -37,7 +37,7 @@ class Setting:
         return self.limits.text()
 
 
-def settings(schema: type, prefix: str = "") -> list[Setting]:
+def settings(schema: type, prefix: str = "") -> list[SettingCard]:
     """Return every setting of a dataclass, those of dataclasses inside it too, in their order.
 
     prefix: what stands before each key, such as "task.". A `name` without words is left out: it
@@ -48,14 +48,14 @@ def settings(schema: type, prefix: str = "") -> list[Setting]:
     return list(_settings(made, prefix, found))
 
 
-def _settings(made: Any, prefix: str, found: dict[str, Limits]) -> Iterator[Setting]:
+def _settings(made: Any, prefix: str, found: dict[str, Range]) -> Iterator[SettingCard]:
     said = words(type(made))
     for one in fields(made):
         value, key = getattr(made, one.name), f"{prefix}{one.name}"
         if is_dataclass(value):
             yield from _settings(value, f"{key}.", found)
         elif one.name != "name" or "name" in said:
-            yield Setting(key, said.get(one.name, ""), value, found.get(key, Limits()))
+            yield SettingCard(key, said.get(one.name, ""), value, found.get(key, Range()))
 
 
 def words(schema: type) -> dict[str, str]:

@@ -20,7 +20,7 @@ class Library:
 
 
 @dataclass(frozen=True)
-class Layer:
+class LibraryLayer:
     """A layer of a library, by the dotted path of its class.
 
     settings: the dataclass it is made from, if its constructor takes one. width: what it calls the
@@ -44,28 +44,30 @@ LIBRARIES = {
 }
 
 LAYERS = {
-    "fla_delta_net": Layer("fla.layers.DeltaNet", twin="deltanet"),
-    "fla_gated_deltanet": Layer("fla.layers.GatedDeltaNet", twin="gated_deltanet"),
-    "fla_gated_deltaproduct": Layer("fla.layers.GatedDeltaProduct", twin="gated_deltaproduct"),
-    "fla_kda": Layer("fla.layers.KimiDeltaAttention", twin="gated_deltanet"),
-    "fla_mamba3": Layer("fla.layers.Mamba3", twin="mamba3"),
-    "fla_rwkv7": Layer("fla.layers.RWKV7Attention", twin="rwkv7"),
-    "mamba_ssm_mamba": Layer("mamba_ssm.Mamba", twin="mamba"),
-    "mamba_ssm_mamba2": Layer("mamba_ssm.Mamba2", twin="mamba2"),
-    "mambapy_mamba": Layer(
+    "fla_delta_net": LibraryLayer("fla.layers.DeltaNet", twin="deltanet"),
+    "fla_gated_deltanet": LibraryLayer("fla.layers.GatedDeltaNet", twin="gated_deltanet"),
+    "fla_gated_deltaproduct": LibraryLayer(
+        "fla.layers.GatedDeltaProduct", twin="gated_deltaproduct"
+    ),
+    "fla_kda": LibraryLayer("fla.layers.KimiDeltaAttention", twin="gated_deltanet"),
+    "fla_mamba3": LibraryLayer("fla.layers.Mamba3", twin="mamba3"),
+    "fla_rwkv7": LibraryLayer("fla.layers.RWKV7Attention", twin="rwkv7"),
+    "mamba_ssm_mamba": LibraryLayer("mamba_ssm.Mamba", twin="mamba"),
+    "mamba_ssm_mamba2": LibraryLayer("mamba_ssm.Mamba2", twin="mamba2"),
+    "mambapy_mamba": LibraryLayer(
         "mambapy.mamba.MambaBlock",
         settings="mambapy.mamba.MambaConfig",
         fixed={"n_layers": 1},
         twin="mamba",
     ),
-    "xlstm_mlstm": Layer(
+    "xlstm_mlstm": LibraryLayer(
         "xlstm.blocks.mlstm.layer.mLSTMLayer",
         settings="xlstm.blocks.mlstm.layer.mLSTMLayerConfig",
         width="embedding_dim",
         fixed={"context_length": 5003},
         twin="mlstm",
     ),
-    "xlstm_slstm": Layer(
+    "xlstm_slstm": LibraryLayer(
         "xlstm.blocks.slstm.layer.sLSTMLayer",
         settings="xlstm.blocks.slstm.layer.sLSTMLayerConfig",
         width="embedding_dim",
@@ -76,12 +78,12 @@ LAYERS = {
 }
 
 
-def layer_of(target: str) -> Layer:
+def layer_of(target: str) -> LibraryLayer:
     """Return the layer that a short name or a dotted path stands for."""
     if target in LAYERS:
         return LAYERS[target]
     known = (layer for layer in LAYERS.values() if layer.target == target)
-    return next(known, Layer(target, double=library_of(target) is None))
+    return next(known, LibraryLayer(target, double=library_of(target) is None))
 
 
 def module_of(target: str) -> str:

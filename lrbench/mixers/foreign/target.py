@@ -23,7 +23,7 @@ from torch import nn
 
 from lrbench.checks import shown
 from lrbench.errors import UserError
-from lrbench.mixers.foreign.libraries import LAYERS, Layer, layer_of, library_of
+from lrbench.mixers.foreign.libraries import LAYERS, LibraryLayer, layer_of, library_of
 from lrbench.mixers.foreign.settings import EXAMPLE, ForeignConfig, completed
 from lrbench.plugin_sources import INSTALLED, source_hash
 from lrbench.plugins import VARIABLE, load_plugins, name_plugin, search_here
@@ -79,7 +79,7 @@ def code_of(config: ForeignConfig) -> dict[str, Any]:
     return {"libraries": {owner: f"{version(owner)} {digest}"}}
 
 
-def _layer(target: str) -> Layer:
+def _layer(target: str) -> LibraryLayer:
     """Return the layer of a target; UserError for none, or one that cannot be a dotted path."""
     layer = layer_of(target)
     parts = layer.target.split(".")
@@ -93,7 +93,7 @@ def _layer(target: str) -> Layer:
     )
 
 
-def _check_device(layer: Layer, target: str) -> None:
+def _check_device(layer: LibraryLayer, target: str) -> None:
     library = library_of(layer.target)
     if library is not None and library.cuda and not torch.cuda.is_available():
         twin = f"; the same function on a CPU: model={layer.twin}" if layer.twin else ""

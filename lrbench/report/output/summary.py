@@ -1,4 +1,4 @@
-"""What a person sees at the end of a run, and after `lrbench evaluate`.
+"""What a person sees at the end of a run.
 
 A line for each length that was tested, or for each split: a layout of each kind. Printed to the
 console that is passed in (stdout's): styled on a terminal, the same words in plain text otherwise,
@@ -303,7 +303,7 @@ class _AtLengths(Summary):
         if not curve:
             return
         at = {row["metric"]: row["value"] for row in mine if row["length"] == max(curve)}
-        yield from _at_positions(at["token"], at["sequence"], curve, f" ({which})")
+        yield from at_positions(at["token"], at["sequence"], curve, f" ({which})")
 
 
 class _OnSplits(Summary):
@@ -402,43 +402,7 @@ class _OnSplits(Summary):
             yield "ended", ": ".join(part for part in (after, why) if part)
 
 
-def evaluation_table(rows: Sequence[Evaluation], console: Console) -> None:
-    """Print one line a length, or a split, for `lrbench evaluate`.
-
-    Each row has `length`, `n`, `metric` and `value`, and where known `chance`, `peak_mib` (peak
-    memory), `seconds`, `exact` (the share of strings right everywhere), and of tasks that are asked
-    at every position `token`, `sequence` and `prefix`. Rows with a `baseline` are of splits.
-    """
-    if not rows:
-        return
-    metric, on_splits = metric_of({"evaluations": rows}), "baseline" in rows[0]
-    columns: Columns = {} if on_splits else {"length": [f"{row['length']:,}" for row in rows]}
-    if on_splits:
-        columns[""] = [row["split"] for row in rows]
-    columns["strings"] = [f"{row['n']:,}" for row in rows]
-    columns[metric.title] = [f"{row['value']:.4f}" for row in rows]
-    if metric.counts:
-        columns["95 % interval"] = [interval(row["value"], row["n"]) for row in rows]
-    if any("exact" in row for row in rows):
-        columns["exact"] = [number(row, "exact", ".4f") for row in rows]
-    chance = "baseline" if on_splits else "chance"
-    for title, key, form in (
-        (chance, "chance", ".3f"),
-        ("memory MiB", "peak_mib", ",.0f"),
-        ("seconds", "seconds", ",.1f"),
-    ):
-        columns[title] = [number(row, key, form) for row in rows]
-    columns_table(console, columns)
-    for row in rows:
-        if "prefix" in row:
-            for label, text in _at_positions(row["token"], row["sequence"], dict(row["prefix"])):
-                say(console, text, label=f"{label:<13} ")
-    names = dict.fromkeys(str(name) for row in rows if (name := row.get("baseline")))
-    if names:
-        say(console, f"baseline: the best of those that were measured: {', '.join(names)}", "dim")
-
-
-def _at_positions(
+def at_positions(
     token: float, sequence: float, curve: Mapping[int, float], whose: str = ""
 ) -> Iterable[Line]:
     """Tokens and sequences at the end of a curve, and its last prefixes at powers of two."""

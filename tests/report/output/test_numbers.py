@@ -13,7 +13,8 @@ from rich.console import Console
 
 from lrbench.metrics import NRMSE
 from lrbench.report.output.cells import Table
-from lrbench.report.output.summary import evaluation_table, run_summary
+from lrbench.report.output.evaluation import evaluation_table
+from lrbench.report.output.summary import run_summary
 from lrbench.report.paper.reference import Reference, faithful, lookup, printed
 from lrbench.report.paper.verdict import Evidence, Verdict, against, judge, mean_interval
 from lrbench.report.runs.collect import collect

@@ -11,7 +11,8 @@ from rich.console import Console
 
 from lrbench.report.output.cells import duration
 from lrbench.report.output.display import count, wrap
-from lrbench.report.output.summary import evaluation_table, run_summary
+from lrbench.report.output.evaluation import evaluation_table
+from lrbench.report.output.summary import run_summary
 
 Make = Callable[..., dict[str, Any]]
 FOLDER = Path("outputs/sum/blockdiag/fan2024/aaaaaaaaaaaa/s0")

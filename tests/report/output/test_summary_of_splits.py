@@ -8,7 +8,8 @@ from typing import Any
 
 from rich.console import Console
 
-from lrbench.report.output.summary import evaluation_table, run_summary
+from lrbench.report.output.evaluation import evaluation_table
+from lrbench.report.output.summary import run_summary
 from tests.made_up_results import make_split_result
 
 FOLDER = Path("outputs/listops/bbt_grc/rir2023/aaaaaaaaaaaa/s0")

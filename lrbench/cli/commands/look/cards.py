@@ -26,7 +26,7 @@ from lrbench.registry import (
     Entry,
     source_module,
 )
-from lrbench.words import Setting, settings
+from lrbench.words import SettingCard, settings
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,7 +46,7 @@ class Card:
     text: str
     works_with: list[str]
     examples: list[str]
-    settings: list[Setting] = field(default_factory=list)
+    settings: list[SettingCard] = field(default_factory=list)
 
     def content(self) -> dict[str, Any]:
         """Return it as JSON has it (docs/json.md)."""
@@ -60,7 +60,7 @@ class Card:
         }
 
 
-def setting_content(one: Setting) -> dict[str, Any]:
+def setting_content(one: SettingCard) -> dict[str, Any]:
     """Return a setting as JSON has it: limits that there are none of are null."""
     limits = {key: getattr(one.limits, key) for key in ("least", "most", "below", "values")}
     return {"key": one.key, "meaning": one.meaning, "default": one.default, **limits}

@@ -60,7 +60,7 @@ def evaluate(
     """Evaluate a checkpoint, or those of a table."""
     from lrbench.console import results
     from lrbench.plugins import load_plugins
-    from lrbench.report.output.summary import evaluation_table
+    from lrbench.report.output.evaluation import evaluation_table
     from lrbench.runs.evaluate.evaluation import evaluate_run
 
     if (run is None) == (not table):
@@ -92,7 +92,7 @@ def _evaluate_table(
     device: str,
 ) -> None:
     from lrbench.console import messages, results
-    from lrbench.report.output.summary import evaluation_table
+    from lrbench.report.output.evaluation import evaluation_table
     from lrbench.runs.evaluate.table import Wish, evaluate_table
     from lrbench.tables import load_table
 
