@@ -19,6 +19,7 @@ from lrbench.registry import (
     DEFAULT_BACKBONE,
     DEFAULT_PROTOCOL,
     ENCODERS,
+    FOREIGN,
     MIXERS,
     OWN,
     PROTOCOLS,
@@ -72,7 +73,9 @@ def model_card(name: str) -> Card:
 
     if name not in MIXERS and name not in ENCODERS:
         raise unknown("model", name, [*MIXERS, *ENCODERS], fix=OWN)
-    mixer = name in MIXERS
+    mixer, typed_name = name in MIXERS, name
+    if name == FOREIGN:  # by itself it is no model
+        typed_name = f"{name} model.mixer.target=my_layers.MyLayer"
     entry = (MIXERS if mixer else ENCODERS).get(name)
     if mixer:
         usual = entry.backbone.get("name", DEFAULT_BACKBONE)
@@ -80,9 +83,9 @@ def model_card(name: str) -> Card:
         works = [
             f"stack: {usual}; also, by model.backbone.name: {others}",
             "tasks with answers at positions of a string, and series of numbers",
-            f"corpora: model=pooled model.encoder.mixer={name}",
+            *([f"corpora: model=pooled model.encoder.mixer={name}"] if name != FOREIGN else []),
         ]
-        example = f"lrbench train task=sum model={name}"
+        example = f"lrbench train task=sum model={typed_name}"
     else:
         works = ["corpora, one answer a string: listops, logic, by protocol=rir2023"]
         example = f"lrbench train task=listops protocol=rir2023 model={name}"
@@ -92,7 +95,7 @@ def model_card(name: str) -> Card:
         source=_source(entry),
         text=_text(source_module(entry).__doc__, entry),
         works_with=works,
-        examples=[example, f"lrbench check model={name}"],
+        examples=[example, f"lrbench check model={typed_name}"],
         settings=settings(model_node(name), "model."),
     )
 
