@@ -44,7 +44,7 @@ def trained(folder: Path, which: str) -> Trained:
         raise unknown("rule", which, rule_names(), exit_code=2)
     finished = (folder / "result.json").exists()
     try:
-        result = _result(folder) if finished else None
+        result = result_of(folder) if finished else None
         config = config_from(_settings(folder) if result is None else result["config"])
         protocol = declared(config.protocol.name)
         if which not in protocol.rules:
@@ -89,7 +89,8 @@ def _refuse_other_code(folder: Path, then: dict[str, Any], now: dict[str, Any]) 
         )
 
 
-def _result(folder: Path) -> Result:
+def result_of(folder: Path) -> Result:
+    """Return the content of a run's result.json; UnreadableFile if it is not one."""
     result = files.read_json(folder / "result.json")
     if complaint := result_complaint(result):
         raise UnreadableFile(folder / "result.json", complaint)
