@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from lrbench.cli.hydra.compose import composed, run_hydra
+from lrbench.cli.hydra.compose import as_typed, composed, run_hydra
 from lrbench.cli.hydra.overrides import GROUPS, check_folder
 from lrbench.config import Config
 from lrbench.errors import UserError
@@ -35,7 +35,8 @@ def config(*overrides: str, config_dir: str | Path | None = None, **settings: An
     Raises UserError for whatever the command does not accept.
     """
     words = [_word(text) for text in overrides]
-    words += [f"{key}={_typed(value, key in GROUPS)}" for key, value in settings.items()]
+    for key, value in settings.items():  # a group's choice stands without quotes
+        words.append(f"{key}={value if key in GROUPS else as_typed(value)}")
     if config_dir is None:
         return composed(words)
     folder = Path(config_dir)
@@ -180,17 +181,3 @@ def _word(text: Any) -> str:
         f"an override is text such as 'optim.lr=3e-4', not {text!r}\n"
         "presets and groups of your own: config_dir=FOLDER"
     )
-
-
-def _typed(value: Any, chosen: bool = False) -> str:
-    """Return a value as one types it; what is `chosen` by name stands without quotes."""
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else str(value).lower()
-    if isinstance(value, list | tuple):
-        return f"[{','.join(map(_typed, value))}]"
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{key}:{_typed(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, str | Path):
-        text = str(value)
-        return text if chosen else "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    return str(value)

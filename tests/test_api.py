@@ -56,8 +56,8 @@ def dir_all() -> set[str]:
 
 def test_the_command_finds_what_python_trained(run: lrbench.Run, outputs: Path) -> None:
     before = (run.folder / "result.json").stat().st_mtime_ns
-    quoted = str(outputs).replace("\\", "\\\\").replace("'", "\\'")
-    command([*SHORT, "model=blockdiag", "model.layers=2", f"output_dir='{quoted}'"])
+    typed = str(outputs).replace("'", "\\'")
+    command([*SHORT, "model=blockdiag", "model.layers=2", f"output_dir='{typed}'"])
     assert (run.folder / "result.json").stat().st_mtime_ns == before
     assert [file.parent for file in outputs.rglob("result.json")] == [run.folder]
     again = lrbench.train(*SHORT, model="blockdiag", output_dir=outputs, **{"model.layers": 2})
@@ -72,6 +72,9 @@ def test_settings_are_what_is_typed(tmp_path: Path) -> None:
     given: dict[str, Any] = {"optim.lr": 1e-5, "protocol.further_lengths": (7, 9)}
     assert lrbench.config("optim.lr=1", task="sum", output_dir="a, b=c", **given) == typed
     assert isinstance(typed, Config) and typed.optim.lr == 1e-5 and typed.output_dir == "a, b=c"
+
+    for odd in ("a\\", "\\'", "'", "\\\\b", "7", "null"):
+        assert lrbench.config(task="sum", output_dir=odd).output_dir == odd
 
 
 def test_own_presets_are_read(tmp_path: Path) -> None:

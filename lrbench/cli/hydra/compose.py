@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -141,14 +142,21 @@ def _values(file: Path) -> Iterator[tuple[str, str]]:
     content = OmegaConf.to_container(OmegaConf.load(file))
     for key, value in content.items() if isinstance(content, dict) else ():
         if key != "defaults" and not isinstance(value, dict):
-            yield str(key), _typed(value)
+            yield str(key), as_typed(value)
 
 
-def _typed(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{','.join(map(_typed, value))}]"
-    if isinstance(value, str):
-        return "'" + value.replace("'", "\\'") + "'"
+def as_typed(value: Any) -> str:
+    """Return a value as one types it after KEY=, text in quotes.
+
+    Hydra takes backslashes as they are, but for those before a quote.
+    """
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(as_typed, value))}]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}:{as_typed(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, str | Path):
+        doubled = re.sub(r"(\\+)(?='|\Z)", r"\1\1", str(value))
+        return "'" + doubled.replace("'", "\\'") + "'"
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     return str(value)
