@@ -95,7 +95,7 @@ $(VENV)/.created:
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.created $(requirements)
-	$(pip_install) -e '.[fast]'
+	$(pip_install) -e '.[fast,parallel,plot]'
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.created $(requirements)

@@ -166,7 +166,7 @@ def _no_launcher(name: str, there: list[str]) -> UserError:
     if extra:
         return UserError(
             f"launcher '{name}' is not installed\n"
-            f"pip install 'lrbench-extrapolation[{extra}]', from a checkout '.[{extra}]'"
+            f"pip install 'lrbench-extrapolation[{extra}]', from a checkout -e '.[{extra}]'"
         )
     near = nearest(name, [*there, *EXTRAS])
     return UserError(f"launcher '{shown(name)}' unknown.{near}\nhere: {', '.join(there)}")

@@ -212,7 +212,7 @@ def require_matplotlib() -> None:
     if find_spec("matplotlib") is None:
         raise UserError(
             "figures, and the html page that holds them, need matplotlib, which is not installed\n"
-            "in the checkout: pip install -c constraints.txt '.[plot]'\n"
+            "in the checkout: pip install -c constraints.txt -e '.[plot]'\n"
             "without it there are: --format markdown, csv and latex"
         )
 

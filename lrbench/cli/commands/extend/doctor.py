@@ -196,7 +196,7 @@ def extras() -> Iterator[MachineFinding]:
     """Yield each optional extra, or how to get it."""
     for extra, distribution in EXTRAS.items():
         version = _version(distribution)
-        get = f"not installed; in the checkout: pip install '.[{extra}]'"
+        get = f"not installed; in the checkout: pip install -e '.[{extra}]'"
         yield MachineFinding(f"extra {extra}", f"{distribution} {version}" if version else get)
 
 
