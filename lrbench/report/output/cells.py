@@ -6,12 +6,14 @@ Cells are objects, not marked-up strings, so that another format is one more fun
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from lrbench.statistics import Share, mean, sample_std
 
 MISSING = "-"
+LEADING = re.compile(r"\d[\d.,]*\d|\d")  # the number that begins a text
+BOLD = "bold: the best of our runs in a column, at the digits shown; never what is at chance"
 # An underscore marks nothing inside a word (even_pair), so there it stays readable.
 SPECIAL = re.compile(r"([\\|`*<&~\[\]]|(?<![^\W_])_|_(?![^\W_]))")
 
@@ -28,12 +30,23 @@ class Column:
 class PrintedCell:
     """What one cell says, unescaped. The values behind it stay with it.
 
-    `mark` is the verdict among the words of `text`, for formats that can colour it.
+    `mark` is the verdict among the words of `text`, for formats that can colour it; the number that
+    begins the text of the `best` of a column is bold in formats that have bold letters.
     """
 
     text: str = MISSING
     values: tuple[float, ...] = ()
     mark: str = ""
+    best: bool = False
+
+    @property
+    def parts(self) -> tuple[str, str, str]:
+        """The text as what is bold, the space after it, and the rest."""
+        number = LEADING.match(self.text) if self.best else None
+        if number is None:
+            return "", "", self.text
+        rest = self.text[number.end() :]
+        return number[0], " " if rest.startswith(" ") else "", rest.lstrip()
 
 
 PARTS = ("main", "evidence", "cost", "pairs")
@@ -48,6 +61,11 @@ class Table:
     rows: tuple[tuple[PrintedCell, ...], ...]
     notes: tuple[str, ...] = ()
     part: str = PARTS[0]
+
+    @property
+    def styled_notes(self) -> tuple[str, ...]:
+        """The notes below it in a format that has bold letters."""
+        return (*self.notes, BOLD) if any(c.best for row in self.rows for c in row) else self.notes
 
 
 def spread(values: Sequence[float], digits: int = 4, missing: str = MISSING) -> PrintedCell:
@@ -103,6 +121,34 @@ def marked(cell: PrintedCell, mark: str | None) -> PrintedCell:
     if not mark or mark in (MISSING, cell.text):
         return cell
     return replace(cell, text=f"{cell.text}, {mark}", mark=str(mark))
+
+
+def with_best(
+    cells: Sequence[PrintedCell], lower: bool = False, unranked: Collection[str] = ()
+) -> list[PrintedCell]:
+    """Return the cells of a column with the highest number marked as best, or the `lower`est.
+
+    They are compared as they are printed. Cells without values or with a mark in `unranked` take no
+    part, and where all cells are alike none is best.
+    """
+    shown = [_printed_number(cell) for cell in cells]
+    ranked = [
+        number
+        for cell, number in zip(cells, shown, strict=True)
+        if number is not None and cell.mark not in unranked
+    ]
+    if not ranked or len({number for number in shown if number is not None}) == 1:
+        return list(cells)
+    top = min(ranked) if lower else max(ranked)
+    return [
+        replace(cell, best=number == top and cell.mark not in unranked)
+        for cell, number in zip(cells, shown, strict=True)
+    ]
+
+
+def _printed_number(cell: PrintedCell) -> float | None:
+    found = LEADING.match(cell.text) if cell.values else None
+    return float(found[0].replace(",", "")) if found else None
 
 
 def escape(text: str) -> str:

@@ -101,7 +101,7 @@ def _table(table: Table) -> str:
         _row(row, table.columns, starts)
         for row, starts in zip(table.rows, group_starts(table), strict=True)
     )
-    notes = "".join(f"<li>{escape(note)}</li>\n" for note in table.notes)
+    notes = "".join(f"<li>{escape(note)}</li>\n" for note in table.styled_notes)
     return (
         f'<section>\n<h2>{escape(table.title)}</h2>\n<div class="wide"><table>\n'
         f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>\n"
@@ -122,7 +122,9 @@ def _row(row: Sequence[PrintedCell], columns: Sequence[Column], starts: bool) ->
         classes += ["long"] if len(cell.text) > LONG else []
         classes += [f"is-{re.sub('[^a-z]+', '-', cell.mark.lower())}"] if cell.mark else []
         attribute = f' class="{" ".join(classes)}"' if classes else ""
-        texts.append(f"<td{attribute}>{escape(cell.text)}</td>")
+        bold, gap, rest = cell.parts
+        number = f"<b>{escape(bold)}</b>{gap}" if bold else ""
+        texts.append(f"<td{attribute}>{number}{escape(rest)}</td>")
     start = '<tr class="first">' if starts else "<tr>"
     return f"{start}{''.join(texts)}</tr>"
 

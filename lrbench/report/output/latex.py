@@ -101,7 +101,7 @@ def _environment(table: Table, label: str) -> str:
         "\\smallskip",
         "\\small",
         *grid,
-        *_notes(table.notes),
+        *_notes(table.styled_notes),
     ]
     return "\n".join(
         [f"\\begin{{{name}}}[tbp]", *(f"  {one}" for one in lines), f"\\end{{{name}}}"]
@@ -156,10 +156,13 @@ def _title(column: Column) -> str:
 
 
 def _cell(cell: PrintedCell) -> str:
-    """A dash for no number, a minus sign before one."""
+    """A dash for no number, a minus sign before one, a bold number where it is the best."""
     if cell.text == BARE:
         return "{--}"
     negative = re.fullmatch(r"-(\d[\d.,]*)", cell.text)
+    bold, gap, rest = cell.parts
+    if bold:
+        return f"\\textbf{{{escape(bold)}}}{gap}{escape(rest)}"
     return f"$-${escape(negative[1])}" if negative else escape(cell.text)
 
 

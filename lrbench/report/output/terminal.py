@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from lrbench.report.output.cells import MISSING, Column, Table
+from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table
 from lrbench.report.output.display import group_starts, plain, say, say_wrapped
 
 GAP = 2  # spaces between columns
 LONGEST_NAME = 30  # characters of a name before it is folded
 SCORES = "test"  # so begin the titles of columns that are never said once for all
-Line = tuple[Column, tuple[str, ...]]  # a column with its texts
+Line = tuple[Column, tuple[PrintedCell, ...]]
 
 
 def print_tables(
@@ -42,7 +42,7 @@ def print_tables(
             _print(block, starts, console, wide)
         if same:
             say_wrapped(console, f"in all rows: {'; '.join(same)}", "dim")
-        for note in table.notes:
+        for note in table.styled_notes:
             say_wrapped(console, note, "dim")
     for note in notes:
         say_wrapped(console, note)
@@ -50,7 +50,7 @@ def print_tables(
 
 def _columns(table: Table) -> list[Line]:
     return [
-        (column, tuple(row[index].text for row in table.rows))
+        (column, tuple(row[index] for row in table.rows))
         for index, column in enumerate(table.columns)
     ]
 
@@ -62,37 +62,44 @@ def _constant(columns: Sequence[Line], rows: int) -> tuple[list[Line], list[str]
     one looks for. A column without any text is left out.
     """
     kept, same = [], []
-    for column, texts in columns:
+    for column, cells in columns:
+        texts = _texts(cells)
         if set(texts) <= {MISSING}:
             continue
         same_text = len(set(texts)) == 1 and not column.title.startswith(SCORES)
         if rows > 1 and column.right and same_text:
             same.append(f"{column.title} {texts[0]}")
         else:
-            kept.append((column, texts))
+            kept.append((column, cells))
     return (kept, same) if any(column.right for column, _ in kept) else (list(columns), [])
 
 
 def _agreeing(columns: Sequence[Line]) -> list[Line]:
     """Return columns of numbers with the same texts as one: 'test: best=last'."""
     merged: list[Line] = []
-    for column, texts in columns:
+    for column, cells in columns:
         twin = next(
-            (i for i, (other, known) in enumerate(merged) if _twins(other, column, known, texts)),
+            (i for i, (other, known) in enumerate(merged) if _twins(other, column, known, cells)),
             None,
         )
         if twin is None:
-            merged.append((column, texts))
+            merged.append((column, cells))
         else:
             other = merged[twin][0]
             rest = column.title.removeprefix(_family(column))
-            merged[twin] = Column(f"{other.title}={rest}"), texts
+            merged[twin] = Column(f"{other.title}={rest}"), cells
     return merged
 
 
-def _twins(one: Column, other: Column, texts: Sequence[str], others: Sequence[str]) -> bool:
+def _twins(
+    one: Column, other: Column, cells: Sequence[PrintedCell], others: Sequence[PrintedCell]
+) -> bool:
     same = bool(_family(one)) and _family(one) == _family(other)
-    return one.right and other.right and same and tuple(texts) == tuple(others)
+    return one.right and other.right and same and _texts(cells) == _texts(others)
+
+
+def _texts(cells: Sequence[PrintedCell]) -> tuple[str, ...]:
+    return tuple(cell.text for cell in cells)
 
 
 def _family(column: Column) -> str:
@@ -120,9 +127,14 @@ def _blocks(columns: Sequence[Line], width: int) -> list[list[Line]]:
 
 
 def _width(line: Line) -> int:
-    column, texts = line
-    widest = max(map(len, (column.title, *texts)))
+    column, cells = line
+    widest = max(map(len, (column.title, *_texts(cells))))
     return widest if column.right else min(widest, LONGEST_NAME)
+
+
+def _styled(cell: PrintedCell, console: Console) -> Text:
+    bold, gap, rest = cell.parts
+    return Text.assemble((plain(console, bold), "bold"), plain(console, gap + rest))
 
 
 def _print(columns: Sequence[Line], starts: Sequence[bool], console: Console, wide: bool) -> None:
@@ -139,12 +151,13 @@ def _print(columns: Sequence[Line], starts: Sequence[bool], console: Console, wi
             header_style="dim",
         )
     above = ""
-    for index, row in enumerate(zip(*(texts for _, texts in columns), strict=True)):
+    for index, row in enumerate(zip(*(cells for _, cells in columns), strict=True)):
         if starts[index]:
             table.add_row()
-        shown = ("", *row[1:]) if row[0] == above and len(columns) > 1 else row
-        above = row[0]
-        table.add_row(*(Text(plain(console, text)) for text in shown))
+        repeated = row[0].text == above and len(columns) > 1
+        above = row[0].text
+        shown = (PrintedCell(""), *row[1:]) if repeated else row
+        table.add_row(*(_styled(cell, console) for cell in shown))
     if wide:  # rich never prints wider than its console
         needed = sum(_width(line) + GAP for line in columns)
         console = Console(

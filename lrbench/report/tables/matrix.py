@@ -1,7 +1,8 @@
 """A paper's table of the runs there are: ours, the paper's, chance, and a verdict per cell.
 
 One table would be too wide to read, so a report is several: the paper's layout by its rule, what
-its verdicts rest on, every rule on fresh strings, solve rates, costs, and pairs of models.
+its verdicts rest on, every rule on fresh strings, solve rates, costs, and pairs of models. A
+compact table has one cell for each of the paper's.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from lrbench.errors import unknown
 from lrbench.protocols.base import declared
-from lrbench.report.output.cells import Column, Table
+from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table, spread, with_best
 from lrbench.report.paper.reference import Split
+from lrbench.report.paper.verdict import Verdict, guesses
 from lrbench.report.runs.collection import Collection
+from lrbench.report.runs.columns import UNFINISHED
 from lrbench.report.tables.detail import (
     all_strings_table,
     cost_table,
@@ -22,15 +26,19 @@ from lrbench.report.tables.detail import (
     solved_table,
     verdicts_table,
 )
-from lrbench.report.tables.grid import Grid, Row
+from lrbench.report.tables.filled_cell import FilledCell
+from lrbench.report.tables.grid import Grid, Row, missing
 from lrbench.report.tables.length_curves import length_tables
 from lrbench.report.tables.lengths import length_grid
 from lrbench.report.tables.notes import selection_notes
 from lrbench.report.tables.splits import split_grids
 from lrbench.report.tables.throughout import depth_table, prefix_table
+from lrbench.statistics import mean
 from lrbench.tables import TableSpec
 
 FIRST = {"prefixes": prefix_table, "depths": depth_table}  # kinds with a table before the paper's
+UNRANKED = (Verdict.AT_CHANCE, Verdict.NOT_LEARNED, UNFINISHED)  # nothing of these is a best
+COMPACT_DIGITS = 3
 
 
 def paper_tables(
@@ -99,8 +107,8 @@ def _main(collection: Collection, spec: TableSpec, grid: Grid, models: Sequence[
     """The paper's layout: rows of ours with the paper's below, its other models, the levels."""
     rows: list[Row] = []
     compared: set[str] = set()
-    for label in grid.labels:
-        rows += grid.our_rows(label)
+    for label, ours in _our_rows(grid).items():
+        rows += ours
         found = (filled.reference for filled in grid.row(label) if filled and filled.reference)
         names = dict.fromkeys(reference.model for reference in found)
         rows += [grid.paper_row(label, f"paper: {name}", name) for name in names]
@@ -112,4 +120,100 @@ def _main(collection: Collection, spec: TableSpec, grid: Grid, models: Sequence[
         tuple(Column(title, right=False) for title in titles),
         (*rows, *grid.level_rows()),
         (*grid.legend(), *selection_notes(grid, collection, spec.protocol)),
+    )
+
+
+def _our_rows(grid: Grid) -> dict[str, list[Row]]:
+    """Our rows by label; the best number of each column is marked, of looks and tests apart."""
+    rows = [(label, row) for label in grid.labels for row in grid.our_rows(label)]
+    marked: dict[int, list[PrintedCell]] = {i: list(row) for i, (_, row) in enumerate(rows)}
+    for number in dict.fromkeys(row[1].text for _, row in rows):
+        mine = [i for i, (_, row) in enumerate(rows) if row[1].text == number]
+        for place, lower in enumerate(_lower_is_better(grid), start=2):
+            column = [rows[i][1][place] for i in mine]
+            for i, cell in zip(mine, with_best(column, lower, UNRANKED), strict=True):
+                marked[i][place] = cell
+    found: dict[str, list[Row]] = {label: [] for label in grid.labels}
+    for i, (label, _) in enumerate(rows):
+        found[label].append(tuple(marked[i]))
+    return found
+
+
+def _lower_is_better(grid: Grid) -> list[bool]:
+    """Tell of each column whether it holds errors."""
+    held = zip(*map(grid.row, grid.labels), strict=True)
+    return [any(filled and not filled.metric.counts for filled in column) for column in held]
+
+
+def compact_table(
+    title: str,
+    grids: Sequence[Grid],
+    rule: str,
+    rows: Sequence[str] | None = None,
+    digits: int = COMPACT_DIGITS,
+) -> Table:
+    """Return models x tasks: fresh strings by a rule, at the training length, the paper's number.
+
+    Of these `rows` (labels of cells with runs), or of all. Raises UserError for another row.
+    """
+    by_place = {
+        (filled.label, filled.column): (grid, filled)
+        for grid in grids
+        for filled in grid.filled_cells
+    }
+    labels = list(dict.fromkeys(label for label, _ in by_place if _has_runs(label, by_place)))
+    for row in rows or ():
+        if row not in labels:
+            raise unknown(f"row of table '{title}'", row, labels)
+    labels = labels if rows is None else list(rows)
+    names = list(dict.fromkeys(name for _, name in by_place))
+    columns, held = [Column("", right=False)], [[PrintedCell(label) for label in labels]]
+    for name in names:
+        mine = [filled for (_, column), (_, filled) in by_place.items() if column == name]
+        cells = [_compact_cell(by_place.get((label, name)), rule, digits) for label in labels]
+        columns.append(_compact_column(name, mine))
+        held.append(with_best(cells, any(not f.metric.counts for f in mine), UNRANKED))
+    return Table(
+        title, tuple(columns), tuple(zip(*held, strict=True)), (_compact_note(grids, rule),)
+    )
+
+
+def _has_runs(label: str, by_place: dict[tuple[str, str], tuple[Grid, FilledCell]]) -> bool:
+    return any(len(filled.runs) for (row, _), (_, filled) in by_place.items() if row == label)
+
+
+def _compact_cell(place: tuple[Grid, FilledCell] | None, rule: str, digits: int) -> PrintedCell:
+    """Return 'mean ± std (n) / at the training length / paper's'."""
+    if place is None or not len(place[1].runs):
+        return PrintedCell()
+    grid, filled = place
+    values = filled.values(rule, "test")
+    fresh = spread(values, digits, missing=missing(filled)).text
+    fresh += " (1)" if len(values) == 1 else ""
+    trained = filled.values(rule, "test", "train_length")
+    parts = [fresh]
+    if not filled.split:
+        parts.append(f"{mean(trained):.{digits}f}" if trained else MISSING)
+    parts.append(filled.reference.text if filled.reference else MISSING)
+    known = values and guesses(filled.evidence(rule, "test", grid.chance[filled.column]))
+    return PrintedCell(" / ".join(parts), tuple(values), Verdict.AT_CHANCE if known else "")
+
+
+def _compact_column(name: str, mine: Sequence[FilledCell]) -> Column:
+    """Return the task with its lengths, in the order of the numbers below."""
+    if any(filled.split for filled in mine):
+        return Column(f"{name} / paper", right=False)
+    shown = [filled.length for filled in mine if filled.length and len(filled.runs)]
+    trained = [n for filled in mine if (n := filled.settings.get("protocol.train_length"))]
+    at = [f"at {group[0]}" if group else MISSING for group in (shown, trained)]
+    return Column(f"{name}: {at[0]} / {at[1]} / paper", right=False)
+
+
+def _compact_note(grids: Sequence[Grid], rule: str) -> str:
+    scored = " or ".join(dict.fromkeys(grid.scored_by for grid in grids))
+    by_length = any(not filled.split for grid in grids for filled in grid.filled_cells)
+    trained = "; of the same checkpoints at the training length" if by_length else ""
+    return (
+        f"{scored} on strings that nothing was chosen by, mean ± sample std (runs), of the"
+        f" checkpoint of the rule {rule}{trained}; the paper's number"
     )

@@ -16,7 +16,12 @@ from lrbench.report.paper.reference import Reference, Split, printed, printed_mo
 from lrbench.report.runs.collection import Collection, by_split
 from lrbench.report.runs.columns import UnderWay
 from lrbench.report.tables.lengths import length_grid
-from lrbench.report.tables.matrix import paper_tables, tables_of_grid
+from lrbench.report.tables.matrix import (
+    compact_table,
+    grids_of,
+    paper_tables,
+    tables_of_grid,
+)
 from lrbench.report.tables.selection import matching_runs, matching_under_way
 from lrbench.report.tables.splits import TRAIN_SPLIT, check_split_rule, over_corpora, splits_there
 from lrbench.report.tables.summary_table import report_tables
@@ -32,7 +37,7 @@ SHORTEST = 4  # digits of a fingerprint that may stand for all of it
 class Request:
     """A `table`, or `rows` (models) and `columns` (tasks); without either, every run there is.
 
-    No `rule` means the table's own, or best; no `part` all of them.
+    No `rule` means the table's own, or best; no `part` all of them. A `table` can be `compact`.
     """
 
     table: TableSpec | None = None
@@ -42,6 +47,7 @@ class Request:
     fingerprints: tuple[str, ...] = ()
     digits: int = DIGITS
     part: str = ""
+    compact: bool = False
 
     @property
     def selective(self) -> bool:
@@ -73,7 +79,17 @@ def _all_tables(collection: Collection, request: Request, references: Path | Non
     check_fingerprints(collection, request.fingerprints)
     chosen: dict[str, Any] = {"choose": request.fingerprints, "digits": request.digits}
     if request.table:
-        return paper_tables(collection, request.table, request.one_rule, references, **chosen)
+        spec, rule = request.table, request.one_rule
+        if request.compact:
+            grids = grids_of(collection, spec, rule, references, **chosen)
+            table = compact_table(spec.title, grids, rule, digits=request.digits)
+            if not table.rows:
+                raise UserError(
+                    f"no run here is of table '{spec.name}', and --compact shows runs alone\n"
+                    "without --compact the report has the paper's numbers"
+                )
+            return [table]
+        return paper_tables(collection, spec, rule, references, **chosen)
     if request.selective:
         names = (request.rows, request.columns)
         return chosen_tables(collection, *names, request.rule, references, **chosen)

@@ -16,6 +16,7 @@ from lrbench.report.output.cells import (
     span,
     spread,
     to_markdown,
+    with_best,
 )
 from lrbench.statistics import Share
 
@@ -92,3 +93,34 @@ def test_marked_says_it_in_words_and_apart() -> None:
     for mark in (None, "", "-"):
         assert marked(PrintedCell("0.27"), mark) == PrintedCell("0.27")
     assert marked(PrintedCell("failed"), "failed") == PrintedCell("failed")
+
+
+def best(*cells: PrintedCell, lower: bool = False) -> list[int]:
+    found = with_best(cells, lower, ("at chance",))
+    assert [(one.text, one.values, one.mark) for one in found] == [
+        (one.text, one.values, one.mark) for one in cells
+    ]
+    return [place for place, one in enumerate(found) if one.best]
+
+
+def test_the_best_of_a_column() -> None:
+    half, most, alike = spread([0.5]), spread([0.9, 1.0]), spread([0.95])  # 0.9500 as printed
+    assert best(half, most, PrintedCell(), alike) == [1, 3]
+    assert best(half, most, alike, lower=True) == [0]
+    assert best(half, marked(most, "at chance")) == [0]
+    assert best(half, marked(most, "below")) == [1]
+    assert best(most, alike) == best(marked(half, "at chance")) == best() == []
+    assert best(half, PrintedCell("1.0000, of the paper")) == []  # without values: not a run
+    assert best(spread([0.99996]), spread([1.0]), half) == [0, 1]
+
+
+def test_bold_is_the_number_alone() -> None:
+    (first, other) = with_best([spread([0.9, 1.0]), spread([0.5])])
+    assert first.parts == ("0.9500", " ", "± 0.0707 (2)") and other.parts == ("", "", "0.5000")
+    (first, _) = with_best([marked(spread([1.0]), "above"), spread([0.5])])
+    assert first.parts == ("1.0000", "", ", above")
+    plain = Table("t", (Column("a"),), ((spread([1.0]),),))
+    assert plain.styled_notes == () and "**" not in to_markdown(
+        Table("t", (Column("a"),), ((first,),))
+    )
+    assert "bold: " in Table("t", (Column("a"),), ((first,),)).styled_notes[0]

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lrbench.report.output.cells import Column, PrintedCell, Table
+from lrbench.report.output.cells import Column, PrintedCell, Table, spread, with_best
 from lrbench.report.output.html import Page, inline, to_html
 from lrbench.report.output.render import render
 from lrbench.report.runs.collect import collect
@@ -55,6 +55,15 @@ def test_every_name_is_text() -> None:
     tags = {element.tag for element in parsed(found).iter()}
     assert not tags & {"script", "img", "link", "iframe", "object"}
     assert not [name for one in parsed(found).iter() for name in one.attrib if name[:2] == "on"]
+
+
+def test_the_best_number_is_bold() -> None:
+    cells = with_best([spread([0.5, 1.0]), spread([0.25])])
+    rows = tuple((cell,) for cell in cells)
+    made = to_html(Page("t", (), [Table("t", (Column("a"),), rows)]))
+    assert texts(made, "b") == ["0.7500"]
+    assert texts(made, "td") == ["0.7500 ± 0.3536 (2)", "0.2500"]
+    assert any(text.startswith("bold: ") for text in texts(made, "li"))
 
 
 def test_nothing_is_loaded_and_no_script_may_run() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lrbench.report.output.cells import Column, PrintedCell, Table, spread
+from lrbench.report.output.cells import Column, PrintedCell, Table, spread, with_best
 from lrbench.report.output.latex import escape, to_latex
 
 HOSTILE = [
@@ -72,6 +72,15 @@ def test_names_shared_by_rows_are_printed_once() -> None:
     body = text[text.index(r"\midrule") : text.index(r"\bottomrule")]
     first = [line.strip().partition(" ")[0] for line in body.splitlines()[1:-1]]
     assert first == ["s4", r"\addlinespace", "mine", "&", r"\addlinespace", "other", "more"]
+
+
+def test_the_best_number_is_bold_and_a_note_says_so() -> None:
+    columns = (Column("model", right=False), Column("100 %"))
+    cells = with_best([spread([0.5, 1.0]), spread([0.25])])
+    rows = tuple((PrintedCell(name), cell) for name, cell in zip("ab", cells, strict=True))
+    text = to_latex([Table("t", columns, rows)])
+    assert r"a & \textbf{0.7500} $\pm$ 0.3536 (2) \\" in text and r"b & 0.2500 \\" in text
+    assert text.count("bold: ") == 1
 
 
 def test_a_row_that_starts_like_an_argument() -> None:

@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from lrbench.report.output.cells import Column, PrintedCell, Table
+from lrbench.report.output.cells import Column, PrintedCell, Table, spread, with_best
 from lrbench.report.output.terminal import print_tables
 
 TITLES = ("updates", "test: best", "test: last", "test: id", "paper", "chance")
@@ -70,3 +70,15 @@ def test_a_long_name_is_folded_not_cut() -> None:
     name = "a" * 45
     text = printed(table(((name, *ROWS[0][1:]), ROWS[1])), 60)
     assert re.search(r"\na{30} .*\na{15} ", text)
+
+
+def test_the_best_number_is_bold() -> None:
+    cells = with_best([spread([0.5, 1.0]), spread([0.25])])
+    rows = tuple((PrintedCell(name), cell) for name, cell in zip("ab", cells, strict=True))
+    given = Table("t", (Column("model", right=False), Column("accuracy", right=False)), rows)
+    console = Console(file=StringIO(), width=80, force_terminal=True, color_system="standard")
+    print_tables([given], (), console)
+    assert isinstance(console.file, StringIO)
+    text = console.file.getvalue()
+    assert "\x1b[1m0.7500\x1b[0m ± 0.3536 (2)" in text and "0.2500\x1b" not in text
+    assert "bold: " in text

@@ -10,7 +10,7 @@ import pytest
 from lrbench.errors import UserError
 from lrbench.report.output.cells import Table
 from lrbench.report.runs.collect import collect
-from lrbench.report.tables.matrix import paper_tables
+from lrbench.report.tables.matrix import compact_table, grids_of, paper_tables
 from lrbench.report.tables.request import chosen_tables
 from lrbench.tables import TableCell, TableSpec, load_table
 from tests.report.runs.test_certificates import certificate, keep
@@ -339,3 +339,35 @@ def test_other_reference_values(runs: Path, write: Write, references: Path) -> N
     assert number(main, "blockdiag", OURS) == "0.90"
     assert number(main, "S4", "paper") == "0.11"  # these tables do not tell the rule
     assert number(main, "blockdiag", "best look").endswith("(3), not comparable")
+
+
+def test_the_best_of_looks_and_of_tests_is_marked_apart(runs: Path, write: Write) -> None:
+    trained(write, [1.0, 0.9, 0.9])
+    trained(write, [1.0] * 3, model="gru", fingerprint=B)
+    trained(write, [0.2] * 3, model="s4", fingerprint=C)
+    main = shown(runs, spec("blockdiag", "gru", "s4"))[0]
+    marked = [(row[0].text, row[1].text) for row in main.rows if row[2].best]
+    assert marked == [("gru", "best look"), ("gru", "fresh strings")]
+
+
+def compact(runs: Path, table: TableSpec, **options: Any) -> list[list[str]]:
+    found = compact_table(table.title, grids_of(collect(runs), table, "best"), "best", **options)
+    return [[cell.text for cell in row] for row in found.rows]
+
+
+def test_a_compact_table_has_a_cell_a_model_and_task(runs: Path, write: Write) -> None:
+    trained(write, [1.0, 0.9])
+    trained(write, [0.25], model="s4", fingerprint=B)
+    trained(write, [0.5], model="gru", fingerprint=C)
+    table = spec("gru", "blockdiag", "s4", "lru")
+    found = compact_table("t", grids_of(collect(runs), table, "best"), "best")
+    assert [column.title for column in found.columns] == ["", "sum: at 500 / at 40 / paper"]
+    assert [[cell.text for cell in row] for row in found.rows] == [
+        ["gru", "0.500 (1) / 1.000 / -"],
+        ["blockdiag", "0.950 ± 0.071 (2) / 1.000 / 1.00"],
+        ["s4", "0.250 (1) / 1.000 / 0.27"],
+    ]
+    assert [row[1].best for row in found.rows] == [False, True, False]
+    assert compact(runs, table, rows=["s4"], digits=2) == [["s4", "0.25 (1) / 1.00 / 0.27"]]
+    with pytest.raises(UserError, match="row of table 'Mine' 'lru' unknown"):
+        compact(runs, table, rows=["lru"])

@@ -84,7 +84,10 @@ def report(
             autocompletion=lambda: list(FORMATS),
         ),
     ] = "",
-    digits: Annotated[int, typer.Option(metavar="N", help="Decimals of accuracies.")] = 4,
+    digits: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Decimals of accuracies: 4, with --compact 3."),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write here instead of to stdout.")
     ] = None,
@@ -99,13 +102,21 @@ def report(
             autocompletion=lambda: list(PARTS),
         ),
     ] = "",
+    compact: Annotated[
+        bool,
+        typer.Option(
+            "--compact",
+            help="A cell a model and task: on fresh strings / at the training length / paper.",
+        ),
+    ] = False,
     wide: Annotated[
         bool, typer.Option("--wide", help="On a terminal: every column, whatever its width.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print or write the report."""
-    from lrbench.report.tables.request import Request
+    from lrbench.report.tables.matrix import COMPACT_DIGITS
+    from lrbench.report.tables.request import DIGITS, Request
 
     if as_json and (format or output or figures):
         raise UserError(
@@ -127,7 +138,13 @@ def report(
             exit_code=2,
         )
     format = format or ending or FORMATS[0]
-    _check(format, rule, digits, part, table, [*_names(rows), *_names(columns)])
+    if compact and (part or not table):
+        raise UserError(
+            "--compact is one small table of a paper's: it goes with --table, without --part",
+            exit_code=2,
+        )
+    decimals = digits if digits is not None else COMPACT_DIGITS if compact else DIGITS
+    _check(format, rule, decimals, part, table, [*_names(rows), *_names(columns)])
     if figures or format == "html":
         from lrbench.report.figures.draw import require_matplotlib
 
@@ -144,8 +161,9 @@ def report(
         columns=_names(columns),
         rule=rule,
         fingerprints=_names(fingerprint),
-        digits=digits,
+        digits=decimals,
         part=part,
+        compact=compact,
     )
     folders = runs or [Path("outputs")]
     if as_json:

@@ -282,6 +282,21 @@ def test_one_part_of_a_report(lrbench: Run) -> None:
     assert "known: cost, evidence, main, pairs" in lrbench("report", "--part", "all").err
 
 
+@pytest.mark.usefixtures("cell")
+def test_a_compact_table(lrbench: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(
+        "title: Mine\nprotocol: fan2024\ncells:\n- {overrides: [task=sum, model=blockdiag]}\n"
+    )
+    asked = ("report", "--table", "mine.yaml", "--compact")
+    text = lrbench(*asked).out
+    assert text.startswith("## Mine\n") and text.count("## ") == 1
+    assert "0.750 (1) / - / 1.00" in text
+    assert "0.75 (1) / - / 1.00" in lrbench(*asked, "--digits", "2").out
+    assert lrbench(*asked, "--format", "latex").out.count("\\begin{table") == 1
+    none = lrbench("report", "--table", "fan2024_table2", "--compact")  # its cells ask for more
+    assert none.code == 1 and "no run here is of table 'fan2024_table2'" in none.err
+
+
 def test_figures_of_nothing(lrbench: Run, cell: Path, tmp_path: Path) -> None:
     ended = lrbench("report", "--figures", "here", "--rule", "band")
     assert ended.code == 1
@@ -320,6 +335,8 @@ def test_without_matplotlib(
         (["--rows", "blockdiag", "--rule", "bset"], "Did you mean 'best'?"),
         (["--rule", "id"], "--rule goes with"),
         (["--table", "fan2024_table2", "--columns", "sum"], "leave out --rows and --columns"),
+        (["--compact"], "it goes with --table"),
+        (["--table", "fan2024_table2", "--compact", "--part", "main"], "without --part"),
         (["--digits", "0"], "--digits must be 1 to 10, not 0"),
         (["--fingerprint", "0123456789ac"], "Did you mean '0123456789ab'?"),
         (["--rows", "blockdiag", "--fingerprint", "ffff"], "'ffff' unknown"),
