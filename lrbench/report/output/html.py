@@ -14,6 +14,7 @@ from html import escape as _escape
 
 from lrbench.report.output.cells import Column, PrintedCell, Table
 from lrbench.report.output.display import group_starts
+from lrbench.report.output.inline_svg import inline_svg
 
 LONG = 60  # characters from which the text of a cell is broken into lines
 POINTS = 9.7  # of a figure, to a rem of the page
@@ -29,11 +30,6 @@ HOW_TO_READ = (
 FIGURES = (
     "Thin lines and small marks are single runs, thick lines and large marks their means; the"
     " number in brackets counts the runs. Dashed: chance. Dotted: the length trained on."
-)
-UNUSED = (  # of what matplotlib writes: names of groups, turns by nothing, the font of STYLE
-    re.compile(r' id="(?:axes|figure|legend|line2d|matplotlib|patch|text|xtick|ytick)[^"]*"'),
-    re.compile(r' transform="rotate\(-0 [^"]*"'),
-    re.compile(r" font-family: 'DejaVu Sans';"),
 )
 
 
@@ -78,21 +74,11 @@ def to_html(page: Page) -> str:
 
 def escape(text: str) -> str:
     """Return `text` as the page shows it; control characters, which XML forbids, written out."""
-    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(text.split()))
-    return _escape(shown, quote=True)
+    return _escape(_shown(text), quote=True)
 
 
-def inline(svg: str, prefix: str, label: str) -> str:
-    """Return an SVG file's drawing for use in the page, its ids made unique by `prefix`."""
-    drawing = svg[svg.index("<svg") :]
-    drawing = re.sub(r"<!--.*?-->\s*|<metadata>.*?</metadata>\s*", "", drawing, flags=re.DOTALL)
-    for unused in UNUSED:
-        drawing = unused.sub("", drawing)
-    drawing = re.sub(r"\s*\n\s*", "\n", drawing)
-    drawing = re.sub(r'\s(?:xmlns(?::\w+)?|version|width|height)="[^"]*"', "", drawing, count=5)
-    drawing = drawing.replace("xlink:href=", "href=")
-    drawing = re.sub(r'(\bid="|\bhref="#|url\(#)', rf"\1{prefix}-", drawing)
-    return drawing.replace("<svg", f'<svg role="img" aria-label="{escape(label)}"', 1).strip()
+def _shown(text: str) -> str:
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(text.split()))
 
 
 def _table(table: Table) -> str:
@@ -152,7 +138,7 @@ def _figure(prefix: str, caption: str, svg: str) -> str:
     box = re.search(r'viewBox="0 0 ([\d.]+)', svg)
     width = float(box[1]) / POINTS if box else 26.0
     return (
-        f'<figure style="width: {width:.1f}rem">{inline(svg, prefix, caption)}'
+        f'<figure style="width: {width:.1f}rem">{inline_svg(svg, prefix, _shown(caption))}'
         f"<figcaption>{escape(caption)}</figcaption></figure>"
     )
 
@@ -202,9 +188,9 @@ th { font-weight: 600; border-bottom: 1px solid var(--ink); vertical-align: bott
 td.long { white-space: normal; min-width: 20rem; }
 tr.first td { border-top: 1px solid var(--line); }
 tbody tr:nth-child(even) { background: var(--band); }
-.is-reproduced, .is-above { color: var(--good); font-weight: 600; }
-.is-below, .is-not-learned, .is-at-chance, .is-failed { color: var(--bad); font-weight: 600; }
-.is-inconclusive, .is-not-comparable { color: var(--unsure); }
+.is-reproduced, .is-above { color: var(--good); }
+.is-below, .is-failed { color: var(--bad); }
+.is-not-learned, .is-at-chance, .is-inconclusive, .is-not-comparable { color: var(--unsure); }
 .notes {
   color: var(--soft); font-size: .82rem; margin: .6rem 0 0; padding-left: 1.1rem;
   max-width: 60rem; overflow-wrap: anywhere;
@@ -215,6 +201,7 @@ figure {
   border: 1px solid var(--line); border-radius: 4px; min-width: 0; max-width: 100%;
 }
 figure svg { display: block; width: 100%; height: auto; }
+figure svg * { stroke-linejoin: round; stroke-linecap: butt; }
 figure svg text { font-family: 'DejaVu Sans', Verdana, sans-serif; }
 figcaption { font-size: .8rem; color: #5a6068; margin-top: .4rem; }
 .problems h2 { color: var(--bad); }

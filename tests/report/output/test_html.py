@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from lrbench.report.output.cells import Column, PrintedCell, Table, spread, with_best
-from lrbench.report.output.html import Page, inline, to_html
+from lrbench.report.output.html import Page, to_html
 from lrbench.report.output.render import render
 from lrbench.report.runs.collect import collect
 
@@ -26,7 +26,7 @@ SVG = (
     '<?xml version="1.0"?><!-- <b> --><svg xmlns:xlink="http://www.w3.org/1999/xlink"'
     ' width="10pt" height="5pt" viewBox="0 0 97 5" xmlns="http://www.w3.org/2000/svg">'
     '<metadata>http://x</metadata><defs><path id="a"/></defs><!-- name --><use xlink:href="#a"/>'
-    '<g clip-path="url(#p1)"/></svg>'
+    "</svg>"
 )
 
 
@@ -79,15 +79,6 @@ def test_numbers_stand_to_the_right_and_verdicts_are_marked() -> None:
     assert [cell.get("class") for cell in found.iter("th")] == [None, "number"]
     assert "tabular-nums" in page("a") and "@media print" in page("a")
     assert "prefers-color-scheme: dark" in page("a")
-
-
-def test_an_inlined_figure_keeps_its_ids_to_itself() -> None:
-    drawing = inline(SVG, "f7", 'a "name"')
-    svg = ElementTree.fromstring(drawing)
-    assert (svg.get("role"), svg.get("aria-label")) == ("img", 'a "name"')
-    assert svg.get("viewBox") and svg.get("width") is None
-    assert 'id="f7-a"' in drawing and 'href="#f7-a"' in drawing and "url(#f7-p1)" in drawing
-    assert "http" not in drawing and "<!--" not in drawing
 
 
 def test_a_page_of_runs(runs: Path, write: Write, fail: Write, references: Path) -> None:
