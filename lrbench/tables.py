@@ -16,8 +16,9 @@ from lrbench.errors import UserError, unknown
 from lrbench.locations import conf_dir
 from lrbench.protocols.base import rule_names
 
-KINDS = ("paper", "lengths", "prefixes", "depths")
+KINDS = ("paper", "lengths", "prefixes", "depths", "suite")
 KEYS = ("title", "source", "kind", "protocol", "rule", "columns", "common", "cells")
+PRODUCT = ("tasks", "models", "search")  # of a table whose cells are each model on each task
 
 
 @dataclass(frozen=True)
@@ -25,12 +26,14 @@ class TableCell:
     """One cell: its overrides, and the name of the row of the paper it is compared with.
 
     Without `reference` the paper's row is found by the model's name. `label` names its row; without
-    it that is the model, and what sets the cell apart from others of it.
+    it that is the model, and what sets the cell apart from others of it. `column` names its column,
+    in a table of each model on each task.
     """
 
     overrides: tuple[str, ...]
     reference: str | None = None
     label: str | None = None
+    column: str | None = None
 
     @property
     def task(self) -> str:
@@ -55,12 +58,35 @@ class TableCell:
 
 
 @dataclass(frozen=True)
+class TableTask:
+    """A column of a table of each model on each task: its name, and the overrides of its cells."""
+
+    label: str
+    overrides: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TableSearch:
+    """The search that comes before a cell is trained: for every model the same.
+
+    grid: KEY=V1,V2, the values that are tried. settings: overrides of the runs that try them.
+    """
+
+    grid: tuple[str, ...]
+    settings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class TableSpec:
     """A table: where it was printed, the rule of its numbers, its columns and cells.
 
     Columns are tasks, of a protocol over a corpus splits; of a table of the kind `lengths` they are
     the lengths that its runs were scored at. Before those of a table of the kind `prefixes` comes
     the curve of prefix(t), of the kind `depths` the number of layers that is enough.
+
+    A table of the kind `suite` is each model on each of `tasks`, so a model that it does not list
+    can stand in it too; `common` are the overrides of all its cells, and `search` what is tried for
+    each first. Tasks of one label are one column.
     """
 
     name: str
@@ -71,11 +97,18 @@ class TableSpec:
     rule: str = "best"
     columns: tuple[str, ...] = field(default=())
     kind: str = "paper"
+    tasks: tuple[TableTask, ...] = ()
+    common: tuple[str, ...] = ()
+    search: TableSearch | None = None
 
     @property
     def rows(self) -> tuple[str, ...]:
         """The models, in the order in which they first appear."""
         return tuple(dict.fromkeys(cell.model for cell in self.cells))
+
+    def with_model(self, name: str) -> tuple[TableCell, ...]:
+        """Return the cells of a model that the table does not list: one for each task."""
+        return _on_each(self.tasks, TableCell((f"model={name}",)), self.common)
 
 
 _REGISTERED: dict[str, TableSpec] = {}
@@ -122,17 +155,26 @@ def _read(path: Path) -> TableSpec:
         content: Any = OmegaConf.to_container(OmegaConf.load(path))
     except (YAMLError, UnicodeDecodeError, OSError) as error:
         raise UserError(f"table '{path}' cannot be read: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict) or not isinstance(content.get("cells"), list):
-        raise UserError(f"table '{path}' has no list 'cells'; see conf/table/ for an example")
+    kind = content.get("kind", "paper") if isinstance(content, dict) else ""
+    listed = ("tasks", "models") if kind == "suite" else ("cells",)
+    if not isinstance(content, dict) or any(not isinstance(content.get(k), list) for k in listed):
+        missing = " and ".join(f"'{key}'" for key in listed)
+        raise UserError(f"table '{path}' has no list {missing}; see conf/table/ for an example")
+    keys = [*KEYS[:-1], *PRODUCT] if kind == "suite" else list(KEYS)
     for key in content:
-        if key not in KEYS:
-            raise unknown(f"key of table '{path}'", str(key), list(KEYS))
-    rule, kind = content.get("rule", "best"), content.get("kind", "paper")
+        if key not in keys:
+            raise unknown(f"key of table '{path}'", str(key), keys)
+    rule = content.get("rule", "best")
     for key, value, known in (("rule", rule, rule_names()), ("kind", kind, KINDS)):
         if value not in known:
             raise unknown(f"{key} of table '{path}'", str(value), list(known))
     common = _strings(path, content.get("common", []))
-    cells = tuple(_cell(path, cell, common) for cell in content["cells"])
+    tasks = tuple(_task(path, task) for task in content.get("tasks", []))
+    if kind == "suite":
+        rows = [_cell(path, row, (), ("model",)) for row in content["models"]]
+        cells = tuple(cell for row in rows for cell in _on_each(tasks, row, common))
+    else:
+        cells = tuple(_cell(path, cell, common) for cell in content["cells"])
     return TableSpec(
         name=path.stem,
         title=str(content.get("title", path.stem)),
@@ -142,10 +184,39 @@ def _read(path: Path) -> TableSpec:
         rule=rule,
         columns=_strings(path, content.get("columns", [])),
         kind=kind,
+        tasks=tasks,
+        common=common,
+        search=_search(path, content.get("search")),
     )
 
 
-def _cell(path: Path, cell: Any, common: Sequence[str]) -> TableCell:
+def _on_each(
+    tasks: Sequence[TableTask], row: TableCell, common: Sequence[str]
+) -> tuple[TableCell, ...]:
+    """Return the cells of a row: its model on each task."""
+    return tuple(
+        TableCell((*common, *task.overrides, *row.overrides), None, row.label, task.label)
+        for task in tasks
+    )
+
+
+def _task(path: Path, task: Any) -> TableTask:
+    cell = _cell(path, task, (), ("task",))
+    return TableTask(cell.label or cell.task, cell.overrides)
+
+
+def _search(path: Path, search: Any) -> TableSearch | None:
+    if search is None:
+        return None
+    if not isinstance(search, dict) or not set(search) <= {"grid", "settings"}:
+        raise UserError(f"table '{path}': 'search' has 'grid' and perhaps 'settings': {search}")
+    grid = _strings(path, search.get("grid"))
+    return TableSearch(grid, _strings(path, search.get("settings", [])))
+
+
+def _cell(
+    path: Path, cell: Any, common: Sequence[str], needed: Sequence[str] = ("task", "model")
+) -> TableCell:
     if not isinstance(cell, dict) or not set(cell) <= {"overrides", "reference", "label"}:
         keys = "'overrides' and perhaps 'reference' and 'label'"
         raise UserError(f"table '{path}': a cell is {keys}: {cell}")
@@ -153,7 +224,7 @@ def _cell(path: Path, cell: Any, common: Sequence[str]) -> TableCell:
     said = {override.partition("=")[0] for override in own}
     overrides = (*(override for override in common if override.partition("=")[0] not in said), *own)
     made = TableCell(overrides, cell.get("reference"), cell.get("label"))
-    for key in ("task", "model"):
+    for key in needed:
         if not getattr(made, key):
             raise UserError(f"table '{path}': a cell without {key}=: {' '.join(made.overrides)}")
     return made

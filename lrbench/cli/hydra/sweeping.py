@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ from lrbench.locations import conf_dir
 from lrbench.records import Result
 from lrbench.schema import register_schema
 from lrbench.sweeps.plan.expansion import Overrides, expand, table_cells
-from lrbench.tables import load_table
+from lrbench.tables import TableSearch, load_table
 
 if TYPE_CHECKING:
     from lrbench.sweeps.plan.plan import Plan
@@ -50,6 +50,7 @@ class SweepRequest:
     launcher: list[str] = field(default_factory=list)
     folder: Path | None = None
     devices: tuple[str, ...] = ()
+    search: TableSearch | None = None
 
     @classmethod
     def read(cls, arguments: Sequence[str], table: str | None, folder: Path | None) -> SweepRequest:
@@ -74,7 +75,8 @@ class SweepRequest:
             return cls(expand(rest), launcher=launcher, folder=folder, devices=devices)
         spec = load_table(table)
         labels = table_cells(spec, rest)
-        return cls(list(labels), labels, spec.rule, table, launcher, folder, devices)
+        request = cls(list(labels), labels, spec.rule, table, launcher, folder, devices)
+        return replace(request, search=spec.search)
 
     def report_of(self, plan: Plan) -> str:
         """Return the command that prints the numbers of a plan's runs."""

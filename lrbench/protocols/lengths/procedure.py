@@ -31,12 +31,7 @@ class LengthsProcedure(Fan2024Procedure):
 
     def validate(self) -> None:
         task, protocol = self.task, self.protocol
-        for key, span in (
-            ("train_lengths", protocol.train_lengths),
-            ("look.lengths", protocol.look.lengths),
-            ("band", protocol.band),
-            ("test.lengths", protocol.test.lengths),
-        ):
+        for key, span in self.spans.items():
             if not any(task.valid_length(length) for length in range(span[0], span[1] + 1)):
                 raise UserError(
                     f"protocol.{key} {span}: task {task.name} has only {task.length_rule}\n"
@@ -50,6 +45,17 @@ class LengthsProcedure(Fan2024Procedure):
             )
         if protocol.carry or protocol.state_noise:
             self._refuse_growing_state()
+
+    @property
+    def spans(self) -> dict[str, list[int]]:
+        """The ranges of lengths that strings are drawn from, by setting."""
+        protocol = self.protocol
+        return {
+            "train_lengths": protocol.train_lengths,
+            "look.lengths": protocol.look.lengths,
+            "band": protocol.band,
+            "test.lengths": protocol.test.lengths,
+        }
 
     def _refuse_growing_state(self) -> None:
         """States can be carried, or noisy, where each string has one of a fixed size."""

@@ -92,7 +92,7 @@ class LengthsTrial(BatchTrial):
         return loss.detach()
 
     def look(self, check: Check) -> Look:
-        """Score it at the lengths of looks, of training and of the band."""
+        """Score it at the lengths of looks, of training and, where a rule asks for it, the band."""
         protocol = self.config.protocol
         at = 0 if protocol.look.fixed else self.step
         scores, _ = self.scored(
@@ -104,7 +104,9 @@ class LengthsTrial(BatchTrial):
             "test_accuracy": self._value(scores),
             "test_n": sum(one.n for one in scores),
         }
-        spans = {"validation": protocol.train_lengths, "band": protocol.band}
+        spans = {"validation": protocol.train_lengths}
+        if "band" in self.rules.names:
+            spans["band"] = protocol.band
         for name, span in spans.items():
             scores, loss = self.scored(
                 self.stream("validation", *span), span, protocol.validation_size, check

@@ -125,7 +125,9 @@ def _scores(trial: Trial, look: Look) -> tuple[str, str]:
     named = "" if trial.task.metric.counts else f"{trial.task.metric.title} "
     short = f"{named}{value} at {look['test_length']}"
     beside = f"{look[f'validation_{metric}']:.3f} at training length"
-    return short, f"{short}  {beside}, {look[f'band_{metric}']:.3f} in band"
+    if (band := look.get(f"band_{metric}")) is not None:
+        beside += f", {band:.3f} in band"
+    return short, f"{short}  {beside}"
 
 
 def _bar() -> Progress:

@@ -46,9 +46,16 @@ def table_cells(table: TableSpec, arguments: Sequence[str]) -> dict[Overrides, s
 
 
 def chosen_cells(table: TableSpec, arguments: Sequence[str]) -> TableSpec:
-    """Return the table with the cells that task= and model= name; UserError if there is none."""
+    """Return the table with the cells that task= and model= name; UserError if there is none.
+
+    A suite has a row for any model, listed or not.
+    """
     typed = [argument for argument in arguments if _key(argument) in SELECTING]
     selected = {_key(argument): _values(argument) for argument in typed}
+    if table.kind == "suite":
+        new = [name for name in selected.get("model", []) if name not in table.rows]
+        added = (cell for name in new for cell in table.with_model(name))
+        table = replace(table, cells=(*table.cells, *added))
     cells = [
         cell
         for cell in table.cells

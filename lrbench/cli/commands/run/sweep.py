@@ -18,6 +18,7 @@ HELP = (
     " lrbench sweep task=sum,even_pair model=blockdiag seed=0,1,2 protocol.max_steps=400"
     "\n\n"
     "Settings typed beside --table apply to every cell; task= and model= choose among its cells."
+    " A table with a search, such as suite_v1, has each cell tuned first, and takes any model."
     "\n\n"
     "Several at a time: hydra/launcher=joblib hydra.launcher.n_jobs=2 (needs the extra 'parallel')."
 )
@@ -52,6 +53,7 @@ def sweep(
     config_dir: ConfigDir = None,
 ) -> None:
     """Train many cells."""
+    from lrbench.cli.hydra.searching import needs_search, run_searched
     from lrbench.cli.hydra.sweeping import SweepRequest, run_plan
     from lrbench.plugins import load_plugins
     from lrbench.sweeps.plan.plan import make_plan
@@ -59,6 +61,8 @@ def sweep(
 
     load_plugins()
     request = SweepRequest.read(list(overrides or []), table, config_dir)
+    if needs_search(request):
+        raise typer.Exit(run_searched(request, dry_run, detach))
     plan = make_plan(request.cells, request.compose, request.grouping, request.labels)
     if dry_run:
         plan_table(plan)

@@ -1,0 +1,111 @@
+"""What `suite_v1` does with a configuration: trains it on lengths 3 to 40, tests it on a grid.
+
+Test strings are drawn with a data seed of their own, so every run of a task meets the same ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from lrbench.protocols.fan2024.examination import (
+    at_every_position,
+    baselines_at,
+    each_kept,
+    horizon_of,
+    look_rows,
+)
+from lrbench.protocols.lengths.procedure import LengthsProcedure
+from lrbench.protocols.lengths.trial import LengthsTrial
+from lrbench.records import FURTHER, Baseline, Evaluation, Guessing, Horizon, Look, evaluation
+from lrbench.tasks.base import SampledTask
+from lrbench.tasks.stream import Stream
+from lrbench.training.procedure import Load
+from lrbench.training.scoring import Score, score
+from lrbench.training.trial import Check
+
+SHARED = ("test", "baseline")  # purposes whose strings do not depend on the run's own seeds
+SHOWN = 500  # the length whose row is the test; the others are further ones
+
+
+def tested_lengths(task: SampledTask, protocol: Any) -> list[int]:
+    """Return the lengths that are tested, each one that the task has, shortest first."""
+    return sorted({task.nearest_length(length) for length in protocol.test.lengths})
+
+
+class SuiteTrial(LengthsTrial):
+    """A model in training on lengths 3 to 40; its tests have strings of their own seed."""
+
+    def stream(self, *purpose: str | int) -> Stream:
+        if purpose[0] not in SHARED:
+            return super().stream(*purpose)
+        stream: Stream = self.task.stream(self.config.protocol.test.data_seed, *purpose)
+        return stream
+
+
+class SuiteProcedure(LengthsProcedure):
+    """Training at a range of lengths; tests at each length of a grid."""
+
+    @property
+    def spans(self) -> dict[str, list[int]]:
+        return super().spans | {"test.lengths": [1, max(self.protocol.test.lengths)]}
+
+    def trial(self, seed: int, device: torch.device | str = "cpu") -> SuiteTrial:
+        return SuiteTrial(self.config, seed, device)
+
+    def examine(  # type: ignore[override]
+        self, trial: SuiteTrial, load: Load, check: Check
+    ) -> tuple[list[Evaluation], dict[str, Horizon]]:
+        return each_kept(trial, load, lambda: _examine(trial, check), _looks_of)
+
+    def levels(  # type: ignore[override]
+        self, trial: SuiteTrial, check: Check
+    ) -> tuple[list[Baseline], list[Guessing]]:
+        """Measure the baselines at every tested length. No rule here takes a best of looks."""
+        found: list[Baseline] = []
+        for length in tested_lengths(trial.task, trial.config.protocol):
+            check()
+            found += baselines_at(trial, length)
+        return found, []
+
+    @property
+    def usual_lengths(self) -> list[int]:
+        return tested_lengths(self.task, self.protocol)
+
+
+def _examine(trial: SuiteTrial, check: Check) -> tuple[list[Evaluation], Horizon | None]:
+    """Return the rows of the tests, and the horizon on the grid."""
+    task, protocol = trial.task, trial.config.protocol
+    lengths = tested_lengths(task, protocol)
+    scores = [
+        score(
+            *(trial.model, task, trial.stream("test", length), length),
+            *(protocol.test.strings_at(length), trial.device),
+            by_position=task.by_position,
+            check=check,
+        )
+        for length in lengths
+    ]
+    trained = task.nearest_length(protocol.train_lengths[1])
+    shown = task.nearest_length(SHOWN)
+    rows = [_row(one, {trained: "train_length", shown: "test"}) for one in scores]
+    rows += at_every_position(scores, lengths[-1])
+    if len(lengths) == 1:
+        return rows, None
+    return rows, horizon_of(trial, scores, check)
+
+
+def _row(one: Score, splits: dict[int, str]) -> Evaluation:
+    return evaluation(
+        *(one.length, splits.get(one.length, FURTHER), "accuracy", one.value, one.n),
+        kind="test",
+        seconds=round(one.seconds, 3),
+    )
+
+
+def _looks_of(trial: SuiteTrial, look: Look, rule: str) -> list[Evaluation]:
+    """Return the look a rule believed as evaluation rows; a range goes by its longest length."""
+    protocol = trial.config.protocol
+    ends = (protocol.look.lengths[1], protocol.train_lengths[1], protocol.band[1])
+    return look_rows(look, rule, *ends)
