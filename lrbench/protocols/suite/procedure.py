@@ -5,8 +5,6 @@ Test strings are drawn with a data seed of their own, so every run of a task mee
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from lrbench.protocols.fan2024.examination import (
@@ -18,8 +16,17 @@ from lrbench.protocols.fan2024.examination import (
 )
 from lrbench.protocols.lengths.procedure import LengthsProcedure
 from lrbench.protocols.lengths.trial import LengthsTrial
-from lrbench.records import FURTHER, Baseline, Evaluation, Guessing, Horizon, Look, evaluation
-from lrbench.tasks.base import SampledTask
+from lrbench.protocols.suite.strings import test_strings, tested_lengths
+from lrbench.records import (
+    FURTHER,
+    Baseline,
+    Evaluation,
+    Guessing,
+    Horizon,
+    Look,
+    SplitData,
+    evaluation,
+)
 from lrbench.tasks.stream import Stream
 from lrbench.training.procedure import Load
 from lrbench.training.scoring import Score, score
@@ -27,11 +34,6 @@ from lrbench.training.trial import Check
 
 SHARED = ("test", "baseline")  # purposes whose strings do not depend on the run's own seeds
 SHOWN = 500  # the length whose row is the test; the others are further ones
-
-
-def tested_lengths(task: SampledTask, protocol: Any) -> list[int]:
-    """Return the lengths that are tested, each one that the task has, shortest first."""
-    return sorted({task.nearest_length(length) for length in protocol.test.lengths})
 
 
 class SuiteTrial(LengthsTrial):
@@ -64,20 +66,23 @@ class SuiteProcedure(LengthsProcedure):
     ) -> tuple[list[Baseline], list[Guessing]]:
         """Measure the baselines at every tested length. No rule here takes a best of looks."""
         found: list[Baseline] = []
-        for length in tested_lengths(trial.task, trial.config.protocol):
+        for length in tested_lengths(trial.task, trial.config.protocol.test):
             check()
             found += baselines_at(trial, length)
         return found, []
 
+    def data(self) -> dict[str, SplitData]:
+        return test_strings(self.task, self.protocol.test)
+
     @property
     def usual_lengths(self) -> list[int]:
-        return tested_lengths(self.task, self.protocol)
+        return tested_lengths(self.task, self.protocol.test)
 
 
 def _examine(trial: SuiteTrial, check: Check) -> tuple[list[Evaluation], Horizon | None]:
     """Return the rows of the tests, and the horizon on the grid."""
     task, protocol = trial.task, trial.config.protocol
-    lengths = tested_lengths(task, protocol)
+    lengths = tested_lengths(task, protocol.test)
     scores = [
         score(
             *(trial.model, task, trial.stream("test", length), length),
