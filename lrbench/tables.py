@@ -185,7 +185,7 @@ def _read(path: Path) -> TableSpec:
         columns=_strings(path, content.get("columns", [])),
         kind=kind,
         tasks=tasks,
-        common=common,
+        common=common if tasks else (),
         search=_search(path, content.get("search")),
     )
 

@@ -49,10 +49,14 @@ class TableChoice:
                     )
                     for cell in table["cells"]
                 ]
-                texts = {key: _text(table[key]) for key in ("name", "title", "source", "protocol")}
-                columns = _strings(table["columns"])
-                texts |= {"rule": _text(table["rule"]), "kind": _kind(table)}
-                table = TableSpec(cells=tuple(cells), columns=columns, **texts)
+                table = TableSpec(
+                    *(_text(table["name"]), _text(table["title"]), tuple(cells)),
+                    source=_text(table["source"]),
+                    protocol=_text(table["protocol"]),
+                    rule=_text(table["rule"]),
+                    columns=_strings(table["columns"]),
+                    kind=_kind(table),
+                )
             rows, columns = _strings(content["rows"]), _strings(content["columns"])
             choice = cls(table, rows, columns, _text(content["rule"]))
         except (KeyError, TypeError, AttributeError) as error:

@@ -16,7 +16,7 @@ from lrbench.protocols.fan2024.examination import (
 )
 from lrbench.protocols.lengths.procedure import LengthsProcedure
 from lrbench.protocols.lengths.trial import LengthsTrial
-from lrbench.protocols.suite.strings import test_strings, tested_lengths
+from lrbench.protocols.suite.strings import grid_lengths, string_hashes
 from lrbench.records import (
     FURTHER,
     Baseline,
@@ -53,7 +53,9 @@ class SuiteProcedure(LengthsProcedure):
     def spans(self) -> dict[str, list[int]]:
         return super().spans | {"test.lengths": [1, max(self.protocol.test.lengths)]}
 
-    def trial(self, seed: int, device: torch.device | str = "cpu") -> SuiteTrial:
+    def trial(  # type: ignore[override]
+        self, seed: int, device: torch.device | str = "cpu"
+    ) -> SuiteTrial:
         return SuiteTrial(self.config, seed, device)
 
     def examine(  # type: ignore[override]
@@ -66,23 +68,23 @@ class SuiteProcedure(LengthsProcedure):
     ) -> tuple[list[Baseline], list[Guessing]]:
         """Measure the baselines at every tested length. No rule here takes a best of looks."""
         found: list[Baseline] = []
-        for length in tested_lengths(trial.task, trial.config.protocol.test):
+        for length in grid_lengths(trial.task, trial.config.protocol.test):
             check()
             found += baselines_at(trial, length)
         return found, []
 
     def data(self) -> dict[str, SplitData]:
-        return test_strings(self.task, self.protocol.test)
+        return string_hashes(self.task, self.protocol.test)
 
     @property
     def usual_lengths(self) -> list[int]:
-        return tested_lengths(self.task, self.protocol.test)
+        return grid_lengths(self.task, self.protocol.test)
 
 
 def _examine(trial: SuiteTrial, check: Check) -> tuple[list[Evaluation], Horizon | None]:
     """Return the rows of the tests, and the horizon on the grid."""
     task, protocol = trial.task, trial.config.protocol
-    lengths = tested_lengths(task, protocol.test)
+    lengths = grid_lengths(task, protocol.test)
     scores = [
         score(
             *(trial.model, task, trial.stream("test", length), length),

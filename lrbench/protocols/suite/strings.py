@@ -14,19 +14,19 @@ from lrbench.tasks.base import IGNORE, SampledTask
 UNASKED = -1  # in the hashed targets
 
 
-def tested_lengths(task: SampledTask, test: Any) -> list[int]:
+def grid_lengths(task: SampledTask, test: Any) -> list[int]:
     """Return the lengths that are tested, each one that the task has, shortest first."""
     return sorted({task.nearest_length(length) for length in test.lengths})
 
 
-def test_strings(task: SampledTask, test: Any) -> dict[str, SplitData]:
+def string_hashes(task: SampledTask, test: Any) -> dict[str, SplitData]:
     """Return for each tested length, as text, how many strings there are and their SHA-256.
 
     Hashed are the tokens as unsigned 16-bit numbers, low byte first, a string after the other, then
     the targets as signed ones, -1 where nothing is asked.
     """
     found: dict[str, SplitData] = {}
-    for length in tested_lengths(task, test):
+    for length in grid_lengths(task, test):
         strings = test.strings_at(length)
         batch = task.sample(task.stream(test.data_seed, "test", length), 0, strings, length, "cpu")
         targets = torch.where(batch.targets == IGNORE, UNASKED, batch.targets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -76,6 +77,20 @@ def guessing_at(result: Result, rule: str, length: int) -> Guessing | None:
 
 
 FOLDER = "evaluations"
+STRINGS = "data.sha256"  # the setting that tells which strings a run at lengths was tested on
+
+
+def digest_of(strings: Mapping[str, Any]) -> str:
+    """Return one hash of drawn test strings: of how many and which, length by length.
+
+    strings: {length: {"n": .., "sha256": {"strings": ..}}}, as `data` of a result.json has them.
+    """
+    told = {
+        length: [one.get("n"), one.get("sha256", {}).get("strings")]
+        for length, one in strings.items()
+        if isinstance(one, dict)
+    }
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
 def further_rows(folder: Path, problems: Problems) -> list[Evaluation]:
@@ -219,6 +234,8 @@ def _finished(root: Path, folder: Path, result: Result, more: list[Evaluation]) 
         "folder": place_of(root, folder),
     }
     settings = flat(result["config"]) | flat({"versions": result.get("versions") or {}})
+    if (strings := result.get("data")) and not declared(result["protocol"]).by_split:
+        settings[STRINGS] = digest_of(strings)
     scores = [*_evaluations(result), *further(more, result)]
     return Record(shown(folder), row, settings, scores, baselines_by_split(result))
 

@@ -18,6 +18,7 @@ from lrbench.report.paper.reference import Split
 from lrbench.report.paper.verdict import Verdict, guesses
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.columns import UNFINISHED
+from lrbench.report.suite.tables import suite_tables
 from lrbench.report.tables.detail import (
     all_strings_table,
     cost_table,
@@ -38,7 +39,7 @@ from lrbench.tables import TableSpec
 
 FIRST = {"prefixes": prefix_table, "depths": depth_table}  # kinds with a table before the paper's
 UNRANKED = (Verdict.AT_CHANCE, Verdict.NOT_LEARNED, UNFINISHED)  # nothing of these is a best
-COMPACT_DIGITS = 3
+COMPACT_DIGITS = SUITE_DIGITS = 3
 
 
 def paper_tables(
@@ -63,6 +64,8 @@ def paper_tables(
     rule = rule or spec.rule
     if spec.kind == "lengths":
         return length_tables(collection, spec, rule, references, choose=choose, digits=digits)
+    if spec.kind == "suite":
+        return suite_tables(collection, spec, rule, digits=min(digits, SUITE_DIGITS))
     shares: dict[str, Any] = {"choose": choose, "digits": digits, "splits": splits}
     tables: list[Table] = []
     if (first := FIRST.get(spec.kind)) is not None:

@@ -1,0 +1,278 @@
+"""The tables of a suite: scores over all tasks, horizons, shortest failures, pairs, the search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lrbench.report.output.cells import (
+    MISSING,
+    Column,
+    PrintedCell,
+    Table,
+    duration,
+    estimate,
+    span,
+    spread,
+)
+from lrbench.report.runs.collection import Collection
+from lrbench.report.suite.entries import MAIN, SCORED, Entry, Suite, suite_of
+from lrbench.report.suite.lock import Lock, read_lock
+from lrbench.report.suite.scores import (
+    improvement,
+    interquartile_mean,
+    mean_ranks,
+    stratified_interval,
+)
+from lrbench.report.tables.horizons import (
+    certified_legend,
+    horizon_cells,
+    median_of,
+)
+from lrbench.statistics import mean
+from lrbench.tables import TableSpec
+
+HELD = 5000  # the length of the tasks that are counted as held
+SHORTEST, LONGEST = SCORED[0], SCORED[-1]
+
+Row = tuple[PrintedCell, ...]
+
+
+def suite_tables(
+    collection: Collection, spec: TableSpec, rule: str = "", *, digits: int = 3
+) -> list[Table]:
+    """Return the tables of a suite for the runs of `collection`, by `rule` (default: the table's).
+
+    Raises UserError where the suite has no lock.
+    """
+    lock, rule = read_lock(spec.name), rule or spec.rule
+    suite = suite_of(collection, spec, lock, rule)
+    notes = _notes(suite, lock, rule)
+    return [
+        _scores(suite, spec, notes, digits),
+        _accuracies(suite, lock, spec, 500, digits),
+        _accuracies(suite, lock, spec, LONGEST, digits),
+        _horizons(suite, lock, spec),
+        *_failures(suite, lock, spec),
+        *_pairs(suite, spec, digits),
+        *_searches(suite, lock, spec),
+    ]
+
+
+def _columns(lock: Lock) -> list[str]:
+    return list(dict.fromkeys(task.label for task in lock.tasks))
+
+
+def _head(lock: Lock, *more: str) -> tuple[Column, ...]:
+    return (Column("model", right=False), *(Column(name) for name in (*_columns(lock), *more)))
+
+
+def _name(entry: Entry) -> PrintedCell:
+    return PrintedCell(entry.label if entry.division == MAIN else f"{entry.label} (open)")
+
+
+def _scores(suite: Suite, spec: TableSpec, notes: Sequence[str], digits: int) -> Table:
+    """The score of each model, and what it takes."""
+    complete = [entry for entry in suite.entries if entry.complete]
+    ranks = _ranks(complete)
+    rows: list[Row] = []
+    for entry in suite.entries:
+        held = sum(_holds(entry, name) for name in entry.columns)
+        tasks = f"{len(entry.columns)}/{len(entry.sizes)}"
+        seeds = span([len(entry.seeds(name)) for name in entry.columns])
+        runs = entry.every_run
+        states = [run.state for run in runs if run.state is not None]
+        rows.append(
+            (
+                *(_name(entry), PrintedCell(tasks), seeds),
+                *(_aggregate(entry, length, digits) for length in SCORED),
+                *(_mean(entry, digits), PrintedCell(f"{held}", (held,))),
+                PrintedCell(f"{ranks[entry.label]:.1f}") if entry in complete else PrintedCell(),
+                *(span([run.parameters for run in runs]), span(states)),
+                PrintedCell(duration(sum(run.seconds for run in runs))),
+            )
+        )
+    titles = ("tasks", "seeds", *(f"at {length:,}" for length in SCORED))
+    more = (f"mean at {LONGEST:,}", f"held to {HELD:,}", "rank", "parameters", "state", "training")
+    heads = (Column("model", right=False), *(Column(title) for title in (*titles, *more)))
+    return Table(f"{spec.title}: scores", heads, tuple(rows), tuple(notes))
+
+
+def _aggregate(entry: Entry, length: int, digits: int) -> PrintedCell:
+    """The interquartile mean with its interval; nothing of an entry with tasks left."""
+    if not entry.complete:
+        return PrintedCell()
+    scores = entry.table(length)
+    return estimate(interquartile_mean(scores), stratified_interval(scores), digits)
+
+
+def _mean(entry: Entry, digits: int) -> PrintedCell:
+    if not entry.complete:
+        return PrintedCell()
+    value = float(entry.table(LONGEST).mean())
+    return PrintedCell(f"{value:.{digits}f}", (value,))
+
+
+def _holds(entry: Entry, column: str) -> bool:
+    median = median_of(entry.horizons(column))
+    return median.everywhere
+
+
+def _ranks(entries: Sequence[Entry]) -> dict[str, float]:
+    """The rank of each complete entry of the division main, averaged over tasks."""
+    if not entries:
+        return {}
+    means = [[mean(entry.scores(name, LONGEST)) for name in entry.sizes] for entry in entries]
+    return dict(zip((entry.label for entry in entries), mean_ranks(means), strict=True))
+
+
+def _accuracies(suite: Suite, lock: Lock, spec: TableSpec, length: int, digits: int) -> Table:
+    """Accuracy of each model on each task at a length, above what chance gives."""
+    rows = [
+        (_name(entry), *(spread(entry.accuracies(n, length), digits) for n in _columns(lock)))
+        for entry in suite.entries
+    ]
+    levels = [_chance(suite, name, length, digits) for name in _columns(lock)]
+    return Table(
+        f"{spec.title}: accuracy at {length:,}",
+        _head(lock),
+        (*rows, (PrintedCell("chance"), *levels)),
+        ("mean ± sample std (n) over n seeds; chance: the best baseline, which knows no rule",),
+    )
+
+
+def _chance(suite: Suite, column: str, length: int, digits: int) -> PrintedCell:
+    found: dict[int, float] = {}
+    for entry in suite.entries:
+        for (name, _), runs in entry.runs.items():
+            for run in runs if name == column else ():
+                below = [one.chance for one in run.tested if one.length <= length]
+                found |= {run.task: below[-1]} if below else {}
+    if not found:
+        return PrintedCell()
+    value = mean(list(found.values()))
+    return PrintedCell(f"{value:.{digits}f}", (value,))
+
+
+def _horizons(suite: Suite, lock: Lock, spec: TableSpec) -> Table:
+    rows = [
+        (
+            _name(entry),
+            *(horizon_cells(entry.horizons(name))[0] for name in _columns(lock)),
+        )
+        for entry in suite.entries
+    ]
+    note = (
+        "the longest length of the grid up to which every tested length is right on 0.99 of strings"
+        " (lower end of the 95 % interval), each seed; >= : none failed; < : the first one did"
+    )
+    title = f"{spec.title}: how far each run holds on random strings"
+    return Table(title, _head(lock), tuple(rows), (note,))
+
+
+def _failures(suite: Suite, lock: Lock, spec: TableSpec) -> list[Table]:
+    """The shortest failure that is known of each run; no table where none was searched."""
+    known = [a for entry in suite.entries for name in entry.sizes for a in entry.failures(name)]
+    if not any(known):
+        return []
+    rows = []
+    for entry in suite.entries:
+        cells = (entry.failures(name) for name in _columns(lock))
+        rows.append((_name(entry), *(PrintedCell(_failure(found)) for found in cells)))
+    legend = (
+        "symbols of the shortest string that is known to be answered wrongly, each run; open: none"
+        " was found; certified: proved right on every string; -: not searched"
+    )
+    return [
+        Table(
+            f"{spec.title}: shortest failures",
+            _head(lock),
+            tuple(rows),
+            (legend, *certified_legend(known)[1:]),
+        )
+    ]
+
+
+def _failure(found: Sequence[Any]) -> str:
+    words = []
+    for answer in found:
+        if answer is None:
+            words.append(MISSING)
+        else:
+            words.append(answer.verdict if answer.length is None else f"{answer.length:,}")
+    return "; ".join(words) or MISSING
+
+
+def _pairs(suite: Suite, spec: TableSpec, digits: int) -> list[Table]:
+    """The probability that a run of the row's model scores above one of the column's."""
+    entries = [entry for entry in suite.entries if entry.complete and entry.division == MAIN]
+    if len(entries) < 2:
+        return []
+    tables = {entry.label: entry.table(LONGEST) for entry in entries}
+    rows = [
+        (
+            PrintedCell(one),
+            *(
+                PrintedCell() if one == other else _share(improvement(mine, theirs), digits)
+                for other, theirs in tables.items()
+            ),
+        )
+        for one, mine in tables.items()
+    ]
+    heads = (Column("model", right=False), *(Column(label) for label in tables))
+    note = (
+        f"P(a run of the row scores above one of the column at {LONGEST:,}), averaged over tasks;"
+        " a tie counts half; models that have ended on every task"
+    )
+    return [Table(f"{spec.title}: pairs", heads, tuple(rows), (note,), "pairs")]
+
+
+def _share(value: float, digits: int) -> PrintedCell:
+    return PrintedCell(f"{value:.{digits}f}", (value,))
+
+
+def _searches(suite: Suite, lock: Lock, spec: TableSpec) -> list[Table]:
+    """Every rate that was tried, with its validation loss."""
+    if not suite.tried:
+        return []
+    by_cell: dict[tuple[str, int], dict[float, float | None]] = {}
+    for one in suite.tried:
+        by_cell.setdefault((one.label, one.task), {})[one.rate] = one.loss
+    rows = [
+        (
+            *(PrintedCell(label), PrintedCell(lock.tasks[task].label)),
+            *(_loss(rates, rate) for rate in lock.rates),
+        )
+        for (label, task), rates in by_cell.items()
+    ]
+    heads = (Column("model", right=False), Column("task", right=False))
+    titles = (Column(f"{rate:g}") for rate in lock.rates)
+    budget = lock.search.get("protocol.max_steps")
+    note = (
+        f"validation loss at lengths 3 to 40, the lowest of {budget} updates, by learning rate; the"
+        " rate with the lowest is trained with; div: diverged"
+    )
+    return [Table(f"{spec.title}: the search", (*heads, *titles), tuple(rows), (note,), "evidence")]
+
+
+def _loss(rates: dict[float, float | None], rate: float) -> PrintedCell:
+    if rate not in rates:
+        return PrintedCell()
+    loss = rates[rate]
+    return PrintedCell("div") if loss is None else PrintedCell(f"{loss:.4g}", (loss,))
+
+
+def _notes(suite: Suite, lock: Lock, rule: str) -> list[str]:
+    lines = [
+        "at L: scores at length L, (accuracy - chance) / (1 - chance) cut to 0..1, of the"
+        f" checkpoint of the rule {rule}; the interquartile mean over tasks x seeds with a 95 %"
+        " interval (seeds resampled within tasks); a run that diverged scores 0",
+        f"held to {HELD:,}: tasks whose median seed failed at no tested length; rank: over tasks at"
+        f" {LONGEST:,}, 1 is the best; training: all runs together, without the search",
+        "scores are of models that have ended on every task; the others show how far they are",
+        f"lock {lock.sha256[:12]}: settings and test strings of every run were compared with it",
+    ]
+    if any(entry.division != MAIN for entry in suite.entries):
+        lines.append("(open): other settings than the suite's; not to be compared with the others")
+    lines += [f"{count} runs do not count: {why}" for why, count in sorted(suite.refused.items())]
+    return lines

@@ -1,0 +1,135 @@
+"""The tables of a suite, of made-up runs whose scores can be worked out by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy.stats import trim_mean
+
+from lrbench.report.output.cells import Table
+from lrbench.report.runs.collect import collect
+from lrbench.report.suite.entries import suite_of
+from lrbench.report.suite.lock import Lock, read_lock
+from lrbench.report.suite.tables import suite_tables
+from lrbench.tables import load_table
+
+Enter = Callable[..., Path]
+LSTM: dict[str, Any] = {"name": "lstm", "width": 64}
+SEEDS, TASKS = range(3), range(12)
+
+
+@pytest.fixture
+def lock() -> Lock:
+    return read_lock("suite_v1")
+
+
+def tables(runs: Path) -> dict[str, Table]:
+    found = suite_tables(collect(runs), load_table("suite_v1"))
+    return {table.title.partition("tracking: ")[2]: table for table in found}
+
+
+def row(table: Table, name: str) -> dict[str, str]:
+    texts = {cells[0].text: cells for cells in table.rows}
+    titles = (column.title for column in table.columns)
+    return {title: cell.text for title, cell in zip(titles, texts[name], strict=True)}
+
+
+def test_scores_are_the_middle_half_over_tasks_and_seeds(tmp_path: Path, enter: Enter) -> None:
+    """Of twelve tasks three are one column, which counts once."""
+    accuracy = {(at, seed): 0.2 + 0.02 * at + 0.1 * seed for at in TASKS for seed in SEEDS}
+    for (at, seed), value in accuracy.items():
+        enter(at, lambda length, value=value: value if length > 40 else 1.0, LSTM, seed=seed)
+    scored = {key: (value - 0.2) / 0.8 for key, value in accuracy.items()}
+    by_column = [scored[at, seed] for at in (0, 1, 2, 3, 4, 5, 6, 10, 11) for seed in SEEDS]
+    by_column += [sum(scored[at, seed] for at in (7, 8, 9)) / 3 for seed in SEEDS]
+    found = tables(tmp_path / "runs")
+    lstm = row(found["scores"], "lstm")
+    assert (lstm["tasks"], lstm["seeds"], lstm["rank"]) == ("10/10", "3", "1.0")
+    assert lstm["at 40"] == "1.000 [1.000, 1.000]"
+    assert lstm["at 5,000"].startswith(f"{trim_mean(by_column, 0.25):.3f} [")
+    assert row(found["accuracy at 5,000"], "lstm")["dfa"] == "0.460 ± 0.100 (3)"
+    assert row(found["accuracy at 500"], "chance")["parity"] == "0.200"
+    horizons = row(found["how far each run holds on random strings"], "lstm")
+    assert horizons["parity"] == "40; 40; 40"
+
+
+def test_an_entry_with_tasks_left_has_no_score(tmp_path: Path, enter: Enter) -> None:
+    for at in range(7):
+        enter(at, lambda _: 1.0, LSTM)
+    enter(7, lambda _: 1.0, LSTM)  # one of the three automata that make a column
+    lstm = row(tables(tmp_path / "runs")["scores"], "lstm")
+    assert (lstm["tasks"], lstm["held to 5,000"]) == ("7/10", "7")
+    assert lstm["at 500"] == lstm["rank"] == "-"
+
+
+def test_a_run_on_other_strings_is_refused(tmp_path: Path, enter: Enter, lock: Lock) -> None:
+    enter(0, lambda _: 1.0, LSTM)
+    for seed, damage in ((1, {"40": {"n": 2000, "sha256": {"strings": "0" * 64}}}), (2, None)):
+        path = enter(0, lambda _: 1.0, LSTM, seed=seed) / "result.json"
+        content = json.loads(path.read_text())
+        content["data"] = damage
+        path.write_text(
+            json.dumps({k: v for k, v in content.items() if v is not None or k != "data"})
+        )
+    suite = suite_of(collect(tmp_path / "runs"), load_table("suite_v1"), lock, "last")
+    assert suite.entries[0].seeds("parity") == [0]
+    assert sum(suite.refused.values()) == 2
+    assert "2 runs do not count" in tables(tmp_path / "runs")["scores"].notes[-1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"protocol": {"max_steps": 9000}}, {"lr": 0.01}, {"protocol": {"train_lengths": [3, 60]}}],
+)
+def test_another_budget_rate_or_length_is_of_the_open_division(
+    tmp_path: Path, enter: Enter, change: dict[str, Any]
+) -> None:
+    enter(0, lambda _: 0.5, LSTM)
+    enter(0, lambda _: 1.0, LSTM, **change)
+    scores = tables(tmp_path / "runs")["scores"]
+    assert [cells[0].text for cells in scores.rows] == ["lstm", "lstm (open)"]
+    assert "not to be compared" in " ".join(scores.notes)
+
+
+def test_kinds_of_a_model_have_rows_of_their_own(tmp_path: Path, enter: Enter) -> None:
+    """Listed rows by what they ask for, others by what sets them apart."""
+    tanh = {"name": "lrnn_diag", "mixer": {"range": "tanh"}}
+    mine = [{"name": "mine", "width": width} for width in (64, 128)]
+    for model in (tanh, *mine, {**mine[0], "layers": 3}):
+        enter(0, lambda _: 1.0, model)
+    names = [cells[0].text for cells in tables(tmp_path / "runs")["scores"].rows]
+    assert names == [
+        "lrnn_diag [-1,1]",
+        "mine layers=+2 width=64",
+        "mine width=128",
+        "mine width=64",
+    ]
+
+
+def test_runs_of_the_search_are_no_entries(tmp_path: Path, enter: Enter) -> None:
+    tested = {"lengths": [40], "strings": 2000, "fewer": 400, "data_seed": 424242}
+    searched = {"max_steps": 2000, "test": tested}
+    for rate, loss in ((0.0003, 0.5), (0.001, 0.25)):
+        enter(4, lambda _: 1.0, LSTM, seed=1000, lr=rate, protocol=searched, loss=loss)
+    found = tables(tmp_path / "runs")
+    assert not found["scores"].rows
+    texts = [cell.text for cell in found["the search"].rows[0]]
+    assert texts == ["lstm", "S3 all", "0.5", "0.25", "-"]
+
+
+def test_a_lock_that_was_changed_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
+    from lrbench.errors import UserError
+    from lrbench.report.suite import lock as module
+
+    path = tmp_path / "suite_v1.lock"
+    text = module.lock_path("suite_v1").read_text()
+    path.write_text(text.replace('"n": 2000', '"n": 1999', 1))
+    monkeypatch.setattr(module, "lock_path", lambda _: path)
+    module.read_lock.cache_clear()
+    with pytest.raises(UserError, match="was changed"):
+        module.read_lock("suite_v1")
+    module.read_lock.cache_clear()
