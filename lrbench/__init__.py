@@ -15,14 +15,14 @@ from lrbench.registry import (
     register_protocol,
     register_task,
 )
+from lrbench.version import __version__
 
 if TYPE_CHECKING:
-    from lrbench.api import Run, config, load, results, train
-
-__version__ = "0.1.0"
+    from lrbench.api import TrainedRun, config, load, results, train
 
 __all__ = [
-    "Run",
+    "TrainedRun",
+    "__version__",
     "config",
     "load",
     "register_backbone",
@@ -34,7 +34,7 @@ __all__ = [
     "train",
 ]
 
-_LAZY = ("Run", "config", "load", "results", "train")
+_LAZY = ("TrainedRun", "config", "load", "results", "train")
 
 
 def __getattr__(name: str) -> Any:

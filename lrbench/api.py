@@ -48,7 +48,7 @@ def config(*overrides: str, config_dir: str | Path | None = None, **settings: An
 
 def train(
     *overrides: str | Config, config_dir: str | Path | None = None, **settings: Any
-) -> list[Run]:
+) -> list[TrainedRun]:
     """Train one cell and return its runs, one for each of `trials`, by seed.
 
     Takes what `config` takes, or a Config alone. What is finished is not done again, what is begun
@@ -75,15 +75,15 @@ def train(
     search_after_training(chosen, outcomes)
     if failed := [one for one in outcomes if one.status == "failed"]:
         raise UserError("\n".join(one.message for one in failed))
-    return [Run(outcome.folder) for outcome in outcomes]
+    return [TrainedRun(outcome.folder) for outcome in outcomes]
 
 
-def load(folder: str | Path) -> Run:
+def load(folder: str | Path) -> TrainedRun:
     """Return the run of a folder s<seed>, which may still be under way.
 
     Raises UserError where the folder holds neither a result nor checkpoints.
     """
-    run = Run(Path(folder))
+    run = TrainedRun(Path(folder))
     if not (run.folder / "result.json").is_file() and not (run.folder / "checkpoints").is_dir():
         raise UserError(
             f"{run.folder} is not a run: it has no result.json and no checkpoints\n"
@@ -117,7 +117,7 @@ def results(*folders: str | Path, looks: bool = False) -> pd.DataFrame:
 
 
 @dataclass(frozen=True)
-class Run:
+class TrainedRun:
     """One run on disk: what was written of it, its model, and further evaluations."""
 
     folder: Path

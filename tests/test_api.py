@@ -29,7 +29,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(outputs: Path) -> lrbench.Run:
+def run(outputs: Path) -> lrbench.TrainedRun:
     (run,) = lrbench.train(*SHORT, model="blockdiag", output_dir=outputs, **{"model.layers": 2})
     return run
 
@@ -51,7 +51,7 @@ def test_config_is_the_function_whatever_was_imported() -> None:
     assert ended.stdout.strip() == str(lrbench.__all__)
 
 
-def test_the_command_finds_what_python_trained(run: lrbench.Run, outputs: Path) -> None:
+def test_the_command_finds_what_python_trained(run: lrbench.TrainedRun, outputs: Path) -> None:
     before = (run.folder / "result.json").stat().st_mtime_ns
     typed = str(outputs).replace("'", "\\'")
     command([*SHORT, "model=blockdiag", "model.layers=2", f"output_dir='{typed}'"])
@@ -81,7 +81,7 @@ def test_own_presets_are_read(tmp_path: Path) -> None:
     assert lrbench.config(task="sum", optim="mine", config_dir=tmp_path).optim.lr == 0.125
 
 
-def test_model_is_the_checkpoint_read_symbol_by_symbol(run: lrbench.Run) -> None:
+def test_model_is_the_checkpoint_read_symbol_by_symbol(run: lrbench.TrainedRun) -> None:
     model = run.model("last")
     tokens = torch.randint(0, 2, (3, 11), generator=torch.Generator().manual_seed(1))
     logits, states = model(tokens), model.states(tokens)
@@ -101,7 +101,7 @@ def leaves(state: Any) -> list[Tensor]:
     return [state] if isinstance(state, Tensor) else [one for part in state for one in leaves(part)]
 
 
-def test_evaluations_are_written_and_in_the_frame(run: lrbench.Run, outputs: Path) -> None:
+def test_evaluations_are_written_and_in_the_frame(run: lrbench.TrainedRun, outputs: Path) -> None:
     rows = lrbench.load(run.folder).evaluate([13], which="last", strings=30)
     (file,) = (run.folder / "evaluations").iterdir()
     assert json.loads(file.read_text())["evaluations"] == rows
@@ -130,7 +130,7 @@ def test_mistakes_are_the_commands_own_words(settings: dict[str, Any], message: 
     assert str(raised.value) == str(typed.value)
 
 
-def test_what_is_no_run_or_setting_is_refused(tmp_path: Path, run: lrbench.Run) -> None:
+def test_what_is_no_run_or_setting_is_refused(tmp_path: Path, run: lrbench.TrainedRun) -> None:
     with pytest.raises(UserError, match="is not a run"):
         lrbench.load(tmp_path)
     with pytest.raises(UserError, match="rule"):

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperArgument, TyperGroup
 
-from lrbench import __version__
 from lrbench.cli.commands.extend import bench, check, data, doctor
 from lrbench.cli.commands.look import certify, diagnose, listing, report, show, status
 from lrbench.cli.commands.run import evaluate, sweep, train, tune
 from lrbench.cli.commands.share import bundle, publish, verify
+from lrbench.version import __version__
 
 # the help's panels, and the commands of each in the order that they are used
 PANELS = {

@@ -23,7 +23,7 @@ from lrbench.tables import TableSearch
 
 
 @dataclass(frozen=True)
-class CellSearch:
+class TunedCell:
     """The points of one cell: the overrides to train it with, and those that try them."""
 
     cell: Overrides
@@ -31,7 +31,7 @@ class CellSearch:
     tried: list[Overrides]
 
     @classmethod
-    def of(cls, cell: Overrides, search: TableSearch) -> CellSearch:
+    def of(cls, cell: Overrides, search: TableSearch) -> TunedCell:
         """Return the search of a cell; `tuning_runs` of what it chooses is the number of points."""
         points = expand(search.grid)
         noted = f"tuning_runs={len(points)}"
@@ -65,7 +65,7 @@ def run_searched(request: SweepRequest, dry_run: bool, detach: bool) -> int:
     search has a run that failed is left out, and said.
     """
     assert request.search is not None
-    searches = [CellSearch.of(cell, request.search) for cell in request.cells]
+    searches = [TunedCell.of(cell, request.search) for cell in request.cells]
     trying = replace(request, cells=[tried for one in searches for tried in one.tried], labels={})
     plan = _planned(trying)
     if dry_run and plan.jobs:

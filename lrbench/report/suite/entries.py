@@ -65,7 +65,7 @@ class SuiteRun:
 
 
 @dataclass
-class Entry:
+class SuiteEntry:
     """A model in a division: its runs by column of the table and seed.
 
     A column may be several tasks; of a seed there is then a run of each.
@@ -147,7 +147,7 @@ class Tried:
 class Suite:
     """All that was found of a suite: entries, searches, and runs that do not count, by reason."""
 
-    entries: list[Entry]
+    entries: list[SuiteEntry]
     tried: list[Tried]
     refused: Counter[str]
 
@@ -160,7 +160,7 @@ def suite_of(collection: Collection, spec: TableSpec, lock: Lock, rule: str) -> 
     tests = _tests(collection.frame, rule)
     losses = _losses(collection.frame)
     sizes: dict[str, int] = dict(Counter(task.label for task in lock.tasks))
-    entries: dict[tuple[str, str], Entry] = {}
+    entries: dict[tuple[str, str], SuiteEntry] = {}
     tried: list[Tried] = []
     refused: Counter[str] = Counter()
     search = {key: parsed_value(value) for key, value in lock.search.items()}
@@ -181,7 +181,7 @@ def suite_of(collection: Collection, spec: TableSpec, lock: Lock, rule: str) -> 
             continue
         kept = not differing and settings.get("optim.lr") in lock.rates and _own_data(row)
         division = MAIN if kept else OPEN
-        entry = entries.setdefault((division, label), Entry(label, division, {}, sizes))
+        entry = entries.setdefault((division, label), SuiteEntry(label, division, {}, sizes))
         answer = collection.answers.get(folder, {}).get(rule)
         entry.runs.setdefault((task.label, int(row["seed"])), []).append(
             SuiteRun(

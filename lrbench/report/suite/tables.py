@@ -16,7 +16,7 @@ from lrbench.report.output.cells import (
     spread,
 )
 from lrbench.report.runs.collection import Collection
-from lrbench.report.suite.entries import MAIN, SCORED, Entry, Suite, suite_of
+from lrbench.report.suite.entries import MAIN, SCORED, SuiteEntry, Suite, suite_of
 from lrbench.report.suite.lock import Lock, read_lock
 from lrbench.report.suite.scores import (
     improvement,
@@ -67,7 +67,7 @@ def _head(lock: Lock, *more: str) -> tuple[Column, ...]:
     return (Column("model", right=False), *(Column(name) for name in (*_columns(lock), *more)))
 
 
-def _name(entry: Entry) -> PrintedCell:
+def _name(entry: SuiteEntry) -> PrintedCell:
     return PrintedCell(entry.label if entry.division == MAIN else f"{entry.label} (open)")
 
 
@@ -98,7 +98,7 @@ def _scores(suite: Suite, spec: TableSpec, notes: Sequence[str], digits: int) ->
     return Table(f"{spec.title}: scores", heads, tuple(rows), tuple(notes))
 
 
-def _aggregate(entry: Entry, length: int, digits: int) -> PrintedCell:
+def _aggregate(entry: SuiteEntry, length: int, digits: int) -> PrintedCell:
     """The interquartile mean with its interval; nothing of an entry with tasks left."""
     if not entry.complete:
         return PrintedCell()
@@ -106,19 +106,19 @@ def _aggregate(entry: Entry, length: int, digits: int) -> PrintedCell:
     return estimate(interquartile_mean(scores), stratified_interval(scores), digits)
 
 
-def _mean(entry: Entry, digits: int) -> PrintedCell:
+def _mean(entry: SuiteEntry, digits: int) -> PrintedCell:
     if not entry.complete:
         return PrintedCell()
     value = float(entry.table(LONGEST).mean())
     return PrintedCell(f"{value:.{digits}f}", (value,))
 
 
-def _holds(entry: Entry, column: str) -> bool:
+def _holds(entry: SuiteEntry, column: str) -> bool:
     median = median_of(entry.horizons(column))
     return median.everywhere
 
 
-def _ranks(entries: Sequence[Entry]) -> dict[str, float]:
+def _ranks(entries: Sequence[SuiteEntry]) -> dict[str, float]:
     """The rank of each complete entry of the division main, averaged over tasks."""
     if not entries:
         return {}

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-import lrbench
 from lrbench.certificates import check
 from lrbench.certificates.boxes import Boxes
 from lrbench.certificates.foretold import foretell
@@ -57,6 +56,7 @@ from lrbench.tasks.base import IGNORE, Task
 from lrbench.tasks.machine import Machine
 from lrbench.training.subnormals import flushed
 from lrbench.training.trial import model_for
+from lrbench.version import __version__
 
 FORETOLD_TO = 2000  # symbols
 
@@ -132,7 +132,7 @@ def certify_run(
         **subject,  # type: ignore[typeddict-item]
         "searched": search_record(task, found),
         "witness": None if found.witness is None else witness_record(task, found.witness),
-        "lrbench": lrbench.__version__,
+        "lrbench": __version__,
         "date": now(),
     }
     if found.witness is None:

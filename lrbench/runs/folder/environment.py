@@ -12,10 +12,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import lrbench
 from lrbench.machine import processor_says
+from lrbench.version import __version__
 
-DISTRIBUTION = "lrbench-extrapolation"
 PACKAGES = {
     "torch": "torch",
     "numpy": "numpy",
@@ -32,7 +31,7 @@ FOLDERS = re.compile(r"(?<![\w.])~?(?:/[^/,\s\[\]{}'\"]*)*/")
 def environment() -> dict[str, Any]:
     """Return what environment.json records: plain values that bit identity depends on."""
     return {
-        "lrbench": getattr(lrbench, "__version__", None) or _version(DISTRIBUTION),
+        "lrbench": __version__,
         **commit(ROOT),
         "python": platform.python_version(),
         **{key: _version(name) for key, name in PACKAGES.items()},

@@ -18,6 +18,7 @@ import typer
 from lrbench.cli.printed_json import AsJson, print_json
 from lrbench.errors import UserError
 from lrbench.machine import available_cores
+from lrbench.version import __version__
 
 HELP = (
     "Show versions, devices and extras, and what keeps training from running.\n\n"
@@ -104,9 +105,7 @@ def findings(runs: Path) -> Iterator[MachineFinding]:
 
 def versions() -> Iterator[MachineFinding]:
     """Yield the version of everything a run needs, each really imported."""
-    import lrbench
-
-    yield MachineFinding("lrbench", lrbench.__version__)
+    yield MachineFinding("lrbench", __version__)
     yield MachineFinding("python", platform.python_version())
     fix = "install it again: pip install -c constraints.txt . (in the checkout)"
     for name, module in PACKAGES.items():

@@ -1,0 +1,3 @@
+"""The version of the package, which files of runs and certificates name."""
+
+__version__ = "0.1.0"
