@@ -16,7 +16,7 @@ from lrbench.report.output.cells import (
     spread,
 )
 from lrbench.report.runs.collection import Collection
-from lrbench.report.suite.entries import MAIN, SCORED, SuiteEntry, Suite, suite_of
+from lrbench.report.suite.entries import MAIN, SCORED, Suite, SuiteEntry, suite_of
 from lrbench.report.suite.lock import Lock, read_lock
 from lrbench.report.suite.scores import (
     improvement,
