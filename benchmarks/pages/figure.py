@@ -8,7 +8,8 @@ from itertools import chain
 from typing import Any
 
 from lrbench.report.figures.axes import LEGEND_ROW, STYLE, TICKS
-from lrbench.report.figures.draw import COLOURS, MARKERS, NO_METADATA, require_matplotlib
+from lrbench.report.figures.draw import NO_METADATA, require_matplotlib
+from lrbench.report.figures.panels import COLOURS, MARKERS
 from lrbench.report.figures.portable_svg import portable_svg
 
 Points = tuple[tuple[float, float], ...]

@@ -30,7 +30,8 @@ from lrbench.mixers.nonlinear.fixed_point import Limits, Solution, solve
 from lrbench.mixers.nonlinear.fixed_point_surrogates import SURROGATES, Surrogate
 from lrbench.registry import MIXERS
 from lrbench.report.figures.axes import STYLE
-from lrbench.report.figures.draw import COLOURS, MARKERS, NO_METADATA, require_matplotlib
+from lrbench.report.figures.draw import NO_METADATA, require_matplotlib
+from lrbench.report.figures.panels import COLOURS, MARKERS
 from lrbench.report.figures.portable_svg import portable_svg
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from lrbench.diagnosis.extraction import NOT_FINITE
 from lrbench.diagnosis.findings import Diagnosis, in_short, tables
 from lrbench.diagnosis.states import Survey
 from lrbench.report.figures.axes import GREY, HEIGHT, INK, WIDTH, drawable, log_ticks
-from lrbench.report.figures.draw import COLOURS, MARKERS, require_matplotlib, saved, settings
+from lrbench.report.figures.draw import require_matplotlib, saved, settings
+from lrbench.report.figures.panels import COLOURS, MARKERS
 from lrbench.report.output.html import Page, to_html
 
 if TYPE_CHECKING:

@@ -32,7 +32,8 @@ def test_the_sections_in_order(results: Path) -> None:
         "## How sure",
         "## How it was made",
     ]
-    assert "![sum (mod 5): accuracy against length](figures/figure_length_sum.svg)" in lines
+    caption = "sum (mod 5): accuracy against length; a thin line a run, a thick one their mean"
+    assert f"![{caption}](figures/figure_length_sum.svg)" in lines
     assert "### Cost" in section(page(results), "How sure").splitlines()
 
 

@@ -10,14 +10,16 @@ from itertools import groupby
 import pandas as pd
 
 from lrbench.metrics import ACCURACY
+from lrbench.report.figures.labels import Labels, configuration_labels
 from lrbench.report.figures.positions import LENGTH, axis_of, by_position
+from lrbench.report.paper.verdict import LEARNED
 from lrbench.report.runs.collection import Collection
 from lrbench.report.tables.horizons import median_of, reached
-from lrbench.statistics import mean
+from lrbench.statistics import mean, median, runs_at_chance
 
 PANEL = ["task", "task_title", "protocol"]
 PREFIX, POSITION = "prefix", "position"  # a metric of split `positions`, and its axis
-SHORT = 6  # digits of a fingerprint that tell two configurations of one model apart
+THROUGHOUT = 0.995  # a mean that is drawn at 1.00
 COSTS = {"train_seconds": "training time, s", "steps": "updates", "parameters": "parameters"}
 
 Points = tuple[tuple[float, float], ...]  # (length or cost, accuracy), by increasing length
@@ -34,12 +36,17 @@ class DrawnRun:
 
 @dataclass(frozen=True)
 class Curve:
-    """All runs of one cell; `trials` are those with a number, `runs` counts the others too."""
+    """All runs of one cell; `trials` are those with a number, `runs` counts the others too.
+
+    learned: above chance at the test length, and right at the training length.
+    """
 
     label: str
     trials: tuple[DrawnRun, ...]
     runs: int
     horizon: int | None = None  # of the median run, where it is one of the tested lengths
+    learned: bool = True
+    fingerprint: str = ""
 
     @property
     def mean(self) -> Points:
@@ -50,6 +57,11 @@ class Curve:
                 found.setdefault(length, []).append(accuracy)
         whole = {x: ys for x, ys in sorted(found.items()) if len(ys) == len(self.trials)}
         return tuple((length, mean(values)) for length, values in whole.items())
+
+    @property
+    def throughout(self) -> bool:
+        """Whether the mean is drawn at 1.00 at every length."""
+        return bool(self.mean) and all(value >= THROUGHOUT for _, value in self.mean)
 
     def against(self, cost: str) -> list[tuple[float, float]]:
         """The trials as (cost, accuracy at the test length), those that have both."""
@@ -80,22 +92,24 @@ class Panel:
     axis: str = LENGTH
 
 
-def panels(collection: Collection, rule: str) -> list[Panel]:
+def panels(collection: Collection, rule: str, labels: Labels | None = None) -> list[Panel]:
     """Return a panel for each task and protocol, from the fresh strings under `rule`.
 
-    Runs of different fingerprints are curves of their own. A task without a number has no panel,
-    nor has a corpus whose splits do not differ in length.
+    Runs of different fingerprints are curves of their own, named by `labels` and in their order. A
+    task without a number has no panel, nor has a corpus whose splits do not differ in length.
     """
-    return _panels(collection, _fresh(collection, rule, ACCURACY.name), rule)
+    return _panels(collection, _fresh(collection, rule, ACCURACY.name), rule, labels)
 
 
-def prefix_panels(collection: Collection, rule: str) -> list[Panel]:
+def prefix_panels(collection: Collection, rule: str, labels: Labels | None = None) -> list[Panel]:
     """Return a panel for each task and protocol whose runs are scored at every position.
 
     Its points are (t, prefix(t)): the share of test strings that are right up to position t.
     """
-    found = _panels(collection, _fresh(collection, rule, PREFIX), rule)
-    trained = {one.title: one.train_lengths for one in panels(collection, rule)}
+    found = _panels(collection, _fresh(collection, rule, PREFIX), rule, labels)
+    if not found:
+        return []
+    trained = {one.title: one.train_lengths for one in panels(collection, rule, labels)}
     return [
         replace(one, axis=POSITION, chance=(), train_lengths=trained.get(one.title, ()))
         for one in found
@@ -109,13 +123,17 @@ def _fresh(collection: Collection, rule: str, metric: str) -> pd.DataFrame:
     return by_position(fresh[(fresh["which"] == rule) & fresh["value"].notna()])
 
 
-def _panels(collection: Collection, chosen: pd.DataFrame, rule: str) -> list[Panel]:
+def _panels(
+    collection: Collection, chosen: pd.DataFrame, rule: str, labels: Labels | None
+) -> list[Panel]:
+    labels = configuration_labels(collection) if labels is None else labels
     made, runs = [], titled(collection.runs)
     keys: list[tuple[str, ...]] = sorted(set(chosen[PANEL].itertuples(index=False, name=None)))
     for key, slug in zip(keys, slugs(keys), strict=True):
         rows = chosen[(chosen[PANEL] == list(key)).all(axis=1)]
         mine = runs[(runs[PANEL] == list(key)).all(axis=1)]
-        made.append(_panel(key, slug, rule, mine, rows, alone=_alone(key, keys)))
+        title = key[1] if _alone(key, keys) else f"{key[1]}, {key[2]}"
+        made.append(_panel(key, title, slug, rule, mine, rows, labels))
     return made
 
 
@@ -135,21 +153,27 @@ def titled(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _panel(
-    key: Sequence[str], slug: str, rule: str, runs: pd.DataFrame, rows: pd.DataFrame, alone: bool
+    key: Sequence[str],
+    title: str,
+    slug: str,
+    rule: str,
+    runs: pd.DataFrame,
+    rows: pd.DataFrame,
+    labels: Labels,
 ) -> Panel:
     tested = rows.loc[rows["split"] == "test", "length"]
     test_length = int(tested.min()) if len(tested) else None
     chance = rows.groupby("length")["chance"].mean().dropna()
     trained = rows.loc[rows["split"] == "train_length", "length"]
     curves = []
-    for key_of_cell, cell in rows.groupby(["model", "fingerprint"], sort=True):
-        model, fingerprint = map(str, key_of_cell)
-        label = curve_label(runs, model, fingerprint)
+    for fingerprint, cell in by_label(rows, labels):
         trials = tuple(_trials(cell, test_length))
-        same = (runs["model"] == model) & (runs["fingerprint"] == fingerprint)
-        curves.append(Curve(label, trials, int(same.sum()), _horizon(cell)))
+        count = int((runs["fingerprint"] == fingerprint).sum())
+        learned = _learned(cell, test_length)
+        label = labels[fingerprint]
+        curves.append(Curve(label, trials, count, _horizon(cell), learned, fingerprint))
     return Panel(
-        title=key[1] if alone else f"{key[1]}, {key[2]}",
+        title=title,
         slug=slug,
         rule=rule,
         train_lengths=tuple(sorted({int(length) for length in trained})),
@@ -161,10 +185,31 @@ def _panel(
     )
 
 
-def curve_label(runs: pd.DataFrame, model: str, fingerprint: str) -> str:
-    """Return a model's name, and of several of its configurations among `runs` which it is."""
-    several = runs.loc[runs["model"] == model, "fingerprint"].nunique() > 1
-    return f"{model} {fingerprint[:SHORT]}" if several else model
+def by_label(rows: pd.DataFrame, labels: Labels) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the rows of each fingerprint, in the order of `labels`."""
+    cells = {str(name): cell for name, cell in rows.groupby("fingerprint")}
+    for fingerprint in labels:
+        if fingerprint in cells:
+            yield fingerprint, cells[fingerprint]
+
+
+def _learned(cell: pd.DataFrame, test_length: int | None) -> bool:
+    """Whether runs are right at the training length and above chance at the test length.
+
+    Over a corpus: above the best baseline somewhere. What was not measured is no failure.
+    """
+    trained = cell.loc[cell["split"] == "train_length", "value"].tolist()
+    if trained and median(trained) < LEARNED:
+        return False
+    tested = cell[cell["chance"].notna()]
+    if test_length is not None:
+        tested = tested[tested["length"] == test_length]
+    return tested.empty or not all(
+        runs_at_chance(
+            there["value"].tolist(), float(there["chance"].mean()), int(there["n"].min()), looks=1
+        )
+        for _, there in tested.groupby("length")
+    )
 
 
 def _horizon(cell: pd.DataFrame) -> int | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lrbench.report.figures.axes import GREY, INK, drawable, log_ticks
+from lrbench.report.figures.axes import GREY, INK, above, drawable, log_ticks
+from lrbench.report.figures.labels import short
 from lrbench.report.runs.collection import Collection
 from lrbench.report.tables.horizons import Reached
 from lrbench.report.tables.length_curves import horizons_by_cell
@@ -16,10 +17,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ROW, MARGIN = 0.17, 0.75  # inches
+ROW, MARGIN = 0.2, 0.8  # inches
 PANEL, LABELS = 1.9, 1.9  # inches: width of a panel, of the names at the left
 COLOUR = "#0072B2"
-SPREAD = 0.32  # of a row, over which the dots of one model stand apart
+APART, SPREAD = 0.23, 0.66  # of a row: between two dots of one model, and over all of them
+Look = dict[str, Any]
+Dots = list[tuple[float, float]]
+RING: Look = {"marker": "o", "markersize": 3, "mfc": "white", "mec": GREY, "mew": 0.6}
+ARROW: Look = {"marker": ">", "markersize": 4, "color": COLOUR, "mec": INK, "mew": 0.3}
+DOT: Look = {"marker": "o", "markersize": 3, "color": COLOUR, "mew": 0}
 CAPTION = (
     "Up to which length each run holds on random strings: a dot a run; an arrow failed nowhere; a"
     " ring at the left holds at no tested length"
@@ -30,25 +36,30 @@ CAPTION = (
 class HorizonChart:
     """Rows (labels), columns (tasks), and the horizons of the runs of each (task, label).
 
-    marked: the lengths of training and of the paper's test, by task.
+    marked: by task, the words beside a length: those of training and of the test, the paper's where
+    its table has the task.
     """
 
     labels: tuple[str, ...]
     tasks: tuple[str, ...]
     runs: dict[tuple[str, str], list[Reached]]
-    marked: dict[str, tuple[int | None, int | None]]
+    marked: dict[str, dict[str, int]]
 
 
 def horizon_chart(collection: Collection, spec: TableSpec, rule: str) -> HorizonChart | None:
     """Return the chart of a table's runs; None where no run was scored at several lengths."""
     runs: dict[tuple[str, str], list[Reached]] = {}
-    marked: dict[str, tuple[int | None, int | None]] = {}
+    marked: dict[str, dict[str, int]] = {}
     for filled, horizons in horizons_by_cell(collection, spec, rule):
         known = [one for one in horizons if one.text != "?"]
         if known:
             runs.setdefault((filled.task, filled.label), []).extend(known)
             trained = filled.settings.get("protocol.train_length")
-            marked.setdefault(filled.task, (trained, filled.length))
+            paper = filled.published
+            printed = paper is not None and paper.test_length == filled.length
+            here = {"trained": trained, "paper" if printed else "tested": filled.length}
+            found = marked.setdefault(filled.task, {})
+            found |= {words: length for words, length in here.items() if length}
     if not runs:
         return None
     labels = tuple(dict.fromkeys(label for _, label in runs))
@@ -65,11 +76,11 @@ def horizon_figure(chart: HorizonChart) -> Figure:
     figure = Figure(figsize=size, layout="constrained")
     all_axes: Sequence[Axes] = figure.subplots(1, columns, sharey=True, squeeze=False)[0]
     lengths = [one.length for runs in chart.runs.values() for one in runs if one.length]
-    known = [*lengths, *(n for pair in chart.marked.values() for n in pair if n)]
+    known = [*lengths, *(n for found in chart.marked.values() for n in found.values())]
     low, high = min(known) / 1.6, max(known) * 1.8
     for axes, task in zip(all_axes, chart.tasks, strict=True):
         _panel(axes, chart, task, low, high)
-    all_axes[0].set_yticks(range(rows), [drawable(label) for label in chart.labels])
+    all_axes[0].set_yticks(range(rows), [drawable(short(label)) for label in chart.labels])
     all_axes[0].set_ylim(rows - 0.4, -0.6)
     figure.supxlabel("longest length held on random strings (log scale)", fontsize=8)
     return figure
@@ -77,52 +88,45 @@ def horizon_figure(chart: HorizonChart) -> Figure:
 
 def _panel(axes: Axes, chart: HorizonChart, task: str, low: float, high: float) -> None:
     axes.set_title(drawable(task))
-    log_ticks(axes, low, high)
-    axes.tick_params(axis="y", length=0)
+    log_ticks(axes, low, high, PANEL)
+    axes.tick_params(axis="y", length=0, pad=6)
+    axes.patch.set_visible(False)
     axes.spines["left"].set_visible(False)
-    for row in range(len(chart.labels)):
-        axes.axhline(row, color="#ececec", linewidth=0.6, zorder=0)
-    for length, words in zip(chart.marked[task], ("trained", "tested"), strict=True):
-        if length:
-            axes.axvline(length, color=GREY, linewidth=0.8, linestyle=(0, (1, 1.5)), zorder=1)
-            place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "rotation": 90}
-            axes.annotate(
-                f"{words} {length:,}",
-                (length, 1.0),
-                color=GREY,
-                fontsize=6,
-                ha="right",
-                va="top",
-                xytext=(-1, 0),
-                textcoords="offset points",
-                **place,
-            )
+    axes.grid(axis="y", color="#ececec", linewidth=0.6)
+    axes.set_axisbelow(True)
+    for words, length in _marked(chart.marked[task]).items():
+        axes.axvline(length, color=GREY, linewidth=0.8, linestyle=(0, (1, 1.5)), zorder=1)
+        above(axes, length, f"{words} {length:,}")
+    for look, points in _dots(chart, task, low, axes.get_xlim()[1]):
+        axes.plot(*zip(*points, strict=True), linestyle="", zorder=3, clip_on=False, **look)
+
+
+def _dots(chart: HorizonChart, task: str, low: float, high: float) -> Iterator[tuple[Look, Dots]]:
+    """Yield the looks there are, each with its places (length, row).
+
+    What holds nowhere stands at the left edge, and nothing beyond the right one.
+    """
+    rings: Dots = []
+    arrows: Dots = []
+    dots: Dots = []
     for row, label in enumerate(chart.labels):
         runs = sorted(chart.runs.get((task, label), ()))
+        apart = min(APART, SPREAD / max(1, len(runs) - 1))
         for index, one in enumerate(runs):
-            shift = SPREAD * (2 * index / (len(runs) - 1) - 1) if len(runs) > 1 else 0
-            _dot(axes, one, row + shift, low)
+            place = row + apart * (index - (len(runs) - 1) / 2)
+            if not one.length:
+                rings.append((low, place))
+            elif one.everywhere:
+                arrows.append((min(one.length, high), place))
+            else:
+                dots.append((one.length, place))
+    kinds = ((RING, rings), (ARROW, arrows), (DOT, dots))
+    yield from ((look, points) for look, points in kinds if points)
 
 
-def _dot(axes: Axes, one: Reached, row: float, low: float) -> None:
-    look: dict[str, Any] = {"linestyle": "", "zorder": 3, "clip_on": False}
-    if not one.length:
-        ring: dict[str, Any] = {
-            "marker": "o",
-            "markersize": 3,
-            "mfc": "white",
-            "mec": GREY,
-            "mew": 0.6,
-        }
-        axes.plot([low], [row], **ring, **look)
-    elif one.everywhere:
-        arrow: dict[str, Any] = {
-            "marker": ">",
-            "markersize": 4,
-            "color": COLOUR,
-            "mec": INK,
-            "mew": 0.3,
-        }
-        axes.plot([min(one.length, axes.get_xlim()[1])], [row], **arrow, **look)
-    else:
-        axes.plot([one.length], [row], marker="o", markersize=3, color=COLOUR, mew=0, **look)
+def _marked(found: dict[str, int]) -> dict[str, int]:
+    """Of a test at one length by the paper and by us, the paper's."""
+    paper = found.get("paper")
+    return {
+        words: length for words, length in found.items() if words != "tested" or length != paper
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection as Names
 from collections.abc import Iterator, Sequence
 
 import pandas as pd
@@ -14,10 +15,11 @@ from lrbench.report.figures.data import (
     DrawnRun,
     Panel,
     Points,
-    curve_label,
+    by_label,
     slugs,
     titled,
 )
+from lrbench.report.figures.labels import Labels, configuration_labels
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.looks import EVERY
 
@@ -25,33 +27,41 @@ UPDATES = "updates"
 FEWEST_LOOKS = 2  # of a run: fewer are no curve
 
 
-def learning_panels(collection: Collection) -> list[Panel]:
+def learning_panels(
+    collection: Collection, labels: Labels | None = None, unlearned: Names[str] = ()
+) -> list[Panel]:
     """Return a panel for each task and protocol whose runs have looks, unfinished runs too.
 
-    Errors are left out: they have no axis in common with accuracies.
+    Errors are left out: they have no axis in common with accuracies. `labels` are those of
+    `panels`, `unlearned` the fingerprints that did not learn their task there.
     """
+    labels = configuration_labels(collection) if labels is None else labels
     rows = collection.every_row
     rows = titled(rows[(rows["which"] == EVERY) & (rows["metric"] == ACCURACY.name)])
     counts = rows.groupby("folder")["checkpoint_step"].transform("nunique")
     rows = rows[counts >= FEWEST_LOOKS]
     keys: list[tuple[str, ...]] = sorted(set(rows[PANEL].itertuples(index=False, name=None)))
     return [
-        _panel(key, slug, rows[(rows[PANEL] == list(key)).all(axis=1)])
+        _panel(key, slug, rows[(rows[PANEL] == list(key)).all(axis=1)], labels, unlearned)
         for key, slug in zip(keys, slugs(keys), strict=True)
     ]
 
 
-def _panel(key: Sequence[str], slug: str, rows: pd.DataFrame) -> Panel:
+def _panel(
+    key: Sequence[str], slug: str, rows: pd.DataFrame, labels: Labels, unlearned: Names[str]
+) -> Panel:
     curves = []
-    for (model, fingerprint), cell in rows.groupby(["model", "fingerprint"], sort=True):
+    for name, cell in by_label(rows, labels):
         trials = tuple(DrawnRun(points, None, {}) for points in _by_run(cell))
-        curves.append(Curve(curve_label(rows, str(model), str(fingerprint)), trials, len(trials)))
+        known = name not in unlearned
+        curves.append(Curve(labels[name], trials, len(trials), None, known, name))
+    lengths = [] if declared(key[2]).by_split else rows["length"].dropna().unique().tolist()
     return Panel(
         title=key[1],
         slug=slug,
         rule=_place(key, rows),
         train_lengths=(),
-        test_length=None,
+        test_length=int(lengths[0]) if len(lengths) == 1 else None,
         chance=(),
         curves=tuple(curves),
         devices=(),

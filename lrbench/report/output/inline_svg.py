@@ -18,6 +18,7 @@ TURN_BY_NOTHING = re.compile(r"rotate\(-?0(?: [^)]*)?\)")
 PLACES = ("d", "points", "x", "y", "width", "height", "transform")  # attributes of coordinates
 REFERENCE = re.compile(r"url\(#([^)]*)\)")
 NUMBER = re.compile(r"-?\d+\.\d{3,}")
+SPACED = re.compile(r"([:;]) ")
 AROUND_COMMAND = re.compile(r"\s*([MLQCHVSTAZmlqchvstaz])\s*")
 LINK = "{http://www.w3.org/1999/xlink}href"
 
@@ -43,7 +44,8 @@ def inline_svg(svg: str, prefix: str, label: str) -> str:
         sheet = Element("style")
         sheet.text = "".join(f".{name}{{{style}}}" for style, name in styles.items())
         root.insert(0, sheet)
-    return ElementTree.tostring(root, encoding="unicode", short_empty_elements=True)
+    text = ElementTree.tostring(root, encoding="unicode", short_empty_elements=True)
+    return text.replace(" />", "/>")  # of a tag: in text and in values > is written &gt;
 
 
 def _keep_what_is_drawn(root: Element) -> None:
@@ -109,6 +111,7 @@ def _classed(one: Element, prefix: str, styles: dict[str, str]) -> None:
     """Say a style by the name of its class."""
     style = one.attrib.pop("style", None)
     if style:
+        style = SPACED.sub(r"\1", style)
         one.set("class", styles.setdefault(style, f"{prefix}-s{len(styles)}"))
 
 

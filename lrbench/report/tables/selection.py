@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,12 @@ def _wanted(cell: TableCell) -> list[tuple[str, Any]]:
     ]
 
 
+@cache
 def _flat(key: str, text: str) -> list[tuple[str, Any]]:
-    """Return a typed setting, of a dictionary each of its own, as `flat` names them."""
+    """Return a typed setting, of a dictionary each of its own, as `flat` names them.
+
+    Once for each text: a table asks for the same settings in every cell, and YAML is slow.
+    """
     import yaml  # type: ignore[import-untyped]
 
     value = yaml.safe_load(text)
@@ -100,6 +105,7 @@ def _fits(settings: Settings, wanted: Iterable[tuple[str, Any]]) -> bool:
     return all(settings.get(key) == value for key, value in wanted)
 
 
+@cache
 def parsed_value(text: str) -> Any:
     """A typed value as `collect` flattens it: YAML, but 1e-3 is a number; lists are json text."""
     import yaml

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import pytest
 
 from lrbench.errors import UserError
-from lrbench.report.figures import draw as figures
 from lrbench.report.figures.axes import drawable, new_figure
 from lrbench.report.figures.data import (
     Curve,
@@ -20,15 +21,20 @@ from lrbench.report.figures.data import (
     pareto,
     prefix_panels,
 )
-from lrbench.report.figures.draw import (
+from lrbench.report.figures.draw import draw, drawings
+from lrbench.report.figures.panels import (
+    COLOURS,
     cost_figure,
-    draw,
-    drawings,
+    learning_figure,
     length_figure,
     panel_costs,
+    styles_of,
 )
 from lrbench.report.runs.collect import collect
 from lrbench.report.tables.request import Request
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Write = Callable[..., Path]
 B = "b" * 12
@@ -108,7 +114,7 @@ def test_fingerprints_never_share_a_curve(runs: Path, write: Write) -> None:
     write()
     write(fingerprint=B, lr=1e-3)
     [found] = panels(collect(runs), "best")
-    assert [line.label for line in found.curves] == ["blockdiag aaaaaa", "blockdiag bbbbbb"]
+    assert [line.label for line in found.curves] == ["blockdiag lr=0.0001", "blockdiag lr=0.001"]
 
 
 def test_file_names_are_distinguished(runs: Path, write: Write) -> None:
@@ -164,10 +170,11 @@ def test_hostile_names_are_drawn() -> None:
 def test_lines_marks_and_legend() -> None:
     shown = panel(curve("a", 10, 0.5, 1.0, runs=3), curve("b", 20, 0.9))
     styles = {"a": ("#000000", "o"), "b": ("#ff0000", "s")}
-    [axes] = length_figure(shown, styles).axes
+    figure = length_figure(shown, styles)
+    [axes] = figure.axes
     assert axes.get_xscale() == "log"
-    labels = axes.get_legend_handles_labels()[1]
-    assert sorted(labels) == ["a (2 of 3)", "b (1)", "chance"]
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["a\xa0(2 of 3)", "b\xa0(1)", "chance"]
     thin = [line for line in axes.lines if line.get_linewidth() < 0.7]
     assert [str(list(map(float, line.get_ydata()))) for line in thin] == [
         "[1.0, 0.5, nan, 1.0, 1.0, nan]"
@@ -188,18 +195,58 @@ def test_costs_that_do_not_differ_are_not_drawn() -> None:
 def test_a_curve_looks_the_same_everywhere_and_unlike_its_neighbours() -> None:
     first, second = "abcdefghij", "jk"
     shown = [panel(*(curve(name, 1, 0.5) for name in names)) for names in (first, second)]
-    styles = figures._styles(shown)
+    styles = styles_of(shown)
     assert [len({styles[name] for name in names}) for names in (first, second)] == [10, 2]
-    assert len({styles[name][0] for name in first[:7]}) == 7
+    assert len({styles[name][0] for name in first[:5]}) == 5  # side by side in a panel
+    assert len({styles[name][0] for name in first[5:]}) == 5
 
 
-def test_many_curves_are_counted() -> None:
+def coloured(axes: Axes) -> set[str]:
+    return {line.get_color() for line in axes.lines} & set(COLOURS)
+
+
+def test_at_most_seven_lines_stand_in_a_panel() -> None:
     shown = panel(*(curve(f"m{i:02}", 10 + i, 0.5) for i in range(30)))
-    styles = {one.label: ("#000000", "o") for one in shown.curves}
-    [legend] = length_figure(shown, styles).legends
-    texts = [text.get_text() for text in legend.get_texts()]
-    assert len(texts) == 25 and texts[-1] == "chance"
-    assert legend.get_title().get_text() == "6 more are not named"
+    figure = length_figure(shown, styles_of([shown]))
+    named = [
+        [text.get_text() for text in legend.get_texts()]
+        for axes in figure.axes
+        if (legend := axes.get_legend())
+    ]
+    assert [len(names) for names in named] == [6, 6, 6, 6, 6]
+    assert [name for names in named for name in names] == [f"m{i:02}\xa0(1)" for i in range(30)]
+    assert [len(coloured(axes)) for axes in figure.axes] == [6] * 5
+    [shared] = figure.legends
+    assert [text.get_text() for text in shared.get_texts()] == ["chance"]
+
+
+def test_what_did_not_learn_is_grey_and_named_once() -> None:
+    learned = [curve("a, b", 10, 0.9), curve("c", 20, 0.8)]
+    rest = [replace(curve(name, 30, 0.2), learned=False) for name in ("d", "e")]
+    shown = panel(learned[0], rest[0], learned[1], rest[1])
+    styles = styles_of([shown])
+    assert set(styles) == {"a, b", "c"}
+    for draw_it in (length_figure, cost_figure, learning_figure):
+        figure = draw_it(shown, styles)
+        [legend] = figure.legends
+        texts = [" ".join(text.get_text().split()) for text in legend.get_texts()]
+        assert texts.count("not learned, or at chance at 500: d; e") == 1
+        assert not any(text.startswith(("d", "e (")) for text in texts)
+    facets = [axes.get_title() or axes.get_title(loc="left") for axes in figure.axes]
+    assert facets == ["a, b\xa0(1)", "c\xa0(1)", "the others (2), in grey"]
+
+
+def test_curves_that_hide_each_other_are_one_line_with_their_names() -> None:
+    perfect = [curve(name, 10, 1.0) for name in ("a", "b")]
+    shown = panel(*perfect, curve("c", 10, 0.9))
+    figure = length_figure(shown, styles_of([shown]))
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert texts == ["c\xa0(1)", "1.00 at every length: a\xa0(1); b\xa0(1)", "chance"]
+    alone = panel(perfect[0], curve("c", 10, 0.9))
+    texts = [
+        text.get_text() for text in length_figure(alone, styles_of([alone])).legends[0].get_texts()
+    ]
+    assert texts == ["a\xa0(1)", "c\xa0(1)", "chance"]
 
 
 @pytest.mark.parametrize("seconds", [0.001, 17.3, 2000.0, 4e9])

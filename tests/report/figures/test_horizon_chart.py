@@ -55,13 +55,15 @@ def test_a_row_a_model_and_a_dot_a_run(three: None, runs: Path) -> None:
     [axes] = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["blockdiag", "s4"]
     drawn = {
-        (line.get_marker(), round(float(line.get_ydata()[0]))): float(line.get_xdata()[0])
+        (line.get_marker(), round(float(y))): float(x)
         for line in axes.lines
         if line.get_linestyle() == "None"
+        for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
     }
     assert drawn["o", 0] == 500  # it was seen to fail at 997
     assert drawn[">", 0] == 997  # it failed nowhere
     assert drawn["o", 1] == axes.get_xlim()[0]  # it holds nowhere: at the edge, hollow
+    assert {text.get_text() for text in axes.texts} == {"paper 500"}
     colours = [line.get_markerfacecolor() for line in axes.lines if line.get_marker() == "o"]
     assert sorted(colours) == sorted([COLOUR, "white"])
 

@@ -87,10 +87,10 @@ def test_finished_and_unfinished_runs_beside_each_other(runs: Path, write: Write
 
 
 def test_configurations_are_distinguished(runs: Path, write: Write) -> None:
-    for fingerprint in ("a" * 12, "b" * 12):
-        log(write(fingerprint=fingerprint), look(1000, 0.5), look(2000, 0.5))
+    for fingerprint, lr in (("a" * 12, 1e-3), ("b" * 12, 1e-4)):
+        log(write(fingerprint=fingerprint, lr=lr), look(1000, 0.5), look(2000, 0.5))
     [panel] = learning_panels(collect(runs))
-    assert [curve.label for curve in panel.curves] == ["blockdiag aaaaaa", "blockdiag bbbbbb"]
+    assert [curve.label for curve in panel.curves] == ["blockdiag lr=0.001", "blockdiag lr=0.0001"]
 
 
 def test_looks_at_the_dev_split_of_a_corpus(runs: Path) -> None:
@@ -124,7 +124,7 @@ def test_the_figure(runs: Path, write: Write) -> None:
     *others, last = drawings(collect(runs), Request())
     assert [one.name for one in others] == names
     assert last.name == "figure_learning_sum"
-    assert last.caption == "sum (mod 5): accuracy at 500 at each look"
+    assert last.caption.startswith("sum (mod 5): accuracy at 500 at each look; ")
     assert [one.files for one in drawings(collect(runs), Request())][-1] == last.files
 
 

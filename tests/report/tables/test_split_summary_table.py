@@ -122,7 +122,7 @@ def test_a_figure_against_the_length_of_splits(runs: Path, three: Write) -> None
     assert [value for _, value in panel.chance] == pytest.approx([0.4, 0.4])
     [drawing] = draw([panel], ("svg",))
     assert drawing.name == "figure_length_listops"
-    assert drawing.caption == "listops: accuracy against longest string, in tokens"
+    assert drawing.caption.startswith("listops: accuracy against longest string, in tokens; ")
 
 
 def test_no_figure_of_splits_that_do_not_differ_in_length(runs: Path, three: Write) -> None:
