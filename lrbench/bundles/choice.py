@@ -10,11 +10,11 @@ import pandas as pd
 
 from lrbench.errors import UserError
 from lrbench.protocols.base import rule_names
+from lrbench.report.grids.selection import select
 from lrbench.report.output.cells import to_markdown
 from lrbench.report.runs.collection import Collection
 from lrbench.report.tables.matrix import paper_tables
 from lrbench.report.tables.request import chosen_tables
-from lrbench.report.tables.selection import select
 from lrbench.tables import KINDS, TableCell, TableSpec
 
 

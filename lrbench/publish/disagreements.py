@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from lrbench.publish.layout import NOTES
 from lrbench.publish.notes import Disagreement, Notes
+from lrbench.report.grids.filled_cell import FilledCell
 from lrbench.report.output.cells import MISSING, escape, interval, spread
 from lrbench.report.output.display import plural
 from lrbench.report.paper.verdict import (
@@ -20,7 +21,6 @@ from lrbench.report.paper.verdict import (
     mean_interval,
 )
 from lrbench.report.runs.collection import Collection
-from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.matrix import grids_of
 from lrbench.statistics import mean
 from lrbench.tables import TableSpec

@@ -16,10 +16,10 @@ from lrbench.publish.layout import (
 )
 from lrbench.publish.notes import INDEX_KEYS, read_notes
 from lrbench.publish.provenance import dates
+from lrbench.report.grids.selection import row_labels
 from lrbench.report.output.cells import MISSING, escape
 from lrbench.report.output.display import plural
 from lrbench.report.runs.archive import read_archive
-from lrbench.report.tables.selection import row_labels
 
 TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 DATE = re.compile(r"\b20\d\d-\d\d-\d\d\b")

@@ -8,11 +8,11 @@ from typing import Any
 
 from lrbench.publish.layout import RECORDS, SETTINGS
 from lrbench.publish.notes import Notes
+from lrbench.report.grids.filled_cell import FilledCell
+from lrbench.report.grids.selection import TUNING, select
 from lrbench.report.output.cells import MISSING, escape
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.columns import Environment
-from lrbench.report.tables.filled_cell import FilledCell
-from lrbench.report.tables.selection import TUNING, select
 from lrbench.tables import TableSpec
 
 VERSIONS = ("lrbench", "python", "torch", "numpy", "numba", "triton", "cuda")

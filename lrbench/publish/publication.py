@@ -12,12 +12,12 @@ from typing import Any
 from lrbench.errors import UserError
 from lrbench.publish.changes import Changes
 from lrbench.publish.layout import RECORDS, Files
+from lrbench.report.grids.selection import matching_runs, select
 from lrbench.report.runs.certificates import AGAIN, certificate_names
 from lrbench.report.runs.certificates import FOLDER as CERTIFICATES
 from lrbench.report.runs.collect import collect
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.record import evaluation_files
-from lrbench.report.tables.selection import matching_runs, select
 from lrbench.runs.folder.environment import FOLDERS
 from lrbench.tables import TableCell, TableSpec
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from lrbench.report.grids.filled_cell import FilledCell
+from lrbench.report.grids.selection import select
 from lrbench.report.output.cells import escape
 from lrbench.report.output.display import plural
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.columns import UnderWay
-from lrbench.report.tables.filled_cell import FilledCell
-from lrbench.report.tables.selection import select
 from lrbench.tables import TableCell, TableSpec
 
 NOTHING = "Nothing: every cell has the runs that were planned."

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pandas as pd
 
+from lrbench.report.grids.filled_cell import FilledCell
+from lrbench.report.grids.selection import marked_model, select, settings_of
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.columns import Settings
-from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.matrix import grids_of
-from lrbench.report.tables.notes import differences, marked_model, settings_of
+from lrbench.report.tables.notes import differences
 from lrbench.report.tables.request import Request, narrowed
-from lrbench.report.tables.selection import select
 
 VERSIONS = "versions."
 

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from lrbench.report.grids.selection import parsed_value
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.columns import Answer, Settings
 from lrbench.report.runs.record import STRINGS
 from lrbench.report.suite.lock import LAYERS, Lock
 from lrbench.report.suite.scores import Array, scaled_score
 from lrbench.report.tables.horizons import Reached, reached
-from lrbench.report.tables.selection import parsed_value
 from lrbench.tables import TableCell, TableSpec
 
 MAIN, OPEN = "main", "open"

@@ -1,1 +1,1 @@
-"""The tables of a report: which runs stand in which cell, and what a cell says."""
+"""The tables of a report: what is printed of grids of cells, and of all runs."""

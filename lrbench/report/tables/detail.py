@@ -11,6 +11,10 @@ from itertools import combinations
 
 from lrbench.metrics import Metric
 from lrbench.protocols.base import declared
+from lrbench.report.grids.filled_cell import FilledCell
+from lrbench.report.grids.grid import Grid, heads, left, level, missing
+from lrbench.report.grids.lengths import rule_legend
+from lrbench.report.grids.selection import TUNING
 from lrbench.report.output.cells import (
     MISSING,
     Column,
@@ -25,8 +29,6 @@ from lrbench.report.output.cells import (
 )
 from lrbench.report.paper.verdict import FEWEST, judge, mean_interval
 from lrbench.report.runs.columns import Answers
-from lrbench.report.tables.filled_cell import FilledCell
-from lrbench.report.tables.grid import Grid, heads, left, level, missing
 from lrbench.report.tables.horizons import (
     OTHER,
     certified_cells,
@@ -34,8 +36,6 @@ from lrbench.report.tables.horizons import (
     certified_legend,
     of_rule,
 )
-from lrbench.report.tables.lengths import rule_legend
-from lrbench.report.tables.selection import TUNING
 from lrbench.statistics import (
     SOLVED,
     bootstrap_mean,

@@ -16,10 +16,12 @@ import pandas as pd
 from lrbench.errors import UserError
 from lrbench.metrics import ACCURACY
 from lrbench.protocols.base import declared
+from lrbench.report.grids.filled_cell import FilledCell
+from lrbench.report.grids.lengths import LengthGrid, check_rule, rule_legend
+from lrbench.report.grids.selection import select
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table, spread
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.columns import Answer
-from lrbench.report.tables.filled_cell import FilledCell
 from lrbench.report.tables.horizons import (
     EVERYWHERE,
     ONE_WRONG,
@@ -33,9 +35,7 @@ from lrbench.report.tables.horizons import (
     of_rule,
     reached,
 )
-from lrbench.report.tables.lengths import LengthGrid, check_rule, rule_legend
 from lrbench.report.tables.notes import capped, selection_notes
-from lrbench.report.tables.selection import select
 from lrbench.statistics import FEWEST_STRINGS, SOLVED, mean
 from lrbench.tables import TableSpec
 

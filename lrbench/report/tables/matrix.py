@@ -13,6 +13,10 @@ from typing import Any
 
 from lrbench.errors import unknown
 from lrbench.protocols.base import declared
+from lrbench.report.grids.filled_cell import FilledCell
+from lrbench.report.grids.grid import Grid, Row, missing
+from lrbench.report.grids.lengths import length_grid
+from lrbench.report.grids.splits import split_grids
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table, spread, with_best
 from lrbench.report.paper.reference import Split
 from lrbench.report.paper.verdict import Verdict, guesses
@@ -27,12 +31,8 @@ from lrbench.report.tables.detail import (
     solved_table,
     verdicts_table,
 )
-from lrbench.report.tables.filled_cell import FilledCell
-from lrbench.report.tables.grid import Grid, Row, missing
 from lrbench.report.tables.length_curves import length_tables
-from lrbench.report.tables.lengths import length_grid
 from lrbench.report.tables.notes import selection_notes
-from lrbench.report.tables.splits import split_grids
 from lrbench.report.tables.throughout import depth_table, prefix_table
 from lrbench.statistics import mean
 from lrbench.tables import TableSpec

@@ -12,31 +12,19 @@ from lrbench.metrics import METRICS
 from lrbench.protocols.base import Protocol
 from lrbench.records import IRRELEVANT
 from lrbench.registry import FOREIGN
+from lrbench.report.grids.filled_cell import FilledCell
+from lrbench.report.grids.grid import Grid
+from lrbench.report.grids.selection import DAGGER, settings_of
 from lrbench.report.output.cells import MISSING, escape, span
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.columns import Settings, UnderWay
-from lrbench.report.tables.filled_cell import FilledCell
-from lrbench.report.tables.grid import Grid
 
 SHOWN = 10  # failures named one by one; the rest is counted
-DAGGER = "†"
 DAGGER_NOTE = (
     f"{DAGGER} foreign: a torch module of a library, or of somebody's own, trained and scored on"
     " whole strings; nothing is known of its kernels beyond the lengths that were tested"
 )
 NAMED = 100  # files and folders that could not be used: each matters, but not a thousand lines
-
-
-def settings_of(runs: pd.DataFrame, collection: Collection) -> Settings:
-    """Return the flattened configuration of the first of `runs` that has one."""
-    found = (collection.settings[folder] for folder in runs["folder"])
-    return next((settings for settings in found if settings), {})
-
-
-def competitors(cell: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Return those of `runs` of the same task and model as `cell`, whatever their fingerprint."""
-    same: pd.Series[bool] = (runs[["task", "model"]] == cell[["task", "model"]].iloc[0]).all(axis=1)
-    return runs[same]
 
 
 def differences(runs: pd.DataFrame, collection: Collection) -> list[str]:
@@ -61,11 +49,6 @@ def _hashed(settings: Settings) -> Settings:
     if kept.get("data_seed") is None or spelt_out:
         kept.pop("data_seed", None)
     return kept
-
-
-def marked_model(model: str, label: str | None = None) -> str:
-    """Return a row's label, a model's name unless told otherwise, with a dagger on `foreign`."""
-    return f"{label or model}{DAGGER if model == FOREIGN else ''}"
 
 
 def foreign_notes(runs: pd.DataFrame) -> list[str]:

@@ -11,19 +11,19 @@ import pandas as pd
 
 from lrbench.errors import UserError, unknown
 from lrbench.protocols.base import declared
+from lrbench.report.grids.lengths import length_grid
+from lrbench.report.grids.selection import matching_runs, matching_under_way
+from lrbench.report.grids.splits import TRAIN_SPLIT, check_split_rule, over_corpora, splits_there
 from lrbench.report.output.cells import PrintedCell, Table, spread
 from lrbench.report.paper.reference import Reference, Split, printed, printed_modulus, printed_on
 from lrbench.report.runs.collection import Collection, by_split
 from lrbench.report.runs.columns import UnderWay
-from lrbench.report.tables.lengths import length_grid
 from lrbench.report.tables.matrix import (
     compact_table,
     grids_of,
     paper_tables,
     tables_of_grid,
 )
-from lrbench.report.tables.selection import matching_runs, matching_under_way
-from lrbench.report.tables.splits import TRAIN_SPLIT, check_split_rule, over_corpora, splits_there
 from lrbench.report.tables.summary_table import report_tables
 from lrbench.statistics import mean
 from lrbench.tables import TableCell, TableSpec

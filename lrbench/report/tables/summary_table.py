@@ -16,6 +16,16 @@ import pandas as pd
 from lrbench.metrics import ACCURACY, METRICS, metric_among
 from lrbench.protocols.base import Protocol, declared
 from lrbench.records import POSITIONS
+from lrbench.report.grids.selection import marked_model, settings_of
+from lrbench.report.grids.splits import (
+    TRAIN_SPLIT,
+    baseline_notes,
+    baseline_rows,
+    cut_short,
+    paper_notes,
+    split_column,
+    splits_there,
+)
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table, span, spread
 from lrbench.report.paper.reference import (
     Reference,
@@ -36,21 +46,10 @@ from lrbench.report.tables.horizons import (
 from lrbench.report.tables.notes import (
     competition,
     differences,
-    marked_model,
-    settings_of,
     statuses,
     table_notes,
     unsuccessful,
     without_number,
-)
-from lrbench.report.tables.splits import (
-    TRAIN_SPLIT,
-    baseline_notes,
-    baseline_rows,
-    cut_short,
-    paper_notes,
-    split_column,
-    splits_there,
 )
 from lrbench.statistics import expected_maximum, mean, sample_std
 

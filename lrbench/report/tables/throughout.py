@@ -16,11 +16,11 @@ import pandas as pd
 
 from lrbench.errors import UserError
 from lrbench.records import POSITIONS
+from lrbench.report.grids.filled_cell import FilledCell
+from lrbench.report.grids.selection import select
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table, spread
 from lrbench.report.paper.reference import printed_prefixes
 from lrbench.report.runs.collection import Collection
-from lrbench.report.tables.filled_cell import FilledCell
-from lrbench.report.tables.selection import select
 from lrbench.statistics import mean
 from lrbench.tables import TableSpec
 

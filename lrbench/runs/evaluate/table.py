@@ -11,10 +11,10 @@ import pandas as pd
 from lrbench.errors import UserError, unknown
 from lrbench.protocols.base import declared, rule_names
 from lrbench.records import FURTHER, POSITIONS, Evaluation
+from lrbench.report.grids.selection import matching_runs
 from lrbench.report.runs.collect import collect
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.record import further_rows
-from lrbench.report.tables.selection import matching_runs
 from lrbench.runs.evaluate.evaluation import evaluate_run
 from lrbench.runs.folder import files
 from lrbench.schema import config_from

@@ -12,6 +12,9 @@ import pandas as pd
 
 from lrbench.errors import unknown
 from lrbench.protocols.base import declared
+from lrbench.report.grids.filled_cell import FilledCell
+from lrbench.report.grids.grid import AxisColumn, Grid, Row, heads, level
+from lrbench.report.grids.selection import select
 from lrbench.report.output.cells import MISSING, PrintedCell, spread
 from lrbench.report.paper.reference import (
     Reference,
@@ -26,9 +29,6 @@ from lrbench.report.paper.reference import (
 from lrbench.report.paper.verdict import FEWEST, TOLERANCE, Evidence, Guesser
 from lrbench.report.runs.collection import Collection, by_split
 from lrbench.report.runs.columns import Settings
-from lrbench.report.tables.filled_cell import FilledCell
-from lrbench.report.tables.grid import AxisColumn, Grid, Row, heads, level
-from lrbench.report.tables.selection import select
 from lrbench.statistics import mean, median, runs_upper
 from lrbench.tables import TableCell, TableSpec
 

@@ -10,6 +10,9 @@ from typing import Any
 from lrbench.errors import unknown
 from lrbench.protocols.base import declared
 from lrbench.registry import DEFAULT_PROTOCOL
+from lrbench.report.grids.filled_cell import FilledCell
+from lrbench.report.grids.grid import AxisColumn, Grid, Row, level
+from lrbench.report.grids.selection import chances, select
 from lrbench.report.output.cells import PrintedCell, spread
 from lrbench.report.paper.reference import printed
 from lrbench.report.paper.verdict import (
@@ -22,9 +25,6 @@ from lrbench.report.paper.verdict import (
 )
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.columns import Settings
-from lrbench.report.tables.filled_cell import FilledCell
-from lrbench.report.tables.grid import AxisColumn, Grid, Row, level
-from lrbench.report.tables.selection import chances, select
 from lrbench.statistics import expected_maximum, guessing_best_of, runs_upper
 from lrbench.tables import TableSpec
 

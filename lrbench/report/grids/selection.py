@@ -13,6 +13,8 @@ import pandas as pd
 
 from lrbench.errors import UserError
 from lrbench.metrics import METRICS
+from lrbench.registry import FOREIGN
+from lrbench.report.grids.filled_cell import FilledCell, RunScore
 from lrbench.report.paper.reference import (
     Reference,
     faithful,
@@ -24,12 +26,11 @@ from lrbench.report.paper.reference import (
 from lrbench.report.runs.collection import Collection, by_split
 from lrbench.report.runs.columns import Settings, UnderWay
 from lrbench.report.runs.record import flat
-from lrbench.report.tables.filled_cell import FilledCell, RunScore
-from lrbench.report.tables.notes import marked_model, settings_of
 from lrbench.statistics import mean
 from lrbench.tables import TableCell, TableSpec
 
 COUNTED = ("trials", "seed", "tuning_runs")  # how many runs and which: not what they are
+DAGGER = "†"  # on a row of `foreign`, whose kernels nothing is known of
 GROUPS = ("task", "model", "protocol", "optim")  # words that name a file or a registered thing
 
 
@@ -153,6 +154,17 @@ def row_labels(cells: Sequence[TableCell]) -> list[str]:
         apart = [override for override in cell.overrides if override not in shared]
         labels.append(marked_model(cell.model, cell.label or " ".join([cell.model, *apart])))
     return labels
+
+
+def marked_model(model: str, label: str | None = None) -> str:
+    """Return a row's label, a model's name unless told otherwise, with a dagger on `foreign`."""
+    return f"{label or model}{DAGGER if model == FOREIGN else ''}"
+
+
+def settings_of(runs: pd.DataFrame, collection: Collection) -> Settings:
+    """Return the flattened configuration of the first of `runs` that has one."""
+    found = (collection.settings[folder] for folder in runs["folder"])
+    return next((settings for settings in found if settings), {})
 
 
 def chances(

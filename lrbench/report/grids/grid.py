@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from lrbench.report.grids.filled_cell import FilledCell
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, marked, spread
 from lrbench.report.paper.reference import Published, Reference
 from lrbench.report.paper.verdict import (
@@ -23,7 +24,6 @@ from lrbench.report.paper.verdict import (
     printed_at_chance,
 )
 from lrbench.report.runs.columns import UNFINISHED, Settings
-from lrbench.report.tables.filled_cell import FilledCell
 
 LEVEL_DIGITS = 3  # of chance, guessing and baselines
 Row = tuple[PrintedCell, ...]

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from lrbench.report.grids.filled_cell import FilledCell
+from lrbench.report.grids.selection import chances, row_labels, select
 from lrbench.report.paper.verdict import Guesser
 from lrbench.report.runs.collect import collect
-from lrbench.report.tables.filled_cell import FilledCell
-from lrbench.report.tables.selection import chances, row_labels, select
 from lrbench.tables import TableCell, TableSpec
 
 Write = Callable[..., Path]
