@@ -81,3 +81,18 @@ def test_mamba_needs_transitions_below_zero_for_parity() -> None:
     assert accuracy(able, 200) >= 0.95
     unable = trained(1000, *MAMBA, "task=parity", "model.mixer.range=positive")
     assert accuracy(unable, 40) <= 0.6
+
+
+@pytest.mark.slow
+def test_a_block_has_a5_and_a_diagonal_does_not() -> None:
+    """A5 is not solvable, so no diagonal layer has it unless TC0 = NC1 (Merrill et al. 2024).
+
+    Measured, seeds 0 and 1: 1.00 at 40 and 1.00, 0.98 at 200; 0.03, 0.02 and 0.17, 0.21 at 40.
+    """
+    words = "task=group", "task.group=A5", "task.letters=generators", "optim.lr=3e-3"
+    able = trained(1000, *words, "model=blockdiag", "model.backbone.noise=0")
+    assert accuracy(able, 40) >= 0.99
+    assert accuracy(able, 200) >= 0.95
+    for kind in ("tanh", "unit"):
+        unable = trained(1000, *words, "model=lrnn_diag", f"model.mixer.range={kind}")
+        assert accuracy(unable, 40) <= 0.5

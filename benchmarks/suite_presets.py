@@ -1,0 +1,90 @@
+"""Presets of the suite: the rate that the search chose for each model and task.
+
+    python -m benchmarks.suite_presets RUNS [RUNS ..] [--suite suite_v1]
+
+Writes conf/preset/model/SUITE_TASK_MODEL.yaml from the runs of the search, with all that was
+tried in its head. A task with several cells (groups, automata) has one preset: its runs are taken
+together, as `lrbench tune` takes several seeds. A model with a search that is not whole has none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections import defaultdict
+from pathlib import Path
+
+from lrbench.locations import conf_dir
+from lrbench.report.runs.collect import collect
+from lrbench.report.suite.entries import Tried, suite_of
+from lrbench.report.suite.lock import Lock, read_lock
+from lrbench.statistics import mean
+from lrbench.tables import TableSpec, load_table
+
+HEAD = """\
+# @package _global_
+# Chosen by validation loss at lengths 3 to 40 (benchmarks/suite_presets.py); no longer string had
+# a say.
+# Searched:
+#   {settings}
+# Budget: {runs} runs, {updates} updates of each.
+# Tried (mean validation loss; * is the choice):
+"""
+Cells = dict[str, dict[float, float | None]]  # cell, rate: loss
+
+
+def searches(tried: list[Tried], spec: TableSpec, lock: Lock) -> dict[tuple[str, str], Cells]:
+    """Return the cells of each (task, model) whose search is whole; a model may be several rows."""
+    rows = {cell.label or cell.model: cell.model for cell in spec.cells}
+    found: dict[tuple[str, str], Cells] = defaultdict(lambda: defaultdict(dict))
+    for one in tried:
+        settings = lock.tasks[one.task].settings
+        named = {k: v for k, v in settings.items() if k.startswith("task.") and v is not None}
+        words = [f"{key}={value}" for key, value in named.items() if key != "task.name"]
+        model = rows.get(one.label, one.label.split()[0])
+        cell = ", ".join([one.label, *([" ".join(words)] if words else [])])
+        found[str(settings["task.name"]), model][cell][one.rate] = one.loss
+    return {
+        place: whole
+        for place, cells in found.items()
+        if (whole := {c: rates for c, rates in cells.items() if set(rates) >= set(lock.rates)})
+    }
+
+
+def chosen(cells: Cells, rates: tuple[float, ...]) -> tuple[float, dict[float, float]]:
+    """Return the best rate and the mean loss of each: fewest diverged, then the lowest loss."""
+    losses = {rate: [cells[cell][rate] for cell in cells] for rate in rates}
+    known = {r: [loss for loss in every if loss is not None] for r, every in losses.items()}
+    means = {rate: mean(every) if every else math.inf for rate, every in known.items()}
+    return min(rates, key=lambda rate: (-len(known[rate]), means[rate])), means
+
+
+def text_of(cells: Cells, lock: Lock) -> str:
+    """Return the content of a preset."""
+    best, means = chosen(cells, lock.rates)
+    settings = "\n#   ".join(sorted(cells))
+    runs, updates = len(cells) * len(lock.rates), lock.search["protocol.max_steps"]
+    head = HEAD.format(settings=settings, runs=runs, updates=f"{int(updates):,}")
+    for rate in lock.rates:
+        loss = "diverged" if math.isinf(means[rate]) else f"{means[rate]:.4g}"
+        head += f"# {'*' if rate == best else ' '} optim.lr={rate:g}: {loss}\n"
+    return f"{head}optim: {{lr: {best:g}}}\ntuning_runs: {runs}\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", nargs="+", type=Path)
+    parser.add_argument("--suite", default="suite_v1")
+    told = parser.parse_args()
+    lock, spec = read_lock(told.suite), load_table(told.suite)
+    collection = collect(*told.runs)
+    tried = suite_of(collection, spec, lock, spec.rule).tried
+    found = searches(tried, spec, lock)
+    for (task, model), cells in sorted(found.items()):
+        path = conf_dir() / "preset" / "model" / f"{told.suite}_{task}_{model}.yaml"
+        path.write_text(text_of(cells, lock))
+    print(f"{len(found)} presets")
+
+
+if __name__ == "__main__":
+    main()
