@@ -29,7 +29,10 @@ from lrbench.report.figures.panels import (
     styles_of,
 )
 from lrbench.report.figures.portable_svg import portable_svg
+from lrbench.report.figures.suite_chart import PRICE_CAPTION, price_figure, suite_chart
 from lrbench.report.runs.collection import Collection
+from lrbench.report.suite.entries import suite_of
+from lrbench.report.suite.lock import read_lock
 from lrbench.report.tables.length_curves import solving
 from lrbench.report.tables.request import Request, narrowed
 from lrbench.tables import TableSpec
@@ -47,6 +50,9 @@ def drawings(
     the curves that are its rows. Raises UserError where matplotlib is not installed.
     """
     table, rule = request.table, request.one_rule
+    if table is not None and table.kind == "suite":
+        yield from _suite(collection, table, rule, formats)
+        return
     if table is not None:
         yield from _horizons(collection, table, rule, formats)
     if table is not None and table.kind == "lengths":
@@ -60,6 +66,23 @@ def drawings(
     unlearned = {one.fingerprint for panel in found for one in panel.curves if not one.learned}
     learning = learning_panels(mine, labels, unlearned)
     yield from draw(found, formats, learning=learning, prefixes=prefix_panels(mine, rule, labels))
+
+
+def _suite(
+    collection: Collection, table: TableSpec, rule: str, formats: Sequence[str]
+) -> Iterator[Drawing]:
+    """The pictures of a suite: how far each run holds, and the score against what it costs."""
+    require_matplotlib()
+    import matplotlib
+
+    suite = suite_of(collection, table, read_lock(table.name), rule)
+    with matplotlib.rc_context(settings()):
+        if (chart := suite_chart(suite)) is not None:
+            caption = f"{CAPTION}; a bar reaches to the median run (rule {rule})"
+            yield Drawing("figure_horizons", caption, saved(horizon_figure(chart), formats))
+        if any(entry.complete for entry in suite.entries):
+            files = saved(price_figure(suite), formats)
+            yield Drawing("figure_price", PRICE_CAPTION, files)
 
 
 def _horizons(

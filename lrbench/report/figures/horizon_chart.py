@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lrbench.report.figures.axes import GREY, INK, above, drawable, log_ticks
 from lrbench.report.figures.labels import short
 from lrbench.report.runs.collection import Collection
-from lrbench.report.tables.horizons import Reached
+from lrbench.report.tables.horizons import Reached, median_of
 from lrbench.report.tables.length_curves import horizons_by_cell
 from lrbench.tables import TableSpec
 
@@ -26,6 +26,7 @@ Dots = list[tuple[float, float]]
 RING: Look = {"marker": "o", "markersize": 3, "mfc": "white", "mec": GREY, "mew": 0.6}
 ARROW: Look = {"marker": ">", "markersize": 4, "color": COLOUR, "mec": INK, "mew": 0.3}
 DOT: Look = {"marker": "o", "markersize": 3, "color": COLOUR, "mew": 0}
+BAR: Look = {"color": "#cfe3f1", "height": 0.62, "linewidth": 0, "zorder": 2}
 CAPTION = (
     "Up to which length each run holds on random strings: a dot a run; an arrow failed nowhere; a"
     " ring at the left holds at no tested length"
@@ -37,13 +38,15 @@ class HorizonChart:
     """Rows (labels), columns (tasks), and the horizons of the runs of each (task, label).
 
     marked: by task, the words beside a length: those of training and of the test, the paper's where
-    its table has the task.
+    its table has the task. bars: whether a bar reaches to the median run. panel: inches of one.
     """
 
     labels: tuple[str, ...]
     tasks: tuple[str, ...]
     runs: dict[tuple[str, str], list[Reached]]
     marked: dict[str, dict[str, int]]
+    bars: bool = False
+    panel: float = PANEL
 
 
 def horizon_chart(collection: Collection, spec: TableSpec, rule: str) -> HorizonChart | None:
@@ -72,7 +75,7 @@ def horizon_figure(chart: HorizonChart) -> Figure:
     from matplotlib.figure import Figure
 
     rows, columns = len(chart.labels), len(chart.tasks)
-    size = (LABELS + PANEL * columns, MARGIN + ROW * rows)
+    size = (LABELS + chart.panel * columns, MARGIN + ROW * rows)
     figure = Figure(figsize=size, layout="constrained")
     all_axes: Sequence[Axes] = figure.subplots(1, columns, sharey=True, squeeze=False)[0]
     lengths = [one.length for runs in chart.runs.values() for one in runs if one.length]
@@ -88,7 +91,7 @@ def horizon_figure(chart: HorizonChart) -> Figure:
 
 def _panel(axes: Axes, chart: HorizonChart, task: str, low: float, high: float) -> None:
     axes.set_title(drawable(task))
-    log_ticks(axes, low, high, PANEL)
+    log_ticks(axes, low, high, chart.panel)
     axes.tick_params(axis="y", length=0, pad=6)
     axes.patch.set_visible(False)
     axes.spines["left"].set_visible(False)
@@ -97,8 +100,18 @@ def _panel(axes: Axes, chart: HorizonChart, task: str, low: float, high: float) 
     for words, length in _marked(chart.marked[task]).items():
         axes.axvline(length, color=GREY, linewidth=0.8, linestyle=(0, (1, 1.5)), zorder=1)
         above(axes, length, f"{words} {length:,}")
+    if chart.bars:
+        for row, label in enumerate(chart.labels):
+            end = _bar_end(chart.runs.get((task, label), ()))
+            if end:
+                axes.barh(row, end - low, left=low, **BAR)
     for look, points in _dots(chart, task, low, axes.get_xlim()[1]):
         axes.plot(*zip(*points, strict=True), linestyle="", zorder=3, clip_on=False, **look)
+
+
+def _bar_end(runs: Sequence[Reached]) -> int:
+    """The length that the median run holds to; 0 where there is no run, or it holds nowhere."""
+    return median_of(runs).length if runs else 0
 
 
 def _dots(chart: HorizonChart, task: str, low: float, high: float) -> Iterator[tuple[Look, Dots]]:
