@@ -20,16 +20,16 @@ LONG = 60  # characters from which the text of a cell is broken into lines
 POINTS = 9.7  # of a figure, to a rem of the page
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 HOW_TO_READ = (
-    "Models are trained on short strings and tested on longer ones: whoever learnt the rule stays"
-    " at 1, whoever learnt the training length falls to chance. A row of a table holds runs of one"
-    " configuration, which differ in nothing but the seed; mean ± sample standard deviation (n) is"
-    " over n such runs. Hold every accuracy against chance, the best that a rule without memory was"
-    " measured to score, and a best of several looks against what guessing gives when it may look"
-    " as often."
+    "Models are trained on short strings and tested on longer ones. A model that learnt the rule"
+    " stays at 1; one that learnt the training length falls to chance. The runs of a row differ in"
+    " their seed alone; mean ± sample standard deviation (n) is over n runs. Compare an accuracy"
+    " with chance, the best measured score of a rule without memory. Compare the best of several"
+    " looks with guessing, the best of as many looks by chance."
 )
 FIGURES = (
     "Thin lines and small marks are single runs, thick lines and large marks their means; the"
-    " number in brackets counts the runs. Dashed: chance. Dotted: the length trained on."
+    " number in brackets counts the runs. Dashed: chance. Dotted: the length trained on. Grey: not"
+    " learned, or at chance."
 )
 
 
@@ -156,12 +156,12 @@ def _problems(problems: Sequence[str]) -> list[str]:
 STYLE = """\
 :root {
   color-scheme: light dark;
-  --ink: #1c1e21; --soft: #5a6068; --line: #d5d9de; --page: #ffffff; --band: #f5f7f9;
+  --ink: #1c1e21; --soft: #5a6068; --line: #d5d9de; --page: #ffffff; --band: #5a60680f;
   --good: #00694b; --bad: #a33d00; --unsure: #5a6068;
 }
 @media (prefers-color-scheme: dark) {
   :root {
-    --ink: #e6e8ea; --soft: #a5acb4; --line: #3a4047; --page: #16181b; --band: #1f2226;
+    --ink: #e6e8ea; --soft: #a5acb4; --line: #3a4047; --page: #16181b; --band: #ffffff0d;
     --good: #55c9a0; --bad: #f0945a; --unsure: #a5acb4;
   }
 }
@@ -176,13 +176,25 @@ h2 { font-size: 1.1rem; margin: 2.2rem 0 .6rem; overflow-wrap: anywhere; }
 p { max-width: 46rem; }
 .about { color: var(--soft); margin: 0; max-width: none; }
 .how { border-left: 3px solid var(--line); padding-left: .9rem; }
-.wide { overflow-x: auto; }
+.wide { /* scrolls where it does not fit; a shadow at a side tells that there is more */
+  overflow-x: auto;
+  background:
+    linear-gradient(to right, var(--page) 30%, transparent) local 0 / 3rem 100% no-repeat,
+    linear-gradient(to left, var(--page) 30%, transparent) local 100% / 3rem 100% no-repeat,
+    linear-gradient(to right, #00000038, transparent) 0 / 1rem 100% no-repeat,
+    linear-gradient(to left, #00000038, transparent) 100% / 1rem 100% no-repeat;
+}
 table {
   border-collapse: collapse; font-size: .84rem; font-variant-numeric: tabular-nums lining-nums;
   border-top: 2px solid var(--ink); border-bottom: 2px solid var(--ink);
 }
 th, td { padding: .3rem .7rem; text-align: left; vertical-align: baseline; white-space: nowrap; }
-th:first-child, td:first-child { padding-left: .2rem; }
+th:first-child, td:first-child {
+  padding-left: .2rem; position: sticky; left: 0; background: var(--page);
+}
+tbody tr:nth-child(even) td:first-child {
+  background: linear-gradient(var(--band), var(--band)) var(--page);
+}
 th { font-weight: 600; border-bottom: 1px solid var(--ink); vertical-align: bottom; }
 .number { text-align: right; }
 td.long { white-space: normal; min-width: 20rem; }
@@ -205,6 +217,7 @@ figure svg * { stroke-linejoin: round; stroke-linecap: butt; }
 figure svg text { font-family: 'DejaVu Sans', Verdana, sans-serif; }
 figcaption { font-size: .8rem; color: #5a6068; margin-top: .4rem; }
 .problems h2 { color: var(--bad); }
+@media (max-width: 82rem) { th, td { padding: .3rem .45rem; } }
 @media print {
   @page { size: A4 landscape; margin: 12mm; }
   html { font-size: 12px; }
@@ -214,7 +227,7 @@ figcaption { font-size: .8rem; color: #5a6068; margin-top: .4rem; }
   }
   body { font-size: 9pt; }
   main { max-width: none; padding: 0; }
-  .wide { overflow: visible; }
+  .wide { overflow: visible; background: none; }
   table { font-size: 6.6pt; }
   th, td { padding: .15rem .35rem; }
   tr, figure { break-inside: avoid; }
