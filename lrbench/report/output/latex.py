@@ -173,7 +173,7 @@ def _notes(notes: Sequence[str]) -> list[str]:
     texts = [escape(note).replace("/", "/\\allowbreak{}") for note in notes]
     return [
         "\\par\\medskip",
-        "\\begin{minipage}{\\linewidth}\\footnotesize\\raggedright",
+        "\\begin{minipage}{\\linewidth}\\scriptsize\\raggedright",
         *(f"  {text}\\par" for text in texts),
         "\\end{minipage}",
     ]
