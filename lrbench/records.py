@@ -64,6 +64,7 @@ Status = Literal["finished", "diverged"]
 EvaluationKind = Literal["look", "test"]
 
 POSITIONS = "positions"  # the split of what is scored at every position: token, sequence, prefix
+BY_LENGTH = "by_length"  # the split of what each length of a range gave
 FURTHER = "further"  # the split of lengths beside those of training and test
 
 

@@ -16,7 +16,8 @@ from lrbench.errors import UserError, unknown
 from lrbench.locations import conf_dir
 from lrbench.protocols.base import rule_names
 
-KINDS = ("paper", "lengths", "prefixes", "depths", "suite")
+SUITE = "suite"  # the kind whose cells are each model on each task
+KINDS = ("paper", "lengths", "prefixes", "depths", SUITE)
 KEYS = ("title", "source", "kind", "protocol", "rule", "columns", "common", "cells")
 PRODUCT = ("tasks", "models", "search")  # of a table whose cells are each model on each task
 
@@ -156,11 +157,11 @@ def _read(path: Path) -> TableSpec:
     except (YAMLError, UnicodeDecodeError, OSError) as error:
         raise UserError(f"table '{path}' cannot be read: {' '.join(str(error).split())}") from error
     kind = content.get("kind", "paper") if isinstance(content, dict) else ""
-    listed = ("tasks", "models") if kind == "suite" else ("cells",)
+    listed = ("tasks", "models") if kind == SUITE else ("cells",)
     if not isinstance(content, dict) or any(not isinstance(content.get(k), list) for k in listed):
         missing = " and ".join(f"'{key}'" for key in listed)
         raise UserError(f"table '{path}' has no list {missing}; see conf/table/ for an example")
-    keys = [*KEYS[:-1], *PRODUCT] if kind == "suite" else list(KEYS)
+    keys = [*KEYS[:-1], *PRODUCT] if kind == SUITE else list(KEYS)
     for key in content:
         if key not in keys:
             raise unknown(f"key of table '{path}'", str(key), keys)
@@ -170,7 +171,7 @@ def _read(path: Path) -> TableSpec:
             raise unknown(f"{key} of table '{path}'", str(value), list(known))
     common = _strings(path, content.get("common", []))
     tasks = tuple(_task(path, task) for task in content.get("tasks", []))
-    if kind == "suite":
+    if kind == SUITE:
         rows = [_cell(path, row, (), ("model",)) for row in content["models"]]
         cells = tuple(cell for row in rows for cell in _on_each(tasks, row, common))
     else:

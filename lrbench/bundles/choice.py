@@ -13,14 +13,19 @@ from lrbench.protocols.base import rule_names
 from lrbench.report.grids.selection import select
 from lrbench.report.output.cells import to_markdown
 from lrbench.report.runs.collection import Collection
+from lrbench.report.suite.entries import folders_of, suite_of
+from lrbench.report.suite.lock import read_lock
 from lrbench.report.tables.matrix import paper_tables
 from lrbench.report.tables.request import chosen_tables
-from lrbench.tables import KINDS, TableCell, TableSpec
+from lrbench.tables import KINDS, SUITE, TableCell, TableSpec
 
 
 @dataclass(frozen=True)
 class TableChoice:
-    """A table of cells, or models (rows) and tasks (columns), empty for all; and its rule."""
+    """A table of cells, or models (rows) and tasks (columns), empty for all; and its rule.
+
+    Of a suite `rows` are those of its table, empty for all.
+    """
 
     table: TableSpec | None = None
     rows: tuple[str, ...] = ()
@@ -70,7 +75,13 @@ class TableChoice:
 
         Raises UserError where there is none, or where configurations compete for a cell.
         """
-        found = self._by_cell(collection, choose) if self.table else self._all(collection, choose)
+        if self.table and self.table.kind == SUITE:
+            suite = suite_of(collection, self.table, read_lock(self.table.name), self.rule)
+            found = folders_of(suite, self.rows)
+        elif self.table:
+            found = self._by_cell(collection, choose)
+        else:
+            found = self._all(collection, choose)
         if not found:
             raise UserError(
                 f"no run of {self.name} to put into a bundle\n"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -81,6 +83,15 @@ def _weights(path: Path, result: Result, rule: str) -> bytes:
         state = checkpoints.load(path)
     except UnreadableFile as error:
         raise UserError(f"a checkpoint cannot be bundled: {error}") from error
+    refuse_other(state, result, rule, path)
+    kept = {name: state[name] for name in ("model", "step", "fingerprint", "seed")}
+    buffer = io.BytesIO()
+    torch.save(checkpoints.plain(kept), buffer)
+    return buffer.getvalue()
+
+
+def refuse_other(state: Mapping[str, Any], result: Result, rule: str, path: Path) -> None:
+    """Raise UserError for a checkpoint that a result was not made from."""
     recorded = (result["fingerprint"], result["seed"], (result.get("checkpoints") or {}).get(rule))
     if (state.get("fingerprint"), state.get("seed"), state.get("step")) != recorded:
         raise UserError(
@@ -88,10 +99,6 @@ def _weights(path: Path, result: Result, rule: str) -> bytes:
             f"result.json: {recorded}; it is of {state.get('fingerprint')},"
             f" seed {state.get('seed')}, update {state.get('step')}"
         )
-    kept = {name: state[name] for name in ("model", "step", "fingerprint", "seed")}
-    buffer = io.BytesIO()
-    torch.save(checkpoints.plain(kept), buffer)
-    return buffer.getvalue()
 
 
 def _read(path: Path) -> bytes:

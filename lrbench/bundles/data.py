@@ -15,7 +15,6 @@ from lrbench.errors import UserError
 from lrbench.protocols.base import declared
 from lrbench.records import Result, SplitIdentity
 from lrbench.schema import config_from
-from lrbench.tasks import make_task
 from lrbench.tasks.corpus.storage import ARRAYS, identity
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.training.procedure import procedure_for
@@ -32,20 +31,17 @@ def string_hashes(result: Result) -> dict[str, str]:
     """Return {"train 40": sha256, "test 500": sha256} of a run's first 16 strings."""
     config: Config = config_from(result["config"])
     seed = result["seed"] if config.data_seed is None else config.data_seed
-    protocol = config.protocol
-    wanted = [("train", (), protocol.train_length, 1)]
-    wanted += [("test", (length,), length, 0) for length in protocol.test_lengths]  # type: ignore[misc]
-    task = make_task(config.task)
+    procedure = procedure_for(config)
+    task = procedure.task
     hashes = {}
-    for purpose, key, length, step in wanted:
-        stream = task.stream(seed, purpose, *key)
+    for name, stream, length, step in procedure.first_strings(seed):
         rows = min(ROWS, task.available(stream) or ROWS)
         batch = task.sample(stream, step, rows, length, "cpu")
         digest = hashlib.sha256()
         scored = () if batch.scored is None else (batch.scored,)
         for part in (batch.tokens, batch.targets, *scored):
             digest.update(part.to("cpu").numpy().astype(_numpy_dtype(part)).tobytes())
-        hashes[f"{purpose} {length}"] = digest.hexdigest()
+        hashes[f"{name} {length}"] = digest.hexdigest()
     return hashes
 
 

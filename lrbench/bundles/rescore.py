@@ -13,7 +13,7 @@ from pathlib import Path
 from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.metrics import ACCURACY, METRICS
-from lrbench.records import Evaluation, Result
+from lrbench.records import BY_LENGTH, Evaluation, Result
 from lrbench.runs.evaluate.evaluation import score_run
 from lrbench.runs.train.validate import check_fits, resolve_device
 from lrbench.schema import config_from
@@ -141,15 +141,19 @@ def _pair(interval: list[float] | None) -> tuple[float, float] | None:
 
 
 def _recorded_at_lengths(result: Result, rule: str) -> dict[int, Evaluation]:
-    return {
-        row["length"]: row
+    """The scores at single lengths; of a test over a range those of its shortest and longest."""
+    tests = [
+        row
         for row in result["evaluations"]
         if (row["which"], row["kind"]) == (rule, "test")
-        and row["metric"] in METRICS
-        and row["split"] in ("train_length", "test")
         and row["value"] is not None
         and row["length"] <= LONGEST
-    }
+    ]
+    over_range = {row["length"]: row for row in tests if row["split"] == BY_LENGTH}
+    if over_range:
+        return {length: over_range[length] for length in {min(over_range), max(over_range)}}
+    single = ("train_length", "test")
+    return {r["length"]: r for r in tests if r["metric"] in METRICS and r["split"] in single}
 
 
 def _config(result: Result) -> Config:

@@ -18,7 +18,7 @@ from typing import Any, cast
 from lrbench.bundles import layout
 from lrbench.bundles.archive import sha256, unpacked
 from lrbench.bundles.choice import TableChoice
-from lrbench.bundles.contents import libraries_of, plugins_of
+from lrbench.bundles.contents import libraries_of, plugins_of, refuse_other
 from lrbench.bundles.data import SplitState, over_corpus, split_states, string_hashes
 from lrbench.bundles.pack import tables, unpack
 from lrbench.bundles.rescore import (
@@ -33,9 +33,16 @@ from lrbench.plugin_sources import source_hash
 from lrbench.plugins import trust_plugin
 from lrbench.records import Result
 from lrbench.report.output.display import plural
+from lrbench.report.runs.collect import collect
 from lrbench.report.runs.record import FOLDER
 from lrbench.report.runs.schema import result_complaint
+from lrbench.report.suite.entries import suite_of
+from lrbench.report.suite.lock import read_lock
+from lrbench.report.suite.rules import violations
+from lrbench.runs.folder import checkpoints
+from lrbench.runs.folder.files import UnreadableFile
 from lrbench.runs.folder.fingerprint import fingerprint
+from lrbench.tables import SUITE
 
 GOOD, BAD, OPEN = "confirmed", "differs", "not checked"
 
@@ -122,6 +129,7 @@ def verify(opened: Opened, options: Options) -> tuple[list[BundleFinding], list[
         states = _splits(opened)
         findings += [_fingerprints(opened), _strings(opened, states), *_tables(opened)]
         unpack(opened.files, folder, layout.RUNS)
+        findings += _suite_rules(opened.choice, folder / layout.RUNS)
         comparisons, unscored = _scores(opened, folder / layout.RUNS, options, states)
     not_scored = list(unscored_splits(opened.results, opened.choice.rule, states))
     scored = _scored(opened, comparisons, bool(not_scored))
@@ -220,6 +228,18 @@ def _tables(opened: Opened) -> Iterator[BundleFinding]:
         yield finding(name, _lines_that_differ(opened.files[name], made[name]), "rebuilt")
 
 
+def _suite_rules(choice: TableChoice, runs: Path) -> list[BundleFinding]:
+    """Return what the rules of a suite say of each row of the bundle; nothing of other tables."""
+    if choice.table is None or choice.table.kind != SUITE:
+        return []
+    lock = read_lock(choice.table.name)
+    suite = suite_of(collect(runs), choice.table, lock, choice.rule)
+    labels = dict.fromkeys([*choice.rows, *(entry.label for entry in suite.entries)])
+    wrong = [line for label in labels for line in violations(suite, lock, label)]
+    text = f"{', '.join(labels)}: every rule of {choice.table.name} is kept"
+    return [finding("suite", wrong, text)]
+
+
 def _lines_that_differ(recorded: bytes, made: bytes) -> list[str]:
     if recorded == made:
         return []
@@ -240,6 +260,8 @@ def _scores(
         if f"{layout.RUNS}/{run}/checkpoints/{rule}.pt" not in opened.files:
             continue
         try:
+            path = runs / run / "checkpoints" / f"{rule}.pt"
+            refuse_other(_loaded(path), result, rule, path)
             if over_corpus(result):
                 found = states.get(run, {})
                 here = [name for name in found if not obstacle(result, found, name).why]
@@ -252,6 +274,14 @@ def _scores(
             first = str(error).splitlines()[0].replace(f"{runs}/", "")
             unscored.append(BundleFinding(run, BAD, f"not scored again: {first}"))
     return comparisons, unscored
+
+
+def _loaded(path: Path) -> dict[str, Any]:
+    """Return a checkpoint, of which nothing is executed; UserError where it is none."""
+    try:
+        return checkpoints.load(path)
+    except UnreadableFile as error:
+        raise UserError(str(error)) from error
 
 
 def _scored(opened: Opened, comparisons: list[ScoreComparison], not_scored: bool) -> BundleFinding:

@@ -23,6 +23,7 @@ from lrbench.protocols.base import declared
 from lrbench.records import Baseline, Evaluation, Guessing, Horizon, SplitData
 from lrbench.tasks import make_task
 from lrbench.tasks.base import TaskBase
+from lrbench.tasks.stream import Stream
 from lrbench.training.trial import Check, Trial
 
 STRINGS = 1000  # for each length, where the user of `lrbench evaluate` says nothing
@@ -96,6 +97,10 @@ class Procedure(ABC):
     def data(self) -> dict[str, SplitData] | None:
         """Return what tells the data of a run from other data, by split; None if it is drawn."""
         return None
+
+    def first_strings(self, data_seed: int) -> list[tuple[str, Stream, int, int]]:
+        """Return what tells drawn strings from others: (name, stream, length, step) of some."""
+        return []
 
     @abstractmethod
     def refuse(self, request: EvaluationRequest) -> None:

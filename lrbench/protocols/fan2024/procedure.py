@@ -13,6 +13,7 @@ from lrbench.records import FURTHER, Baseline, Evaluation, Guessing, Horizon, ev
 from lrbench.statistics import wilson
 from lrbench.tasks.base import SampledTask
 from lrbench.tasks.baselines import best_baseline
+from lrbench.tasks.stream import Stream
 from lrbench.training.memory import NUMBER, PeakMemory
 from lrbench.training.procedure import (
     STRINGS,
@@ -67,6 +68,14 @@ class Fan2024Procedure(Procedure):
 
     def levels(self, trial: LengthTrial, check: Check) -> tuple[list[Baseline], list[Guessing]]:
         return chance_levels(trial, check)
+
+    def first_strings(self, data_seed: int) -> list[tuple[str, Stream, int, int]]:
+        task, protocol = self.task, self.protocol
+        tests = [
+            ("test", task.stream(data_seed, "test", length), length, 0)
+            for length in protocol.test_lengths
+        ]
+        return [("train", task.stream(data_seed, "train"), protocol.train_length, 1), *tests]
 
     def refuse(self, request: EvaluationRequest) -> None:
         if request.splits:

@@ -19,14 +19,13 @@ from lrbench.protocols.fan2024.examination import (
 )
 from lrbench.protocols.lengths.scoring import score_each
 from lrbench.protocols.lengths.trial import LengthsTrial
-from lrbench.records import Baseline, Evaluation, Guessing, Horizon, Look, evaluation
+from lrbench.records import BY_LENGTH, Baseline, Evaluation, Guessing, Horizon, Look, evaluation
 from lrbench.statistics import FEWEST_STRINGS, guessing_best_of
 from lrbench.tasks.baselines import best_baseline
 from lrbench.training.procedure import Load
 from lrbench.training.scoring import Score, pooled
 from lrbench.training.trial import Check
 
-BY_LENGTH = "by_length"  # the split of what each length of a range gave
 TRAIN_STRINGS = 2048  # of the training lengths, at most
 CHANCE_LENGTHS = 5  # of a range, that chance is measured at
 

@@ -13,6 +13,7 @@ from lrbench.protocols.lengths.examination import chance_levels, final_tests
 from lrbench.protocols.lengths.trial import LengthsTrial
 from lrbench.records import Baseline, Evaluation, Guessing, Horizon
 from lrbench.tasks.base import LabelledTask, TaskBase
+from lrbench.tasks.stream import Stream
 from lrbench.training.memory import NUMBER
 from lrbench.training.procedure import Load
 from lrbench.training.trial import Check, model_for
@@ -71,6 +72,19 @@ class LengthsProcedure(Fan2024Procedure):
                 "optim.saturate does not go with protocol.carry or protocol.state_noise\n"
                 "leave one of them out"
             )
+
+    def first_strings(self, data_seed: int) -> list[tuple[str, Stream, int, int]]:
+        """The shortest and the longest of training, and of the tests."""
+        train = (self.task.stream(data_seed, "train"), 1)
+        named = [("train", self.protocol.train_lengths, train)]
+        tested = self.protocol.test.lengths[1]
+        key = () if self.protocol.test.mix == "row" else (self.task.nearest_length(tested),)
+        test = (self.task.stream(data_seed, "test", *key), 0)
+        return [
+            (name, stream, length, step)
+            for name, span, (stream, step) in [*named, ("test", [tested], test)]
+            for length in sorted({self.task.nearest_length(length) for length in span})
+        ]
 
     def batch_bytes(self) -> int:
         """Symbols, each layer's output, logits, gradients, of the longest strings."""

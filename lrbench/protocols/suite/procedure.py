@@ -73,6 +73,12 @@ class SuiteProcedure(LengthsProcedure):
             found += baselines_at(trial, length)
         return found, []
 
+    def first_strings(self, data_seed: int) -> list[tuple[str, Stream, int, int]]:
+        """Those of training; of the tests `data` tells all."""
+        stream = self.task.stream(data_seed, "train")
+        ends = {self.task.nearest_length(length) for length in self.protocol.train_lengths}
+        return [("train", stream, length, 1) for length in sorted(ends)]
+
     def data(self) -> dict[str, SplitData]:
         return string_hashes(self.task, self.protocol.test)
 

@@ -35,7 +35,7 @@ from lrbench.report.suite.entries import suite_of
 from lrbench.report.suite.lock import read_lock
 from lrbench.report.tables.length_curves import solving
 from lrbench.report.tables.request import Request, narrowed
-from lrbench.tables import TableSpec
+from lrbench.tables import SUITE, TableSpec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,7 +50,7 @@ def drawings(
     the curves that are its rows. Raises UserError where matplotlib is not installed.
     """
     table, rule = request.table, request.one_rule
-    if table is not None and table.kind == "suite":
+    if table is not None and table.kind == SUITE:
         yield from _suite(collection, table, rule, formats)
         return
     if table is not None:

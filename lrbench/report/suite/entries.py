@@ -136,6 +136,7 @@ class SuiteEntry:
 class Tried:
     """One run of a search: the rate, and its validation loss; None where it did not end well."""
 
+    folder: str
     label: str
     column: str
     task: int
@@ -174,7 +175,7 @@ def suite_of(collection: Collection, spec: TableSpec, lock: Lock, rule: str) -> 
         differing = task.differing(settings)
         if _is_search(differing, search, settings, row["seed"]):
             rate, loss = settings["optim.lr"], losses.get(folder)
-            tried.append(Tried(label, task.label, place, float(rate), loss))
+            tried.append(Tried(folder, label, task.label, place, float(rate), loss))
             continue
         if settings.get(STRINGS) != task.digest and row["status"] == "finished":
             refused["tested on other strings than the lock's, or without their hashes"] += 1
@@ -195,6 +196,14 @@ def suite_of(collection: Collection, spec: TableSpec, lock: Lock, rule: str) -> 
         entries.values(), key=lambda e: (e.division, order.get(e.label, len(order)), e.label)
     )
     return Suite(ranked, tried, refused)
+
+
+def folders_of(suite: Suite, labels: Iterable[str] = ()) -> set[str]:
+    """Return the folders of the runs of entries, their searches included; no labels: of all."""
+    wanted = set(labels) or {entry.label for entry in suite.entries}
+    runs = (run for entry in suite.entries if entry.label in wanted for run in entry.every_run)
+    tried = (one.folder for one in suite.tried if one.label in wanted)
+    return {*(run.folder for run in runs), *tried}
 
 
 def _is_search(differing: list[str], search: Settings, settings: Settings, seed: int) -> bool:

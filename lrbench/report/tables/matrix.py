@@ -35,7 +35,7 @@ from lrbench.report.tables.length_curves import length_tables
 from lrbench.report.tables.notes import selection_notes
 from lrbench.report.tables.throughout import depth_table, prefix_table
 from lrbench.statistics import mean
-from lrbench.tables import TableSpec
+from lrbench.tables import SUITE, TableSpec
 
 FIRST = {"prefixes": prefix_table, "depths": depth_table}  # kinds with a table before the paper's
 UNRANKED = (Verdict.AT_CHANCE, Verdict.NOT_LEARNED, UNFINISHED)  # nothing of these is a best
@@ -64,7 +64,7 @@ def paper_tables(
     rule = rule or spec.rule
     if spec.kind == "lengths":
         return length_tables(collection, spec, rule, references, choose=choose, digits=digits)
-    if spec.kind == "suite":
+    if spec.kind == SUITE:
         return suite_tables(collection, spec, rule, digits=min(digits, SUITE_DIGITS))
     shares: dict[str, Any] = {"choose": choose, "digits": digits, "splits": splits}
     tables: list[Table] = []

@@ -9,7 +9,7 @@ from typing import Any
 
 from lrbench.checks import shown
 from lrbench.errors import UserError
-from lrbench.tables import TableSpec
+from lrbench.tables import SUITE, TableSpec
 
 Overrides = tuple[str, ...]
 
@@ -52,7 +52,7 @@ def chosen_cells(table: TableSpec, arguments: Sequence[str]) -> TableSpec:
     """
     typed = [argument for argument in arguments if _key(argument) in SELECTING]
     selected = {_key(argument): _values(argument) for argument in typed}
-    if table.kind == "suite":
+    if table.kind == SUITE:
         new = [name for name in selected.get("model", []) if name not in table.rows]
         added = (cell for name in new for cell in table.with_model(name))
         table = replace(table, cells=(*table.cells, *added))

@@ -1,0 +1,71 @@
+"""`lrbench enter MODEL`: the runs of a model in a suite, checked by its rules and packed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lrbench.errors import UserError, unknown
+
+HELP = (
+    "Pack a model's runs of a suite as an entry.\n\n"
+    "The rules are checked first (docs/suite.md): the suite's settings and test strings, every"
+    " task, every seed from 0 on, a whole search, and the rate that it chose. `lrbench verify`"
+    " checks the same, and scores the checkpoints again.\n\n"
+    "For example: lrbench sweep --table suite_v1 model=lstm; lrbench enter lstm"
+)
+SHOWN = 8  # violations, in full
+
+
+def add_to(app: typer.Typer, panel: str) -> None:
+    """Register the command."""
+    app.command(help=HELP, rich_help_panel=panel)(enter)
+
+
+def enter(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A row of lrbench report.")],
+    suite: Annotated[str, typer.Option(metavar="NAME", help="Which suite.")] = "suite_v1",
+    runs: Annotated[Path, typer.Option(metavar="DIR", help="Folder of runs.")] = Path("outputs"),
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A .zip or .tar.gz; default: its name.")
+    ] = None,
+) -> None:
+    """Check and pack an entry."""
+    from lrbench.bundles.archive import packed
+    from lrbench.bundles.choice import TableChoice
+    from lrbench.bundles.pack import pack
+    from lrbench.cli.commands.look.report import write
+    from lrbench.console import messages
+    from lrbench.plugins import load_plugins
+    from lrbench.report.runs.collect import collect
+    from lrbench.report.suite.entries import suite_of
+    from lrbench.report.suite.lock import read_lock
+    from lrbench.report.suite.rules import violations
+    from lrbench.tables import SUITE, load_table
+
+    load_plugins()
+    spec = load_table(suite)
+    if spec.kind != SUITE:
+        raise UserError(f"table '{suite}' is no suite\nlrbench tables shows what each one is")
+    path = output or Path(f"{suite}_{re.sub(r'[^A-Za-z0-9.-]+', '_', model).strip('_')}.zip")
+    packed({}, path.name)  # a wrong ending is told before anything is read
+    lock = read_lock(suite)
+    found = suite_of(collect(runs), spec, lock, spec.rule)
+    labels = {entry.label for entry in found.entries}
+    if model not in labels:
+        raise unknown(f"model (among the runs of {suite})", model, sorted(labels), exit_code=1)
+    wrong = violations(found, lock, model)
+    if wrong:
+        more = [f"and {len(wrong) - SHOWN} more"] if len(wrong) > SHOWN else []
+        lines = [f"{model} is no entry of {suite} yet:", *wrong[:SHOWN], *more]
+        raise UserError("\n".join([*lines, f"lrbench sweep --table {suite} does what is missing"]))
+    made = pack(runs, TableChoice(spec, (model,), (), spec.rule), path.name)
+    write(path, made.data)
+    size = len(made.data) / 2**20
+    messages().print(
+        f"wrote {path}: {made.runs} runs, {made.files} files, {size:.1f} MiB", markup=False
+    )
+    typer.echo(f"{made.digest}  {path}")

@@ -1,0 +1,75 @@
+"""The rules of entering a suite: what is missing of an entry, or must not be in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lrbench.report.suite.entries import MAIN, Suite, SuiteEntry, Tried
+from lrbench.report.suite.lock import Lock
+
+SEEDS = (0, 1, 2)  # every entry has these; further ones follow without a gap
+MOST_PARAMETERS, MOST_STATE = 2_000_000, 65_536
+
+
+def violations(suite: Suite, lock: Lock, label: str) -> list[str]:
+    """Return what keeps a model from standing in the division main; nothing where it may."""
+    entries = {entry.division: entry for entry in suite.entries if entry.label == label}
+    if MAIN not in entries:
+        return [f"{label}: no run of the division {MAIN}"]
+    entry = entries[MAIN]
+    tried = [one for one in suite.tried if one.label == label]
+    found = [f"{count} runs {why}" for why, count in sorted(suite.refused.items())]
+    others = [name for name in entries if name != MAIN]
+    if others:
+        count = len(entries[others[0]].every_run)
+        found.append(f"{count} runs with other settings than the suite's")
+    return [*found, *_seeds(entry), *_sizes(entry), *_searched(entry, tried, lock)]
+
+
+def _seeds(entry: SuiteEntry) -> Iterator[str]:
+    """Every column has the seeds 0, 1, 2, and the same further ones as the others."""
+    there = {name: entry.seeds(name) for name in entry.sizes}
+    most = max((seeds[-1] for seeds in there.values() if seeds), default=0)
+    wanted = [*range(max(most, SEEDS[-1]) + 1)]
+    for name, seeds in there.items():
+        missing = [seed for seed in wanted if seed not in seeds]
+        if missing:
+            yield f"{name}: no run of seed {', '.join(map(str, missing))}"
+
+
+def _sizes(entry: SuiteEntry) -> Iterator[str]:
+    runs = entry.every_run
+    parameters, state = max(r.parameters for r in runs), max(r.state or 0 for r in runs)
+    if parameters > MOST_PARAMETERS:
+        yield f"{parameters:,} parameters; an entry has at most {MOST_PARAMETERS:,}"
+    if state > MOST_STATE:
+        yield f"a state of {state:,} numbers; an entry has at most {MOST_STATE:,}"
+
+
+def _searched(entry: SuiteEntry, tried: list[Tried], lock: Lock) -> Iterator[str]:
+    """The search of each task is whole, and what it chose is what was trained with."""
+    losses: dict[int, dict[float, float | None]] = {}
+    for one in tried:
+        losses.setdefault(one.task, {})[one.rate] = one.loss
+    trained: dict[int, set[float]] = {}
+    for run in entry.every_run:
+        trained.setdefault(run.task, set()).add(float(run.settings["optim.lr"]))
+    for task, rates in sorted(trained.items()):
+        name = _name(lock, task)
+        there = losses.get(task, {})
+        missing = [rate for rate in lock.rates if rate not in there]
+        if missing:
+            yield f"{name}: rate {', '.join(f'{rate:g}' for rate in missing)} was not tried"
+            continue
+        ended = {rate: loss for rate, loss in there.items() if loss is not None}
+        best = min(ended, key=lambda rate: ended[rate], default=None)
+        if best is not None and rates != {best}:
+            used = ", ".join(f"{rate:g}" for rate in sorted(rates))
+            yield f"{name}: trained with rate {used}; the search chose {best:g}"
+
+
+def _name(lock: Lock, task: int) -> str:
+    """A task by its column, and its number where several are one column."""
+    same = [at for at, one in enumerate(lock.tasks) if one.label == lock.tasks[task].label]
+    label = lock.tasks[task].label
+    return label if len(same) == 1 else f"{label} {same.index(task)}"

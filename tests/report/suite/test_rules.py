@@ -1,0 +1,85 @@
+"""The rules of entering: each is broken once, and told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lrbench.report.runs.collect import collect
+from lrbench.report.suite.entries import folders_of, suite_of
+from lrbench.report.suite.lock import read_lock
+from lrbench.report.suite.rules import violations
+from lrbench.tables import load_table
+
+Enter = Callable[..., Path]
+LSTM: dict[str, Any] = {"name": "lstm"}
+TESTED = {"lengths": [40], "strings": 2000, "fewer": 400, "data_seed": 424242}
+SEARCH = {"max_steps": 2000, "test": TESTED}
+RATES = {0.001: 0.3, 0.003: 0.1, 0.01: 0.2}  # rate: validation loss
+
+
+@pytest.fixture
+def entered(tmp_path: Path, enter: Enter) -> Path:
+    """A whole entry of an LSTM, with one of its 36 searches and one of its 36 runs left out."""
+    for at in range(12):
+        for rate, loss in RATES.items():
+            if (at, rate) != (2, 0.01):
+                enter(at, lambda _: 1.0, LSTM, seed=1000, lr=rate, protocol=SEARCH, loss=loss)
+        for seed in range(3):
+            if (at, seed) != (8, 1):
+                enter(at, lambda _: 1.0, LSTM, seed=seed, lr=0.003)
+    return tmp_path / "runs"
+
+
+def told(runs: Path, label: str = "lstm") -> list[str]:
+    lock, spec = read_lock("suite_v1"), load_table("suite_v1")
+    return violations(suite_of(collect(runs), spec, lock, "last"), lock, label)
+
+
+def whole(enter: Enter) -> None:
+    enter(2, lambda _: 1.0, LSTM, seed=1000, lr=0.01, protocol=SEARCH, loss=0.2)
+    enter(8, lambda _: 1.0, LSTM, seed=1, lr=0.003)
+
+
+def test_what_is_missing_is_told_and_nothing_of_a_whole_entry(entered: Path, enter: Enter) -> None:
+    assert told(entered) == ["dfa: no run of seed 1", "mod_arith: rate 0.01 was not tried"]
+    whole(enter)
+    assert told(entered) == []
+    suite = suite_of(collect(entered), load_table("suite_v1"), read_lock("suite_v1"), "last")
+    assert len(folders_of(suite, ["lstm"])) == 72
+    assert folders_of(suite, ["gru"]) == set()
+
+
+def test_another_rate_than_the_search_chose_is_told(entered: Path, enter: Enter) -> None:
+    whole(enter)
+    enter(0, lambda _: 1.0, LSTM, seed=3, lr=0.001)
+    wrong = told(entered)
+    assert "parity: trained with rate 0.001, 0.003; the search chose 0.003" in wrong
+    assert "sum 5: no run of seed 3" in wrong
+
+
+def test_another_setting_or_string_is_told(entered: Path, enter: Enter) -> None:
+    whole(enter)
+    enter(0, lambda _: 1.0, LSTM, seed=0, lr=0.003, protocol={"max_steps": 6000})
+    path = enter(0, lambda _: 1.0, LSTM, seed=4, lr=0.003) / "result.json"
+    path.write_text(
+        path.read_text().replace('"sha256": {"strings": "', '"sha256": {"strings": "0', 1)
+    )
+    wrong = told(entered)
+    assert "1 runs with other settings than the suite's" in wrong
+    assert any(line.startswith("1 runs tested on other strings") for line in wrong)
+
+
+def test_sizes_are_bounded_and_a_model_must_be_there(entered: Path, enter: Enter) -> None:
+    assert told(entered, "gru") == ["gru: no run of the division main"]
+    whole(enter)
+    for path in entered.rglob("result.json"):
+        text = path.read_text().replace('"parameters": 1000', '"parameters": 2000001')
+        path.write_text(text.replace('"state_size": 64', '"state_size": 70000'))
+    assert told(entered) == [
+        "2,000,001 parameters; an entry has at most 2,000,000",
+        "a state of 70,000 numbers; an entry has at most 65,536",
+    ]
