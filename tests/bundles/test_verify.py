@@ -18,9 +18,11 @@ from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.pack import pack
 from lrbench.bundles.rescore import ScoreComparison, differing
 from lrbench.bundles.verify import BAD, GOOD, OPEN, BundleFinding, Options, open_bundle, verify
+from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
 from lrbench.runs.evaluate.evaluation import evaluate_run
 from lrbench.runs.folder.fingerprint import fingerprint
+from lrbench.runs.train.job import run_cell
 
 Bundle = Callable[..., Path]
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
@@ -249,3 +251,24 @@ def test_sampling_error_is_none_of_ours() -> None:
     doubtful = score(0.9138, 0.935)  # p = 0.02: one of many may well be so
     assert 0.01 < doubtful.p < 0.05
     assert differing([doubtful] * 20) == []
+
+
+@pytest.mark.parametrize(
+    "protocol", [["protocol=walker2025_short"], ["protocol=deletang2022_short"]]
+)
+def test_runs_over_a_range_of_lengths_are_scored_at_its_ends(
+    protocol: list[str], tmp_path: Path
+) -> None:
+    words = [
+        *("task=nnch_parity_check", "model=lstm", "model.width=8", "protocol.train_lengths=[1,6]"),
+        *("protocol.look.lengths=[7,9]", "protocol.look.strings=12", "protocol.band=[7,8]"),
+        *("protocol.test.lengths=[7,11]", "protocol.test.strings=600"),
+        *("protocol.test.stride=2", "protocol.batch_size=8"),
+        *("protocol.look_every=4", "protocol.validation_size=16", "protocol.max_steps=8"),
+    ]
+    run_cell(composed([*protocol, *words, f"output_dir={tmp_path / 'runs'}", "optim.warmup=0"]))
+    path = tmp_path / "ranges.zip"
+    path.write_bytes(pack(tmp_path / "runs", TableChoice(rule="last"), path.name).data)
+    findings, scores = verify(open_bundle(path), Options(strings=600, device="cpu"))
+    assert {finding.status for finding in findings} == {GOOD}
+    assert [score.length for score in scores] == [7, 11]
