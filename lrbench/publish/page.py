@@ -12,11 +12,11 @@ from lrbench.publish.notes import Notes, check_patterns, read_notes
 from lrbench.publish.provenance import provenance
 from lrbench.publish.unfinished import unfinished
 from lrbench.report.figures.draw import Drawing, drawings
-from lrbench.report.output.cells import Table, escape, to_markdown
+from lrbench.report.output.cells import PARTS, Table, escape, to_markdown
 from lrbench.report.runs.archive import read_archive
 from lrbench.report.runs.collection import Collection
 from lrbench.report.tables.request import Request, tables_of
-from lrbench.tables import TableSpec
+from lrbench.tables import SUITE, TableSpec
 
 HEAD = "<!-- made by lrbench publish from runs.csv, settings.json and notes.yaml; edit those -->"
 
@@ -37,7 +37,7 @@ def page(folder: Path) -> PageFiles:
     spec = spec_of(folder)
     collection = read_archive(folder)
     notes = read_notes(folder / NOTES)
-    cells = [] if spec.kind == "lengths" else judged(collection, spec)
+    cells = [] if spec.kind in ("lengths", SUITE) else judged(collection, spec)
     names = [cell.name for cell in cells]
     check_patterns(folder / NOTES, notes, names)
     request = Request(table=spec)
@@ -58,7 +58,8 @@ def _lines(
     drawn: Sequence[Drawing],
 ) -> Iterator[str]:
     """Of `tables`, those of the paper's layout have titles that begin with that of `spec`."""
-    main = [table for table in tables if table.title.startswith(f"{spec.title}:")] or tables[:1]
+    own = [table for table in tables if table.title.startswith(f"{spec.title}:")]
+    main = [table for table in own if table.part == PARTS[0]] or tables[:1]
     details = [table for table in tables if table not in main]
     yield from (HEAD, f"# {escape(spec.title)}", "")
     lookups = f", those of lookups from [{SETTINGS}]({SETTINGS})" if collection.baselines else ""
@@ -67,10 +68,12 @@ def _lines(
     yield ""
     if notes.about:
         yield f"{notes.about}\n"
+    figures = [f"![{escape(one.caption)}]({FIGURES}/{one.name}.svg)\n" for one in drawn]
+    first = 1 if spec.kind == SUITE else 0  # who holds how far is the answer of a suite
+    yield from figures[:first]
     yield "## Table\n"
     yield from (_below(table, "### " if len(main) > 1 else "") for table in main)
-    for one in drawn:
-        yield f"![{escape(one.caption)}]({FIGURES}/{one.name}.svg)\n"
+    yield from figures[first:]
     if cells:
         yield "## Where we and the paper disagree\n"
         yield from disagreements(cells, notes)

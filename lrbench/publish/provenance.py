@@ -13,7 +13,7 @@ from lrbench.report.grids.selection import TUNING, select
 from lrbench.report.output.cells import MISSING, escape
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.columns import Environment
-from lrbench.tables import TableSpec
+from lrbench.tables import SUITE, TableSpec
 
 VERSIONS = ("lrbench", "python", "torch", "numpy", "numba", "triton", "cuda")
 COMMIT_DIGITS = 10
@@ -86,6 +86,8 @@ def _each(texts: Iterable[str]) -> str:
 
 
 def _cells(spec: TableSpec, collection: Collection) -> list[FilledCell]:
+    if spec.kind == SUITE:  # its lock tells budget and search
+        return []
     return [filled for filled in select(collection, spec) if len(filled.runs)]
 
 

@@ -18,8 +18,10 @@ from lrbench.report.runs.certificates import FOLDER as CERTIFICATES
 from lrbench.report.runs.collect import collect
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.record import evaluation_files
+from lrbench.report.suite.entries import folders_of, suite_of
+from lrbench.report.suite.lock import read_lock
 from lrbench.runs.folder.environment import FOLDERS
-from lrbench.tables import TableCell, TableSpec
+from lrbench.tables import SUITE, TableCell, TableSpec
 
 
 def publish(
@@ -95,6 +97,8 @@ def chosen_runs(
 
     Raises UserError where configurations compete for a cell and `choose` does not say which.
     """
+    if spec.kind == SUITE:
+        return [(spec.cells[0], _suite_runs(collection, spec))]
     found = []
     for cell, filled in zip(spec.cells, select(collection, spec, choose), strict=True):
         if filled.contested:
@@ -108,6 +112,13 @@ def chosen_runs(
             folders.setdefault(_place(run), run.folder)
         found.append((cell, folders))
     return found
+
+
+def _suite_runs(collection: Collection, spec: TableSpec) -> dict[Place, str]:
+    """Every entry's runs, of any model and either division, and those of their searches."""
+    suite = suite_of(collection, spec, read_lock(spec.name), spec.rule)
+    rows = collection.runs[collection.runs["folder"].isin(folders_of(suite))]
+    return {_place(run): str(run.folder) for run in rows.itertuples()}
 
 
 def planned_copy(
@@ -197,6 +208,8 @@ def _scores(result: Mapping[str, Any]) -> list[tuple[Any, ...]]:
 
 def rivals(published: Collection, spec: TableSpec, chosen: Iterable[Chosen]) -> Iterator[str]:
     """Yield the folders of published runs that would compete for a cell with the chosen ones."""
+    if spec.kind == SUITE:  # a row has a rate of its own on each task, and those that were tried
+        return
     for cell, folders in chosen:
         new = {place[:4] for place in folders}
         there = (_place(run)[:4] for run in matching_runs(published, spec, cell).itertuples())

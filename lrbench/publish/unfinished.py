@@ -10,8 +10,12 @@ from lrbench.report.output.cells import escape
 from lrbench.report.output.display import plural
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.columns import UnderWay
-from lrbench.tables import TableCell, TableSpec
+from lrbench.report.suite.entries import MAIN, suite_of
+from lrbench.report.suite.lock import read_lock
+from lrbench.report.suite.rules import violations
+from lrbench.tables import SUITE, TableCell, TableSpec
 
+FEW = 3  # of what is left of a row, said in full
 NOTHING = "Nothing: every cell has the runs that were planned."
 PUBLISHED = (
     "Published runs are not trained again where they lie in `outputs/`: first"
@@ -22,6 +26,9 @@ GOES_ON = "A run under way goes on where its checkpoints are; elsewhere it begin
 
 def unfinished(spec: TableSpec, collection: Collection) -> Iterator[str]:
     """Yield an item for each cell that is short of runs or has some under way, and commands."""
+    if spec.kind == SUITE:
+        yield from _entries(spec, collection)
+        return
     groups: dict[str, list[str]] = {}
     for cell, filled in zip(spec.cells, select(collection, spec), strict=True):
         going = filled.under_way
@@ -39,6 +46,20 @@ def unfinished(spec: TableSpec, collection: Collection) -> Iterator[str]:
     yield f"{PUBLISHED.format(name=spec.name)}\n"
     if collection.under_way:
         yield f"{GOES_ON}\n"
+
+
+def _entries(spec: TableSpec, collection: Collection) -> Iterator[str]:
+    """Yield an item for each row of a suite that has a rule of entering left to keep."""
+    lock = read_lock(spec.name)
+    suite = suite_of(collection, spec, lock, spec.rule)
+    models = {cell.label or cell.model: cell.model for cell in spec.cells}
+    labels = dict.fromkeys([*models, *(e.label for e in suite.entries if e.division == MAIN)])
+    left = {label: wrong for label in labels if (wrong := violations(suite, lock, label))}
+    for label, wrong in left.items():
+        typed = f"lrbench sweep --table {spec.name} model={models.get(label, label.split()[0])}"
+        more = f", and {len(wrong) - FEW} more" if len(wrong) > FEW else ""
+        yield f"- **{escape(label)}**: {escape('; '.join(wrong[:FEW]))}{more}. `{typed}`"
+    yield "\n" if left else f"{NOTHING}\n"
 
 
 def command(spec: TableSpec, cell: TableCell) -> str:

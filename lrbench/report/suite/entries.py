@@ -199,11 +199,11 @@ def suite_of(collection: Collection, spec: TableSpec, lock: Lock, rule: str) -> 
 
 
 def folders_of(suite: Suite, labels: Iterable[str] = ()) -> set[str]:
-    """Return the folders of the runs of entries, their searches included; no labels: of all."""
-    wanted = set(labels) or {entry.label for entry in suite.entries}
-    runs = (run for entry in suite.entries if entry.label in wanted for run in entry.every_run)
-    tried = (one.folder for one in suite.tried if one.label in wanted)
-    return {*(run.folder for run in runs), *tried}
+    """Return the folders of the runs of rows, their searches included; no labels: of all."""
+    wanted = set(labels)
+    entered = [entry for entry in suite.entries if entry.label in wanted or not wanted]
+    tried = (one.folder for one in suite.tried if one.label in wanted or not wanted)
+    return {*(run.folder for entry in entered for run in entry.every_run), *tried}
 
 
 def _is_search(differing: list[str], search: Settings, settings: Settings, seed: int) -> bool:

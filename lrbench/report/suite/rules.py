@@ -15,7 +15,7 @@ def violations(suite: Suite, lock: Lock, label: str) -> list[str]:
     """Return what keeps a model from standing in the division main; nothing where it may."""
     entries = {entry.division: entry for entry in suite.entries if entry.label == label}
     if MAIN not in entries:
-        return [f"{label}: no run of the division {MAIN}"]
+        return [f"no run of the division {MAIN}"]
     entry = entries[MAIN]
     tried = [one for one in suite.tried if one.label == label]
     found = [f"{count} runs {why}" for why, count in sorted(suite.refused.items())]
