@@ -10,6 +10,8 @@
 #   make wheel-test   build, install in a clean environment, use from an unrelated folder
 #   make oracles-test  models against other people's code, which it installs
 #   make slurm-test   a sweep through a real one-node SLURM, started for it (Debian, root)
+#   make faults       1,000 faults in real programs: kills, failed writes, damaged files (hours);
+#                     FAULTS=100 SEED=2 for others; goes on where it stopped
 #   make clean        remove what make made; outputs/ is yours and stays
 
 PYTHON ?= python3
@@ -24,7 +26,7 @@ pip_install := $(bin)/python -m pip install --disable-pip-version-check $(PIP_EX
 slurm := ../shared/tools/slurm_one_node.sh
 requirements := pyproject.toml constraints.txt
 
-.PHONY: demo test test-fast check tables reproduce wheel-test oracles-test slurm-test clean
+.PHONY: demo test test-fast check tables reproduce wheel-test oracles-test slurm-test faults clean
 .NOTPARALLEL: # two pips in one environment trip over each other
 
 demo: $(VENV)/.installed
@@ -82,6 +84,12 @@ slurm-test: $(VENV)/.installed-dev
 	  elif [ -x '$(slurm)' ] && [ "$$(id -u)" = 0 ] && '$(slurm)' start; then started=1; fi; \
 	$(bin)/python -m pytest -k slurm tests/end_to_end/test_launchers.py; code=$$?; \
 	[ -z "$$started" ] || '$(slurm)' stop; exit $$code
+
+FAULTS ?= 1000
+SEED ?= 0
+faults: $(VENV)/.installed-dev
+	$(bin)/python -m tests.faults.campaign --faults $(FAULTS) --seed $(SEED) \
+	  --attempts outputs/faults/seed$(SEED).jsonl
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache

@@ -5,7 +5,6 @@ One console for stderr, so that a progress bar and messages never overwrite each
 
 from __future__ import annotations
 
-import errno
 import multiprocessing
 import sys
 from functools import cache
@@ -13,7 +12,7 @@ from typing import IO, Any
 
 from rich.console import Console
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+from lrbench.disk import FULL
 
 
 class Lossy:

@@ -84,7 +84,7 @@ def _import(name: str, origin: str) -> ModuleType:
             f"looked in {os.getcwd()} and the installed packages;"
             " name a module, without .py, from the folder that holds it"
         ) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(
             f"plugin '{name}' ({origin}) failed to import: {type(error).__name__}: {error}"
         ) from error

@@ -19,7 +19,9 @@ PAGE = "adding-a-task"
 
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     write(PAGE, "majority.py", tmp_path)
-    show, train = commands(PAGE, "LRBENCH_PLUGINS=majority ")
+    check, show, train = commands(PAGE, "LRBENCH_PLUGINS=majority ")
+    checked = lrbench(tmp_path, *check, plugins="majority")
+    assert checked.splitlines()[-1] == "majority: 6 ok, 0 FAILED, 1 not applicable"
     shown = lrbench(tmp_path, *show, plugins="majority").splitlines()
     assert shown[0] == "majority: were there more symbols 0 than all others?"
     assert sum(line.startswith("answer") for line in shown) == 20

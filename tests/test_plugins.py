@@ -71,6 +71,7 @@ def test_by_entry_point_of_an_installed_package(tmp_path: Path) -> None:
         ("def broken(:", "SyntaxError"),
         ("import no_such_package", "needs a module that is missing"),
         ("raise RuntimeError('boom')", "RuntimeError: boom"),
+        ("import sys; sys.exit(0)", "SystemExit: 0"),
     ],
 )
 def test_a_plugin_that_does_not_import(source: str | None, message: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -141,6 +142,59 @@ def hold(until: str) -> None:
 def limit_file_size(size: int) -> None:
     """Let no file of this process grow beyond `size` bytes."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def lead_session() -> None:
+    """Make this process and those that it starts a session, by which they are found."""
+    os.setsid()
+
+
+def die_after(seconds: float) -> None:
+    """End this process at a moment of the clock, in the middle of whatever it does.
+
+    The default action of SIGALRM is the kernel's: no handler, no `finally`, nothing flushed.
+    """
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def fail_write(below: str, number: int = -1, error: int = 0, log: str = "") -> None:
+    """Let writing operation `number` below a folder fail once with `error`; count them in `log`.
+
+    Counted are files opened for writing, names made, changed and removed, and what is written or
+    synchronised through a descriptor. In other processes nothing fails.
+    """
+    owner, count = os.getpid(), iter(range(sys.maxsize))
+
+    def operation(path: Any) -> None:
+        if os.getpid() != owner or not os.fsdecode(path).startswith(below):
+            return
+        current = next(count)
+        if log:
+            with real_open(log, "a") as out:
+                out.write(f"{path}\n")
+        if current == number:
+            raise OSError(error, os.strerror(error), os.fsdecode(path))
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            path, _, flags = arguments
+            if isinstance(path, str | bytes) and flags & (os.O_WRONLY | os.O_RDWR):
+                operation(path)
+        elif event in ("os.rename", "os.mkdir", "os.remove"):
+            operation(arguments[0])
+
+    def of_descriptor(real: Callable[..., Any]) -> Callable[..., Any]:
+        def patched(descriptor: int, *arguments: Any) -> Any:
+            operation(os.readlink(f"/proc/self/fd/{descriptor}"))
+            return real(descriptor, *arguments)
+
+        return patched
+
+    real_open = open
+    for name in ("write", "fsync", "ftruncate"):
+        setattr(os, name, of_descriptor(getattr(os, name)))
+    sys.addaudithook(hook)
 
 
 def lease_times(expiry: float, beat: float) -> None:

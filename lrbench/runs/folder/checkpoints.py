@@ -37,10 +37,7 @@ def load(path: Path) -> dict[str, Any]:
 
     Nothing in the file is executed.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UnreadableFile(path, (error.strerror or str(error)).lower()) from error
+    data = files.read_bytes(path)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             damaged = archive.testzip()

@@ -67,7 +67,7 @@ def write_json(path: Path, obj: Mapping[str, Any], durable: bool = True) -> None
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return the JSON object in `path`; raise `UnreadableFile` if there is none, saying why."""
-    data = _read(path)
+    data = read_bytes(path)
     try:
         obj = json.loads(data.decode(), parse_constant=_refuse_constant)
     except UnicodeDecodeError:
@@ -160,7 +160,8 @@ def _host_tag() -> str:
     return hashlib.sha256(machine.identity().encode()).hexdigest()[:6]
 
 
-def _read(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file; raise `UnreadableFile`, also of a pipe, which would wait."""
     try:
         mode = path.stat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a pipe would wait, a device never end
@@ -195,7 +196,7 @@ def _parse_line(line: bytes) -> dict[str, Any] | None:
 
 def _raw_lines(path: Path) -> list[bytes]:
     try:
-        return [line for line in _read(path).split(b"\n") if line.strip()]
+        return [line for line in read_bytes(path).split(b"\n") if line.strip()]
     except UnreadableFile as error:
         if isinstance(error.__cause__, FileNotFoundError):
             return []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import traceback
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,6 +10,7 @@ import torch
 
 from lrbench.config import Config
 from lrbench.console import messages
+from lrbench.disk import CANNOT_WRITE, IN_THE_WAY
 from lrbench.errors import Interrupted, UserError
 from lrbench.records import Result
 from lrbench.runs.folder.cell import Cell
@@ -27,9 +27,6 @@ from lrbench.training.memory import keep_freed_memory
 from lrbench.training.procedure import make_trial, procedure_for
 from lrbench.training.subnormals import flushed
 from lrbench.training.trial import Trial
-
-CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS)
-IN_THE_WAY = (errno.ENOTDIR, errno.EEXIST, errno.EISDIR)  # a file where a folder belongs
 
 
 def run_cell(config: Config) -> list[Outcome]:

@@ -1,8 +1,8 @@
 """Stopping when asked: a signal sets a flag, and the loop stops where it can be resumed.
 
 SIGUSR2 belongs to submitit (it requeues a preempted job), and inside a submitit job so does
-SIGTERM, which precedes the requeueing. A signal that was ignored, as Ctrl-C is for a background
-job of a script, stays ignored.
+SIGTERM, which precedes the requeueing. SIGHUP is a terminal that was closed. A signal that was
+ignored, as Ctrl-C is for a background job of a script or SIGHUP under nohup, stays ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def request_everywhere(name: str) -> None:
 
 
 class StopRequest:
-    """Context in which SIGTERM and SIGINT ask for a stop; a Ctrl-C after that insists.
+    """Context in which SIGTERM, SIGINT and SIGHUP ask for a stop; a Ctrl-C after that insists.
 
     `name` is the first signal's name, None as long as nobody asked. In a thread other than the
     main one no handler can be installed: then only `request` sets the flag.
@@ -69,4 +69,6 @@ class StopRequest:
 
 def _ours() -> list[signal.Signals]:
     in_submitit = "SUBMITIT_EXECUTOR" in os.environ
-    return [signal.SIGINT] if in_submitit else [signal.SIGTERM, signal.SIGINT]
+    if in_submitit:
+        return [signal.SIGINT]
+    return [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]

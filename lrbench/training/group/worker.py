@@ -123,8 +123,8 @@ def serve(connection: Connection) -> None:
 
 def main() -> None:
     """Serve the socket that the command line names."""
-    # a Ctrl-C reaches all processes of a terminal: the one that was started by hand decides
-    for number in (signal.SIGINT, signal.SIGTERM):
+    # Ctrl-C and a closed terminal reach all processes: the one that was started by hand decides
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     # at its end the other end has what it wanted, or has died
     with suppress(EOFError, BrokenPipeError, ConnectionResetError), flushed():

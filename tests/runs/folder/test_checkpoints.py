@@ -257,3 +257,9 @@ def test_prune_keeps_the_newest_and_the_named(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 3
     with pytest.raises(ValueError, match="keep"):
         checkpoints.prune(tmp_path, keep=0)
+
+
+def test_a_pipe_in_the_place_of_a_checkpoint_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "best.pt")
+    with pytest.raises(UnreadableFile, match="not a plain file"):
+        checkpoints.load(tmp_path / "best.pt")

@@ -1,12 +1,13 @@
-"""`lrbench check`: the contract tests on one registered model, a user's own included.
+"""`lrbench check`: the contract tests on one registered model or task, a user's own included.
 
-Mixers and encoders have contracts of their own.
+Mixers, encoders and tasks have contracts of their own.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,16 +24,25 @@ HELP = (
     " FAILED, or not applicable with the reason. The exit code is 1 if any check failed.\n\n"
     "An encoder's vectors depend on their strings alone, its randomness comes from the run's"
     " generator, its gradients are derivatives, and it can learn 64 strings by heart.\n\n"
-    "model=NAME is required; model.width=.. and model.mixer.KEY=.. (of an encoder"
+    "task=NAME checks a task of symbols instead (task.KEY=.. may follow): its answers against its"
+    " oracle, pieces against whole strings, that nothing but seed, step and row decides what is"
+    " drawn, its automaton, and what guessing gives.\n\n"
+    "Else model=NAME is required; model.width=.. and model.mixer.KEY=.. (of an encoder"
     " model.encoder.KEY=..) may follow. A model of your own"
     " is a file: LRBENCH_PLUGINS=mine lrbench check model=mine, from the folder that holds mine.py."
     " With --all every registered model is checked, yours included, and a matrix of models and"
     " checks is printed."
 )
+
 MARKS = {"ok": "ok", "FAILED": "FAILED", "not applicable": "-"}
 
 Arguments = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", show_default=False)]
 All = Annotated[bool, typer.Option("--all", help="Check every registered model.")]
+
+
+@dataclass
+class TaskRequest:
+    """What of a task is checked: its settings alone, in the field `task` that is added."""
 
 
 def add_to(app: typer.Typer, panel: str) -> None:
@@ -47,6 +57,10 @@ def check(arguments: Arguments = None, everything: All = False) -> None:
             f"check --all takes no '{arguments[0]}': it checks every model as registered",
             exit_code=2,
         )
+    if any(word.startswith("task=") for word in arguments or []):
+        if not _check_task(list(arguments or [])):
+            raise typer.Exit(1)
+        return
     name, overrides = ("", []) if everything else _read(list(arguments or []))
     from lrbench.plugins import load_plugins
     from lrbench.registry import ENCODERS, MIXERS, OWN
@@ -73,6 +87,30 @@ def _check_one(name: str, overrides: list[str]) -> bool:
     findings = run_contract(name, overrides, _print_line)
     _print_traces(findings)
     print(_counted(name, findings))
+    return all(finding.verdict != "FAILED" for finding in findings)
+
+
+def _check_task(arguments: list[str]) -> bool:
+    """Print a line for each check of one task, then the count; return whether none failed."""
+    from lrbench.cli.commands.look.show import pairs, requested
+    from lrbench.plugins import load_plugins
+    from lrbench.registry import TASKS
+
+    values = pairs(arguments)
+    if other := next((key for key in values if key.partition(".")[0] != "task"), ""):
+        raise UserError(
+            f"check task=NAME cannot use '{other}'\nwrite task=NAME and task.KEY=VALUE",
+            exit_code=2,
+        )
+    load_plugins()
+    entry = TASKS.get(values.pop("task"))
+    request = requested(entry, values, TaskRequest)
+
+    from lrbench.contract.tasks import run_task_contract
+
+    findings = run_task_contract(request.task, _print_line)
+    _print_traces(findings)
+    print(_counted(entry.name, findings))
     return all(finding.verdict != "FAILED" for finding in findings)
 
 

@@ -42,6 +42,13 @@ def test_a_line_for_each_check(check) -> None:
     assert out[-1].startswith("blockdiag: ") and "0 FAILED" in out[-1]
 
 
+def test_tasks_have_checks_of_their_own(check) -> None:
+    code, out, err = check("task=sum", "task.modulus=3")
+    assert code == 0 and err == []
+    assert out[0].split()[:4] == ["ok", "strings", "3", "symbols,"]
+    assert out[-1] == "sum: 7 ok, 0 FAILED, 0 not applicable"
+
+
 def test_encoders_have_checks_of_their_own(check) -> None:
     code, out, err = check("model=bbt_grc", "model.width=8", "model.encoder.dropout=0.2")
     assert code == 0 and err == []
@@ -56,7 +63,10 @@ def test_encoders_have_checks_of_their_own(check) -> None:
     [
         ((), 2, "check needs a model"),
         (("model=",), 2, "check needs a model"),
-        (("model=blockdiag", "task=sum"), 2, "check cannot use 'task=sum'"),
+        (("model=blockdiag", "task=sum"), 2, "check task=NAME cannot use 'model'"),
+        (("task=summ",), 1, "Did you mean 'sum'?"),
+        (("task=sum", "task.modulus=x"), 1, "task.modulus cannot be 'x'"),
+        (("task=listops",), 1, "cannot be checked"),
         (("model=blockdiag", "model.layers=2"), 2, "check cannot use 'model.layers=2'"),
         (("blockdiag",), 2, "check cannot use 'blockdiag'"),
         (("--all", "model=blockdiag"), 2, "check --all takes no 'model=blockdiag'"),

@@ -1,0 +1,214 @@
+"""What `lrbench check task=NAME` asks of a task of symbols: is it what it says it is?
+
+A wrong task trains without a word, so that each promise is held against something slower: answers
+against the oracle, pieces against whole strings, batches against their rows drawn alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from lrbench.contract.finding import Finding, not_applicable, raised
+from lrbench.errors import UserError
+from lrbench.tasks import make_task
+from lrbench.tasks.base import IGNORE, Batch, LabelledTask
+from lrbench.tasks.baselines import best_baseline, measure_baselines
+from lrbench.tasks.stream import Stream
+
+LENGTHS = (1, 2, 3, 5, 8, 13, 40, 97)  # of these, or the nearest below, those that the task has
+LONG = 97
+SEGMENTS = (1, 3, 7, 40)
+ROWS = 6
+STRINGS = 2000  # to measure baselines on
+HIGHEST = 0.999  # a baseline above that leaves nothing to learn
+STREAM = Stream.named(0, "check")
+CPU = "cpu"
+
+
+def lengths_of(task: LabelledTask) -> list[int]:
+    """Return the lengths to look at: those of LENGTHS that the task has, or has one just below."""
+    found = set()
+    for length in LENGTHS:
+        try:
+            found.add(task.nearest_length(length))
+        except UserError:
+            continue  # no string is as short as that
+    return sorted(found)
+
+
+def says_what_it_has(task: LabelledTask) -> Finding:
+    """Strings are (B, positions) int64 of the vocabulary, answers of the classes, some asked."""
+    name = "strings"
+    found = lengths_of(task)
+    if not found:
+        return Finding(name, False, f"no strings of length <= {LONG}; it has {task.length_rule}")
+    for length in found:
+        if wrong := _misfit(task, task.sample(STREAM, 0, ROWS, length, CPU), length):
+            return Finding(name, False, f"length {length}: {wrong}")
+    symbols, classes = len(task.vocabulary), task.num_classes
+    return Finding(name, True, f"{symbols} symbols, {classes} classes, lengths {_named(found)}")
+
+
+def _misfit(task: LabelledTask, batch: Batch, length: int) -> str:
+    """Return what of a batch is not as it has to be, '' where all is."""
+    shape = (ROWS, task.positions(length))
+    for what, tensor, wanted in (
+        ("tokens", batch.tokens, shape),
+        ("targets", batch.targets, shape),
+        ("lengths", batch.lengths, shape[:1]),
+    ):
+        if tuple(tensor.shape) != wanted or tensor.dtype != torch.int64:
+            return f"{what} are {tuple(tensor.shape)} {tensor.dtype}, not {wanted} torch.int64"
+    asked = batch.targets[batch.targets != IGNORE]
+    for what, tensor, number in (
+        ("symbol", batch.tokens, len(task.vocabulary)),
+        ("answer", asked, task.num_classes),
+    ):
+        if tensor.numel() and not 0 <= int(tensor.min()) <= int(tensor.max()) < number:
+            return f"{what} {int(tensor.min())} to {int(tensor.max())}, of {number} that there are"
+    return "" if bool(batch.counted.any(1).all()) else "nothing is asked of a string"
+
+
+def answers_equal_the_oracle(task: LabelledTask) -> Finding:
+    """Answers that models are trained on are those of the definition, at every position."""
+    name, compared = "oracle", 0
+    for length in lengths_of(task):
+        batch = task.sample(STREAM, 1, ROWS, length, CPU)
+        for tokens, targets in zip(batch.tokens.tolist(), batch.targets.tolist(), strict=True):
+            right = list(task.oracle(tokens))
+            compared += len(right)
+            if right != targets:
+                said = f"oracle {_named(right)}, answers {_named(targets)}"
+                return Finding(name, False, f"of {task.describe_string(tokens)[:60]}: {said}")
+    return Finding(name, True, f"{compared} answers equal")
+
+
+def pieces_join(task: LabelledTask) -> Finding:
+    """A string read in pieces is the string read whole, answers too: the carry is heeded."""
+    name = "pieces"
+    length = lengths_of(task)[-1]
+    whole = task.sample(STREAM, 2, ROWS, length, CPU)
+    for segment in SEGMENTS:
+        pieces = list(task.segments(STREAM, ROWS, length, segment, CPU, 2))
+        for what in ("tokens", "targets", "counted"):
+            joined = torch.cat([getattr(piece, what) for piece in pieces], 1)
+            if place := _first_difference(joined, getattr(whole, what)):
+                return Finding(name, False, f"pieces of {segment}: {what} differ {place}")
+    return Finding(name, True, f"length {length} in pieces of {_named(SEGMENTS)}")
+
+
+def sampling_is_pure(task: LabelledTask) -> Finding:
+    """Strings depend on seed, step and row alone: not on what was drawn, nor on a global state."""
+    name = "purity"
+    length = lengths_of(task)[-1]
+    first = task.sample(STREAM, 3, ROWS, length, CPU)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1234)
+        task.sample(STREAM, 4, ROWS, length, CPU)
+        second = task.sample(STREAM, 3, ROWS, length, CPU)
+        other = make_task(task.config).sample(STREAM, 3, ROWS, length, CPU)
+    for what, again in (("drawn again", second), ("of another such task", other)):
+        if place := _first_difference(first.tokens, again.tokens):
+            return Finding(name, False, f"the same strings {what} differ {place}")
+    rows = [task.sample(STREAM.from_row(row), 3, 1, length, CPU).tokens for row in range(ROWS)]
+    if place := _first_difference(torch.cat(rows), first.tokens):
+        return Finding(name, False, f"rows drawn one by one differ {place}")
+    if place := _first_difference(task.answers(first.tokens), task.answers(first.tokens.clone())):
+        return Finding(name, False, f"the same strings answered twice differ {place}")
+    return Finding(name, True, "the same strings drawn again, by rows and by another such task")
+
+
+def strings_vary(task: LabelledTask) -> Finding:
+    """Other steps, seeds and rows have other strings, where there are enough of them."""
+    name = "variety"
+    length = lengths_of(task)[-1]
+    drawn = [
+        task.sample(stream, step, ROWS, length, CPU).tokens
+        for stream in (STREAM, Stream.named(1, "check"))
+        for step in (5, 6)
+    ]
+    strings = {tuple(row) for tokens in drawn for row in tokens.tolist()}
+    total = len(drawn) * ROWS
+    if len(strings) < total // 2:
+        return Finding(name, False, f"{len(strings)} strings among {total} of length {length}")
+    return Finding(name, True, f"{len(strings)} strings among {total} of length {length}")
+
+
+def machine_agrees(task: LabelledTask) -> Finding:
+    """The automaton that the task states gives the oracle's answers."""
+    name = "machine"
+    machine = task.machine()
+    if machine is None:
+        return not_applicable(name, "machine() states none: no certify, no diagnose")
+    for length in lengths_of(task):
+        for tokens in task.sample(STREAM, 7, ROWS, length, CPU).tokens.tolist():
+            asked = zip(task.oracle(tokens), machine.run(tokens), strict=True)
+            if any(right not in (IGNORE, said) for right, said in asked):
+                string = task.describe_string(tokens)[:60]
+                return Finding(name, False, f"other answers than the oracle's on {string}")
+    return Finding(name, True, f"{machine.states} states, answers equal")
+
+
+def guessing_is_not_enough(task: LabelledTask) -> Finding:
+    """At some length no simple guess, such as the commonest answer, is nearly always right."""
+    name = "baselines"
+    best = [
+        best_baseline(measure_baselines(task, STREAM, length, STRINGS, CPU))
+        for length in lengths_of(task)
+    ]
+    hardest = min(best, key=lambda one: one["value"])
+    told = f"the best guess is right on {hardest['value']:.3f} at length {hardest['length']}"
+    return Finding(name, hardest["value"] < HIGHEST, f"{told} ({hardest['baseline']})")
+
+
+TASK_CHECKS: dict[str, Callable[[LabelledTask], Finding]] = {
+    "strings": says_what_it_has,
+    "oracle": answers_equal_the_oracle,
+    "pieces": pieces_join,
+    "purity": sampling_is_pure,
+    "variety": strings_vary,
+    "machine": machine_agrees,
+    "baselines": guessing_is_not_enough,
+}
+
+
+def run_task_contract(
+    config: Any, tell: Callable[[Finding], None] = lambda finding: None
+) -> list[Finding]:
+    """Examine the task of a checked configuration; `tell` is called with each finding.
+
+    Checks stop where the strings themselves are not as they have to be. Raises UserError for a
+    task that is no `LabelledTask`: strings in files and series have no oracle to ask.
+    """
+    task = make_task(config)
+    if not isinstance(task, LabelledTask):
+        raise UserError(
+            f"task '{config.name}' cannot be checked: its strings stand in files or are numbers,"
+            " and have no oracle\n`lrbench show` prints them"
+        )
+    findings: list[Finding] = []
+    for name, check in TASK_CHECKS.items():
+        try:
+            findings.append(check(task))
+        except Exception as error:
+            findings.append(raised(name, error))
+        tell(findings[-1])
+        if name == "strings" and not findings[-1].passed:
+            break
+    return findings
+
+
+def _first_difference(found: torch.Tensor, expected: torch.Tensor) -> str:
+    """Return where two tensors (B, T) differ first, '' where they do not."""
+    if found.shape != expected.shape:
+        return f"in shape: {tuple(found.shape)} and {tuple(expected.shape)}"
+    places = (found != expected).nonzero()
+    return f"at row {int(places[0, 0])}, position {int(places[0, 1])}" if len(places) else ""
+
+
+def _named(numbers: Any) -> str:
+    told = ", ".join(str(one) for one in list(numbers)[:10])
+    return told + (", ..." if len(numbers) > 10 else "")

@@ -1,0 +1,34 @@
+"""What ends a program: mistakes and sick disks in a few lines, our own bugs with a traceback."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from lrbench.cli.guard import guarded
+
+
+def _ending(number: int, capfd: pytest.CaptureFixture[str]) -> str:
+    def body() -> None:
+        raise OSError(number, os.strerror(number), "runs/.leases")
+
+    with pytest.raises(SystemExit) as end:
+        guarded(body)
+    assert end.value.code == 1
+    return capfd.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["EIO", "EROFS", "EACCES", "ENOTDIR", "EEXIST", "ENOSPC"])
+def test_a_file_that_cannot_be_used_is_named_without_a_traceback(
+    name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    number = getattr(errno, name)
+    told = _ending(number, capfd).splitlines()
+    assert told[0] == f"lrbench: runs/.leases: {os.strerror(number).lower()}"
+    assert len(told) == 2
+
+
+def test_a_file_that_ought_to_be_there_is_a_bug(capfd: pytest.CaptureFixture[str]) -> None:
+    assert "Traceback" in _ending(errno.ENOENT, capfd)
