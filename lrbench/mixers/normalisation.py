@@ -18,7 +18,8 @@ class LayerNorm(nn.LayerNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         plain = self.bias is not None and self.normalized_shape == x.shape[-1:]
-        if not (plain and x.shape[-1] % WIDE == 0 and self.weight.dtype == x.dtype and usable(x)):
+        fits = plain and x.shape[-1] % WIDE == 0 and self.weight.dtype == x.dtype
+        if not (fits and usable(x, "layer_norm", x.shape[-1])):
             result: Tensor = super().forward(x)
             return result
         return compiled_norm(self.eps)(self.weight, self.bias, x)

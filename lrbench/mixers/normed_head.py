@@ -36,7 +36,7 @@ def _compiles(norm: nn.LayerNorm, head: nn.Linear, x: Tensor) -> bool:
     plain = norm.bias is not None and norm.normalized_shape == x.shape[-1:]
     small = head.out_features <= MOST_OUTPUTS and x.shape[-1] % WIDE == 0 and x.numel() > 0
     same = norm.weight.dtype == head.weight.dtype == x.dtype and head.bias is not None
-    return plain and small and same and usable(x)
+    return plain and small and same and usable(x, "normed_head")
 
 
 @cache

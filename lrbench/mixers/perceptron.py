@@ -80,7 +80,8 @@ def _backward(
 
 def _compiles(first: nn.Linear, last: nn.Linear, x: Tensor) -> bool:
     few = last.out_features <= MOST_COMPILED_OUTPUTS
-    return few and first.out_features % WIDE == 0 and usable(x)
+    fits = few and first.out_features % WIDE == 0
+    return fits and usable(x, "perceptron", first.out_features, last.out_features)
 
 
 def _compiled_forward(

@@ -33,7 +33,7 @@ def gated(layer: nn.Linear, x: Tensor, residual: Tensor, index: Tensor | None = 
     width = x.shape[-1]
     fits = layer.weight.shape == (2 * width, width) and width % WIDE == 0 and x.numel() > 0
     same = layer.weight.dtype == x.dtype == residual.dtype and layer.bias is not None
-    if not (fits and same and usable(x)):
+    if not (fits and same and usable(x, "gate", int(index is not None))):
         beside = residual if index is None else rows(residual, index)
         return beside + glu(layer(gelu(x)), -1)
     if index is None:

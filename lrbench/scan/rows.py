@@ -53,7 +53,7 @@ def add_rows(target: Tensor, index: Tensor, source: Tensor) -> None:
     index (m,) may name a row more than once; target is contiguous.
     """
     wide = next((wide for wide in WIDTHS if target.shape[1] % wide == 0), None)
-    if wide is None or not usable(target):
+    if wide is None or not usable(target, "row_sums", wide):
         target.index_add_(0, index, source)
         return
     from lrbench.scan.compiled.scans.row_sums import add_rows_loop

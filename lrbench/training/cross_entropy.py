@@ -28,7 +28,8 @@ def mean_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float = 0.0) 
             f"logits {tuple(logits.shape)} and targets {tuple(targets.shape)} of {targets.dtype}"
             " do not belong together: they must be (C, N), and (N,) of torch.int64"
         )
-    if usable(logits) and len(targets) % WIDE == 0 and 0 < len(logits) <= MOST_COMPILED_CLASSES:
+    fits = len(targets) % WIDE == 0 and 0 < len(logits) <= MOST_COMPILED_CLASSES
+    if fits and usable(logits, "cross_entropy", len(logits)):
         return compiled_loss(smoothing)(logits, targets)
     return cross_entropy(
         logits[None], targets[None], ignore_index=IGNORE, label_smoothing=smoothing

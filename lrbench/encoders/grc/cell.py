@@ -317,7 +317,7 @@ Loops = TorchLoops | CompiledLoops
 def loops_for(like: Tensor, width: int, drop: Dropout | None, epsilon: float) -> Loops:
     """Return the compiled loops where they can be used on numbers such as `like`, or torch's."""
     wide = next((wide for wide in WIDTHS if width % wide == 0), None)
-    if wide is not None and usable(like):
+    if wide is not None and usable(like, "grc_cell", wide, int(drop is not None)):
         return CompiledLoops(drop, epsilon, wide)
     return TorchLoops(drop, epsilon)
 

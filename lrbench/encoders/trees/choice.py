@@ -193,7 +193,8 @@ def choose(
 
 def choose_fast(scores: Tensor, beams: Beams, beam: int, noise: Noise) -> ChosenMerges:
     """Do what `choose` does, up to rounding: compiled, where that can be."""
-    if not usable(scores):
+    noisy, tracks = noise[0] is not None, beams.shares is not None
+    if not usable(scores, "choose_merges", int(noisy), int(tracks)):
         return choose(scores, beams, beam, noise)
     from lrbench.scan.compiled.encoders.easy_first import choose_loop
 
@@ -202,8 +203,8 @@ def choose_fast(scores: Tensor, beams: Beams, beam: int, noise: Noise) -> Chosen
     shape = rows, min(before * each, beam)
     parents, positions = beams.pairs.new_empty(2, *shape)
     chosen = ChosenMerges(parents, positions, scores.new_empty(shape), beams.valid.new_empty(shape))
-    none, tracks = scores.new_empty(1, 0, 0), beams.shares is not None
-    loop = choose_loop(noise[0] is not None, tracks, DTYPES[scores.dtype])
+    none = scores.new_empty(1, 0, 0)
+    loop = choose_loop(noisy, tracks, DTYPES[scores.dtype])
     given = beams.pairs, scores, beams.left, beams.scores, beams.valid
     drawn = [none if noise[0] is None else noise[0], none[0] if noise[1] is None else noise[1]]
     filled = parents, positions, chosen.scores, chosen.valid
@@ -217,7 +218,7 @@ def move(beams: Beams, chosen: ChosenMerges, made: Tensor) -> tuple[Tensor, Tens
 
     made (R, B', 2): the new pairs left and right of each merge, where there is such a pair.
     """
-    if usable(beams.scores):
+    if usable(beams.scores, "move_merges", int(beams.shares is not None)):
         return _move_compiled(beams, chosen, made)
     rows, _, count = beams.pairs.shape
     source = (chosen.parents[..., None] * count + shifted(chosen.positions, count - 1)).flatten(1)

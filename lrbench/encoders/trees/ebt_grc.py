@@ -229,7 +229,7 @@ def _wide(sides: Tensor) -> int | None:
     """Return how many features the compiled loops take at a time, if they can be used."""
     features = sides.shape[-1] if sides.dim() == 3 else sides.shape[1] // 2
     wide = next((wide for wide in WIDTHS if features % wide == 0), None)
-    return wide if usable(sides) else None
+    return wide if wide is not None and usable(sides, "pair_scores", wide) else None
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,7 @@ WIDE = 16  # the compiled loops take so many channels at a time
 
 def compiles(k: Tensor) -> bool:
     """Tell whether the compiled loops can be used for keys k (..., D)."""
-    return k.shape[-1] % WIDE == 0 and k.numel() > 0 and usable(k)
+    return k.shape[-1] % WIDE == 0 and k.numel() > 0 and usable(k, "gated_averages")
 
 
 def gated_averages(

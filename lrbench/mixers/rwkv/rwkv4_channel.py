@@ -65,7 +65,7 @@ class RwkvChannelMixer(Mixer):
         """Map u (B, T, D) to y (B, T, D); nothing recurs, so every mode is the same."""
         first = self.initial_state(len(u)) if state is None else state
         weights = self.key.weight, self.value.weight, self.receptance.weight
-        fits = u.shape[-1] % WIDE == 0 and u.numel() > 0 and usable(u)
+        fits = u.shape[-1] % WIDE == 0 and u.numel() > 0 and usable(u, "channel_mix")
         mix = COMPILED_CHANNEL_MIX if fits else CHANNEL_MIX
         return mix(*weights, self.shares, u, first), u[:, -1]
 

@@ -56,7 +56,8 @@ def cell(drive: Tensor, recurrent: Tensor, state: State) -> tuple[Tensor, State]
 def run(drive: Tensor, recurrent: Tensor, state: State) -> tuple[Tensor, State]:
     """Return h_1..h_T (B, T, H, d) and the state after them; `cell` again and again."""
     wide = lanes(drive.shape[-1])
-    form = COMPILED if usable(drive) and wide >= NARROWEST and drive.numel() else LOOP
+    fits = wide >= NARROWEST and drive.numel() > 0
+    form = COMPILED if fits and usable(drive, "slstm", wide) else LOOP
     result = form(drive, recurrent, *state)
     h, a, s = state
     y, a, s = result.tensor_split([result.shape[1] - 2 * a[0].numel(), -s[0].numel()], 1)

@@ -61,8 +61,9 @@ def constrain(blocks: Tensor, constraint: str, p: float) -> Tensor:
 
 def constrain_few(blocks: Tensor, constraint: str, p: float) -> Tensor:
     """Return `blocks` (N, b, b), [row, column], under a column constraint: a table's."""
-    compiles = usable(blocks) and blocks.shape[-1] <= LARGEST_COMPILED and p < inf
-    if compiles and constraint != "none":
+    size = blocks.shape[-1]
+    fits = size <= LARGEST_COMPILED and p < inf and constraint != "none"
+    if fits and usable(blocks, "constrained_blocks", size, constraint):
         return compiled_few(constraint, p)(blocks)
     return constrain(blocks.permute(1, 2, 0), constraint, p).permute(2, 0, 1)
 

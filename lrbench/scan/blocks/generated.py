@@ -65,7 +65,8 @@ def compiles(blocks: GeneratedBlocks | PerceptronBlocks, initial: Tensor) -> boo
     """Tell whether there is a compiled loop for blocks that act on states (B, h, b)."""
     batch, _, size = initial.shape
     fits = batch > 0 and batch % WIDE == 0 and size <= LARGEST_COMPILED and blocks.p < inf
-    return fits and blocks.constraint != "none" and usable(initial)
+    name = "generated_blocks" if isinstance(blocks, GeneratedBlocks) else "perceptron_blocks"
+    return fits and blocks.constraint != "none" and usable(initial, name, size, blocks.constraint)
 
 
 def _forward(

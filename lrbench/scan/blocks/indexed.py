@@ -43,7 +43,8 @@ def table_scan(table: Tensor, inputs: Tensor, index: Tensor, initial: Tensor) ->
 
 def compiles(table: Tensor) -> bool:
     """Tell whether there is a compiled loop for the blocks of `table` (S, h, b, b)."""
-    return usable(table) and table.shape[-1] <= LARGEST_COMPILED
+    size = table.shape[-1]
+    return size <= LARGEST_COMPILED and usable(table, "table_scan", size)
 
 
 def _forward(

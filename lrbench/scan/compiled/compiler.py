@@ -22,6 +22,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lrbench.trust import trusted
+
 SWITCH = "LRBENCH_COMPILED"
 PACKAGE = Path(__file__).parents[2]  # the folder of lrbench
 DTYPES = {torch.float32: "float32", torch.float64: "float64"}
@@ -31,9 +33,14 @@ OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}  # others of a
 Loop = Callable[..., Any]
 
 
-def usable(tensor: Tensor) -> bool:
-    """Tell whether compiled loops are to be used for numbers such as those of `tensor`."""
-    return tensor.device.type == "cpu" and tensor.dtype in DTYPES and wanted() and installed()
+def usable(tensor: Tensor, name: str, *layout: int | str) -> bool:
+    """Tell whether the compiled loops `name` are to be used for numbers such as `tensor`'s.
+
+    layout: the constants they are compiled with, as their self-check takes them
+    (`lrbench/trust/cases.py`).
+    """
+    here = tensor.device.type == "cpu" and tensor.dtype in DTYPES and wanted() and installed()
+    return here and trusted(name, tensor.dtype, tensor.device, layout)
 
 
 def wanted() -> bool:

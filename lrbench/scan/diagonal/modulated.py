@@ -28,7 +28,8 @@ def modulated_scan(
     a: Tensor, b: Tensor, c: Tensor, skip: Tensor, u: Tensor, v: Tensor, x: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Return y (B, T, D) and the last state (B, D, M) from the state x (B, D, M) before."""
-    loop = COMPILED_LOOP if usable(u) and lanes(len(a)) >= NARROWEST else LOOP
+    wide = lanes(len(a))
+    loop = COMPILED_LOOP if wide >= NARROWEST and usable(u, "modulated_scan", wide) else LOOP
     systems = torch.stack([part for z in (a, b, 2 * c) for part in (z.real.T, z.imag.T)])
     both = loop(systems, skip, u, v, torch.view_as_real(x).permute(0, 3, 2, 1))
     y, last = both.tensor_split([u[0].numel()], 1)

@@ -67,7 +67,8 @@ def selective_scan(
         raise unknown("mode", mode, MODES)
     if mode == "scan":
         return _written_out(rates, skip, steps, x, b, c, initial, reach)
-    fits = usable(x) and x.numel() > 0 and lanes(x.shape[2]) >= NARROWEST
+    wide = lanes(x.shape[2])
+    fits = x.numel() > 0 and wide >= NARROWEST and usable(x, "selective_scan", wide)
     out = _form(reach, fits)(rates, skip, steps, x, b, c, initial)
     y, last = out.tensor_split([x.shape[1]], 1)
     return y, last

@@ -38,17 +38,17 @@ def test_every_compiled_constraint_is_tested() -> None:
 
 def test_numbers_that_are_compiled_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(SWITCH, raising=False)
-    assert usable(torch.ones(1)) and usable(torch.ones(1).double())
-    assert not usable(torch.ones(1).bfloat16())
-    assert not usable(torch.ones(1, dtype=torch.complex64))
-    assert not usable(torch.ones(1, device="meta"))
+    assert usable(torch.ones(1), "row_sums", 16) and usable(torch.ones(1).double(), "row_sums", 16)
+    assert not usable(torch.ones(1).bfloat16(), "row_sums", 16)
+    assert not usable(torch.ones(1, dtype=torch.complex64), "row_sums", 16)
+    assert not usable(torch.ones(1, device="meta"), "row_sums", 16)
     monkeypatch.setenv(SWITCH, "0")
-    assert not usable(torch.ones(1))
+    assert not usable(torch.ones(1), "row_sums", 16)
 
 
 def test_without_numba_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler, "installed", lambda: False)
-    assert not usable(torch.ones(1))
+    assert not usable(torch.ones(1), "row_sums", 16)
 
 
 def test_numba_is_imported_when_a_loop_is_wanted() -> None:

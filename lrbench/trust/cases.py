@@ -1,0 +1,362 @@
+"""The table of kernels: for each the small case that it proves itself on.
+
+A case is (dtype, device, *layout) -> (function, leaves): whoever runs it calls the very function
+that models call, once with the kernel and once the plain way, and asks for gradients by the leaves
+that have one. So what is compared is what is used, the choice included. Sizes are small and uneven,
+so that a loop meets the end of a row and of a tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from lrbench.encoders.base import draw_bits
+from lrbench.encoders.grc.cell import GatedRecursiveCell
+from lrbench.encoders.trees.choice import Beams, choose_fast, gumbel, move
+from lrbench.encoders.trees.ebt_grc import PairScorer, slopes
+from lrbench.mixers.normalisation import LayerNorm
+from lrbench.mixers.normed_head import normed_head
+from lrbench.mixers.perceptron import perceptron
+from lrbench.mixers.rwkv.rwkv4 import Rwkv4Config, Rwkv4Mixer
+from lrbench.mixers.rwkv.rwkv4_channel import RwkvChannelMixer
+from lrbench.mixers.xlstm.cell import empty_state, run
+from lrbench.models.gate import gated
+from lrbench.scan import GeneratedBlocks, scan
+from lrbench.scan.blocks.constraints import constrain_few
+from lrbench.scan.blocks.indexed import table_scan
+from lrbench.scan.diagonal.modulated import modulated_scan
+from lrbench.scan.diagonal.selective import selective_scan
+from lrbench.scan.rows import add_rows
+from lrbench.scan.time_invariant.convolution import convolve
+from lrbench.scan.time_invariant.responses import superpose
+from lrbench.scan.transitions import PerceptronBlocks
+from lrbench.training.cross_entropy import mean_cross_entropy
+
+Prepared = tuple[Callable[..., Sequence[Tensor]], Sequence[Tensor]]
+Case = Callable[..., Prepared]
+
+
+class Draw:
+    """Numbers of a dtype on a device, the same each time."""
+
+    def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
+        self.dtype, self.device = dtype, device
+        self.generator = torch.Generator().manual_seed(0)
+
+    def normal(self, *shape: int, scale: float = 1.0, dtype: torch.dtype | None = None) -> Tensor:
+        """Draw a leaf, normal with standard deviation `scale`."""
+        dtype = dtype or self.dtype
+        wide = torch.complex128 if dtype.is_complex else torch.float64
+        drawn = torch.randn(shape, generator=self.generator, dtype=wide) * scale
+        return drawn.to(self.device, dtype).requires_grad_()
+
+    def plain(self, *shape: int, scale: float = 1.0) -> Tensor:
+        """Draw such numbers that nobody asks a gradient of."""
+        return self.normal(*shape, scale=scale).detach()
+
+    def numbers(self, below: int, *shape: int) -> Tensor:
+        """Draw whole numbers from 0 to below - 1."""
+        return torch.randint(below, shape, generator=self.generator).to(self.device)
+
+    def module(self, made: nn.Module) -> nn.Module:
+        """Give a module such numbers, of a size that keeps its results of order 1."""
+        made = made.to(self.device, self.dtype)
+        with torch.no_grad():
+            for parameter in made.parameters():
+                parameter.copy_(self.plain(*parameter.shape, scale=0.3))
+        return made
+
+
+def by_parameters(module: nn.Module, *more: Tensor) -> list[Tensor]:
+    """Return the parameters of a module as leaves, and more."""
+    return [*module.parameters(), *more]
+
+
+def cross_entropy(dtype: torch.dtype, device: torch.device, classes: int) -> Prepared:
+    """Logits (C, N) and targets, one of them to be ignored."""
+    draw = Draw(dtype, device)
+    logits, targets = draw.normal(classes, 48), draw.numbers(classes, 48)
+    targets[5] = -100
+    return lambda logits: [mean_cross_entropy(logits, targets, 0.1)], [logits]
+
+
+def channel_mix(dtype: torch.dtype, device: torch.device) -> Prepared:
+    """rwkv4's other half, for channels beside each other."""
+    draw = Draw(dtype, device)
+    module = draw.module(RwkvChannelMixer(Rwkv4Config(), 32))
+    u, state = draw.normal(3, 5, 32), draw.normal(3, 32)
+    return lambda *leaves: module(leaves[-2], leaves[-1]), by_parameters(module, u, state)
+
+
+def gated_averages(dtype: torch.dtype, device: torch.device) -> Prepared:
+    """rwkv4's time mixing."""
+    draw = Draw(dtype, device)
+    module = draw.module(Rwkv4Mixer(Rwkv4Config(), 32))
+    u = draw.normal(3, 5, 32)
+    return lambda *leaves: [module(leaves[-1])[0]], by_parameters(module, u)
+
+
+def slstm(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
+    """The cell of sLSTM over time, two heads."""
+    draw = Draw(dtype, device)
+    drive, recurrent = draw.normal(3, 5, 2, 4, wide), draw.normal(2, wide, 4, wide, scale=0.3)
+
+    def outputs(drive: Tensor, recurrent: Tensor) -> list[Tensor]:
+        y, state = run(drive, recurrent, empty_state(drive, 3, 2, wide))
+        return [y, *state[1:]]
+
+    return outputs, [drive, recurrent]
+
+
+def layer_norm(dtype: torch.dtype, device: torch.device, width: int) -> Prepared:
+    """Layer normalisation over `width` features."""
+    draw = Draw(dtype, device)
+    module, x = draw.module(LayerNorm(width)), draw.normal(3, 7, width)
+    return lambda *leaves: [module(leaves[-1])], by_parameters(module, x)
+
+
+def head_after_norm(dtype: torch.dtype, device: torch.device) -> Prepared:
+    """Layer normalisation and a linear layer to few classes."""
+    draw = Draw(dtype, device)
+    norm, head = draw.module(LayerNorm(32)), draw.module(nn.Linear(32, 5))
+    x = draw.normal(3, 7, 32)
+    leaves = [*norm.parameters(), *head.parameters(), x]
+    return lambda *leaves: [normed_head(norm, _linear(head), leaves[-1])], leaves
+
+
+def two_layers(dtype: torch.dtype, device: torch.device, hidden: int, out: int) -> Prepared:
+    """A perceptron of one hidden layer."""
+    draw = Draw(dtype, device)
+    layers = nn.Sequential(nn.Linear(12, hidden), nn.ReLU(), nn.Linear(hidden, out))
+    module, x = draw.module(layers), draw.normal(3, 7, 12)
+    return lambda *leaves: [perceptron(layers, leaves[-1])], by_parameters(module, x)
+
+
+def gate(dtype: torch.dtype, device: torch.device, by_symbol: int) -> Prepared:
+    """A gated linear unit with what goes round it, given or looked up."""
+    draw = Draw(dtype, device)
+    layer, x = draw.module(nn.Linear(16, 32)), draw.normal(3, 7, 16)
+    beside = draw.normal(5, 16) if by_symbol else draw.normal(3, 7, 16)
+    index = draw.numbers(5, 3, 7) if by_symbol else None
+
+    def outputs(*leaves: Tensor) -> list[Tensor]:
+        return [gated(_linear(layer), leaves[-2], leaves[-1], index)]
+
+    return outputs, by_parameters(layer, x, beside)
+
+
+def row_sums(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
+    """Rows added to rows, some of them several times."""
+    draw = Draw(dtype, device)
+    target, source = draw.plain(5, 2 * wide), draw.plain(9, 2 * wide)
+    index = draw.numbers(5, 9)
+
+    def added(target: Tensor, source: Tensor) -> list[Tensor]:
+        total = target.clone()
+        add_rows(total, index, source)
+        return [total]
+
+    return added, [target, source]
+
+
+def modulated(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
+    """Complex diagonal systems whose transitions depend on the input."""
+    draw = Draw(dtype, device)
+    width, pairs = 2 * wide if wide == 16 else wide, dtype.to_complex()
+    systems = [draw.normal(width, 3, scale=0.5, dtype=pairs) for _ in range(3)]
+    inputs = [draw.normal(width), draw.normal(2, 5, width), draw.normal(2, 5, width, scale=0.5)]
+
+    def outputs(*leaves: Tensor) -> list[Tensor]:
+        y, last = modulated_scan(*leaves)
+        return [y, torch.view_as_real(last)]
+
+    return outputs, [*systems, *inputs, draw.normal(2, width, 3, dtype=pairs)]
+
+
+def selective(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
+    """The selective scan, with decays in (-1, 1)."""
+    draw = Draw(dtype, device)
+    width, modes = 2 * wide if wide == 16 else wide, 3
+    rates = draw.plain(modes, width).abs().neg().requires_grad_()
+    steps = draw.plain(2, 5, width).abs().requires_grad_()
+    middle = draw.normal(width), steps, draw.normal(2, 5, width)
+    rest = draw.normal(2, 5, modes), draw.normal(2, 5, modes), draw.normal(2, modes, width)
+    return partial(selective_scan, reach=2.0), [rates, *middle, *rest]
+
+
+def generated(dtype: torch.dtype, device: torch.device, size: int, constraint: str) -> Prepared:
+    """Blocks made from features, position by position."""
+    draw = Draw(dtype, device)
+    weight, z = draw.normal(2, size, size, 3), draw.normal(16, 5, 3)
+    rest = draw.normal(16, 5, 2, size), draw.normal(16, 2, size)
+
+    def states(weight: Tensor, z: Tensor, inputs: Tensor, initial: Tensor) -> list[Tensor]:
+        return [scan(GeneratedBlocks(weight, z, constraint, 1.2), inputs, initial, "sequential")]
+
+    return states, [weight, z, *rest]
+
+
+def of_perceptrons(
+    dtype: torch.dtype, device: torch.device, size: int, constraint: str
+) -> Prepared:
+    """Blocks whose features are a hidden layer's."""
+    draw = Draw(dtype, device)
+    weight = draw.normal(2, size, size, 9)
+    hidden = draw.normal(8, 6, scale=0.5), draw.normal(8), draw.normal(16, 5, 6)
+    rest = draw.normal(16, 5, 2, size), draw.normal(16, 2, size)
+
+    def states(w: Tensor, w1: Tensor, c1: Tensor, u: Tensor, *rest: Tensor) -> list[Tensor]:
+        blocks = PerceptronBlocks(w, w1, c1, u, constraint, 1.2)
+        return [scan(blocks, rest[0], rest[1], "sequential")]
+
+    return states, [weight, *hidden, *rest]
+
+
+def constrained(dtype: torch.dtype, device: torch.device, size: int, constraint: str) -> Prepared:
+    """A table of blocks under a constraint."""
+    blocks = Draw(dtype, device).normal(5, size, size)
+    return lambda blocks: [constrain_few(blocks, constraint, 1.2)], [blocks]
+
+
+def by_table(dtype: torch.dtype, device: torch.device, size: int) -> Prepared:
+    """A scan by blocks of a table; they do not grow."""
+    draw = Draw(dtype, device)
+    table = draw.plain(5, 2, size, size, scale=size**-0.5).requires_grad_()
+    index = draw.numbers(5, 3, 7)
+    leaves = [table, draw.normal(5, 2, size), draw.normal(3, 2, size)]
+    return lambda table, inputs, initial: [table_scan(table, inputs, index, initial)], leaves
+
+
+def responses(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
+    """Responses to symbols, superposed."""
+    draw = Draw(dtype, device)
+    kernel, index = draw.normal(5, 7, wide), draw.numbers(5, 3, 7)
+    return lambda kernel: [superpose(kernel, index)], [kernel]
+
+
+def convolution(dtype: torch.dtype, device: torch.device) -> Prepared:
+    """A causal convolution of channels."""
+    draw = Draw(dtype, device)
+    return lambda u, kernel: [convolve(u, kernel)], [draw.normal(3, 21, 32), draw.normal(32, 21)]
+
+
+def choose_merges(dtype: torch.dtype, device: torch.device, noisy: int, tracks: int) -> Prepared:
+    """Choosing the merges of a step of an easy-first search; nothing of it has a gradient."""
+    draw = Draw(dtype, device)
+    beams, beam = _beams(draw, bool(tracks)), 4
+    noise = None, None
+    if noisy:
+        each = min(beams.pairs.shape[2], beam)
+        shapes = tuple(beams.pairs.shape), (3, beams.pairs.shape[1] * each)
+        noise = tuple(gumbel(shape, draw.generator, beams.scores) for shape in shapes)  # type: ignore[assignment]
+
+    def chosen(scores: Tensor) -> list[Tensor]:
+        found = choose_fast(scores, beams, beam, noise)
+        shares = [] if beams.shares is None else [beams.shares]
+        return [found.parents, found.positions, found.scores, found.valid, *shares]
+
+    return chosen, [draw.plain(12)]
+
+
+def move_merges(dtype: torch.dtype, device: torch.device, tracks: int) -> Prepared:
+    """Tables of pairs after a step of that search, whose merges torch chose."""
+    draw = Draw(dtype, device)
+    beams = _beams(draw, bool(tracks))
+    chosen = choose_fast(draw.plain(12), beams, 4, (None, None))
+    made = draw.numbers(100, *chosen.positions.shape, 2)
+
+    def moved() -> list[Tensor]:
+        return [tensor for tensor in move(beams, chosen, made) if tensor is not None]
+
+    return moved, []
+
+
+def pair_scores(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
+    """Scores of pairs of nodes, and their slopes, which the encoder writes out itself."""
+    draw = Draw(dtype, device)
+    scorer = PairScorer(2 * wide if wide == 16 else wide)
+    draw.module(scorer)
+    nodes, gradient = draw.plain(6, 2 * scorer.features), draw.plain(5)
+    left, right = draw.numbers(6, 5), draw.numbers(6, 5)
+
+    def scores(nodes: Tensor, gradient: Tensor) -> list[Tensor]:
+        weights = tuple(weight.detach() for weight in scorer.weights())
+        found = scorer.of_pairs(scorer.sides(nodes).detach(), left, right)
+        return [found, *slopes(weights, nodes, left, right, gradient)]
+
+    return scores, [nodes, gradient]
+
+
+def grc_cell(dtype: torch.dtype, device: torch.device, wide: int, drops: int) -> Prepared:
+    """The gated recursive cell, with dropout or without."""
+    draw = Draw(dtype, device)
+    width = 2 * wide if wide == 16 else wide
+    cell = GatedRecursiveCell(width, 0.25)
+    draw.module(cell)
+    pairs = draw.normal(5, 2 * width)
+    bits = draw_bits((5, 4 * width), draw.generator, "cpu").to(device) if drops else None
+    return lambda *leaves: [cell.parents(leaves[-1], bits)], by_parameters(cell, pairs)
+
+
+def _beams(draw: Draw, tracks: bool) -> Beams:
+    """Three strings of which two beams are left, the second of one of them not valid."""
+    pairs, left = draw.numbers(12, 3, 2, 6), torch.tensor([6, 4, 1], device=draw.device)
+    shares = draw.plain(3, 2, 6).abs() if tracks else None
+    valid = torch.tensor([[True, True], [True, False], [True, True]], device=draw.device)
+    rows = torch.arange(3, device=draw.device)
+    return Beams(rows, left, pairs, draw.plain(3, 2), valid, shares)
+
+
+def _linear(module: nn.Module) -> nn.Linear:
+    assert isinstance(module, nn.Linear)
+    return module
+
+
+CASES: dict[str, Case] = {
+    "channel_mix": channel_mix,
+    "choose_merges": choose_merges,
+    "constrained_blocks": constrained,
+    "convolution": convolution,
+    "cross_entropy": cross_entropy,
+    "gate": gate,
+    "gated_averages": gated_averages,
+    "generated_blocks": generated,
+    "grc_cell": grc_cell,
+    "layer_norm": layer_norm,
+    "modulated_scan": modulated,
+    "move_merges": move_merges,
+    "normed_head": head_after_norm,
+    "pair_scores": pair_scores,
+    "perceptron": two_layers,
+    "perceptron_blocks": of_perceptrons,
+    "responses": responses,
+    "row_sums": row_sums,
+    "selective_scan": selective,
+    "slstm": slstm,
+    "table_scan": by_table,
+}
+
+# A layout of each, for `lrbench bench selfcheck` and for tests: what runs ask for is theirs.
+LAYOUTS: dict[str, tuple[int | str, ...]] = {
+    "choose_merges": (1, 1),
+    "constrained_blocks": (8, "column_clip"),
+    "cross_entropy": (5,),
+    "gate": (0,),
+    "generated_blocks": (8, "column_clip"),
+    "grc_cell": (16, 1),
+    "layer_norm": (64,),
+    "modulated_scan": (16,),
+    "move_merges": (1,),
+    "pair_scores": (16,),
+    "perceptron": (64, 5),
+    "perceptron_blocks": (8, "column_clip"),
+    "responses": (64,),
+    "row_sums": (16,),
+    "selective_scan": (16,),
+    "slstm": (16,),
+    "table_scan": (8,),
+}

@@ -1,0 +1,118 @@
+"""The one question that every fast path asks before it is taken: is this kernel trusted here?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from lrbench.trust import outcomes
+from lrbench.trust.outcomes import Kernel, Outcome
+
+if TYPE_CHECKING:
+    import torch
+
+SWITCH = "LRBENCH_SELFCHECK"
+
+Key = tuple[str, "torch.dtype", "torch.device", tuple[int | str, ...]]
+
+
+@dataclass
+class _Known:
+    """What a process knows; `tried` is the kernel of a check that is under way, in a child."""
+
+    outcomes: dict[Key, Outcome | None] = field(default_factory=dict)
+    tried: Kernel | None = None
+    is_trying: bool = False
+    reached: bool = False
+
+
+_process = _Known()
+_lock = Lock()
+
+
+def trusted(
+    name: str, dtype: torch.dtype, device: torch.device, layout: tuple[int | str, ...] = ()
+) -> bool:
+    """Tell whether a kernel may be used; the first time on a machine, let it prove itself.
+
+    name: in the table of cases (`cases.py`), whose entry says what the layout is.
+    """
+    if _process.is_trying:
+        return _is_tried(_kernel(name, dtype, device, layout))
+    key = name, dtype, device, layout
+    known = _process.outcomes  # the way of every call but the first
+    found = known[key] if key in known else _asked(key)
+    return found is None or found.trusted
+
+
+def known() -> list[Outcome]:
+    """Return what this process has asked for and been told, in the order it asked."""
+    return [outcome for outcome in _process.outcomes.values() if outcome is not None]
+
+
+def checked(kernel: Kernel) -> Outcome:
+    """Let a kernel prove itself now, whatever was found before, and write the outcome down."""
+    from lrbench.trust.checker import check
+
+    outcome = check(kernel)
+    outcomes.keep(outcome)
+    return outcome
+
+
+@contextmanager
+def trying(kernel: Kernel | None) -> Iterator[None]:
+    """Use this kernel and no other, or none: for the two halves of a check, in one process."""
+    before = _process.is_trying, _process.tried
+    _process.is_trying, _process.tried, _process.reached = True, kernel, False
+    try:
+        yield
+    finally:
+        _process.is_trying, _process.tried = before
+
+
+def reached() -> bool:
+    """Tell whether the kernel of the last `trying` was asked for."""
+    return _process.reached
+
+
+def _asked(key: Key) -> Outcome | None:
+    with _lock:
+        if key in _process.outcomes:
+            return _process.outcomes[key]
+        if os.environ.get(SWITCH, "1") == "0":
+            found = None
+        else:
+            kernel = _kernel(*key)
+            found = outcomes.find(kernel) or checked(kernel)
+            if not found.trusted:
+                _warn(found)
+        _process.outcomes[key] = found
+        return found
+
+
+def _is_tried(kernel: Kernel) -> bool:
+    is_tried = kernel == _process.tried
+    _process.reached |= is_tried
+    return is_tried
+
+
+def _kernel(
+    name: str, dtype: torch.dtype, device: torch.device, layout: tuple[int | str, ...]
+) -> Kernel:
+    return Kernel(name, str(dtype).removeprefix("torch."), layout, str(device))
+
+
+def _warn(outcome: Outcome) -> None:
+    from lrbench.console import messages
+
+    messages().print(
+        f"not used: {outcome.kernel}: {outcome.reason}; the plain path takes its place"
+        " (`lrbench bench selfcheck` shows all, --again checks anew)",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )

@@ -1,0 +1,45 @@
+"""Every kernel that is asked for has a case, reaches it, and agrees; differences are told."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from lrbench.scan.compiled.compiler import installed
+from lrbench.trust.cases import CASES, LAYOUTS
+from lrbench.trust.child import difference, fault
+from lrbench.trust.outcomes import Kernel
+
+
+def test_every_kernel_has_a_case(root: Path) -> None:
+    asked = set()
+    for path in (root / "lrbench").rglob("*.py"):
+        asked |= set(re.findall(r'\busable\(\s*[\w.]+, "(\w+)"', path.read_text()))
+    asked |= {"generated_blocks", "perceptron_blocks"}  # by the kind of blocks
+    assert asked == set(CASES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_kernels_agree(name: str) -> None:
+    if not installed():
+        pytest.skip("needs numba: the extra `fast`")
+    assert fault(Kernel(name, "float32", LAYOUTS.get(name, ()))) == ""
+
+
+def test_differences() -> None:
+    one = torch.linspace(-1, 1, 7)
+    assert difference(one + 1e-6, one) == ""
+    assert "off by 0.001" in difference(one + 1e-3, one)
+    assert "finite" in difference(one.log(), one)
+    assert "(7,)" in difference(one, one[:3])
+    assert difference(torch.arange(3), torch.arange(3).flip(0)) == "other numbers"
+
+
+def test_a_case_that_misses_its_kernel_is_told() -> None:
+    if not installed():
+        pytest.skip("needs numba: the extra `fast`")
+    assert fault(Kernel("layer_norm", "float32", (17,))) == "its case does not reach it"
