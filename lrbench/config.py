@@ -16,7 +16,7 @@ from omegaconf import MISSING
 
 from lrbench.checks import at_least, between, fraction, one_of, shown
 from lrbench.protocols.base import MOST, ProtocolConfig
-from lrbench.records import added
+from lrbench.records import added, unrecorded
 from lrbench.registry import DEFAULT_PROTOCOL, PROTOCOLS
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ else:
 SCHEDULES = ("constant", "cosine", "linear", "plateau")
 FALLING = ("cosine", "linear")  # to optim.final_lr
 OPTIMISERS = ("adam", "adamw", "ranger")
+TRACKERS = ("tensorboard", "wandb", "trackio")  # each is also its package, and its extra
 
 MOST_THREADS = 1024
 LARGEST_SEED = 2**63 - 1
@@ -174,6 +175,7 @@ class Config:
     seed. trials: runs of the cell, with seeds from `seed` on. device: auto, cpu or cuda. threads:
     of torch, on a CPU. force: train again what is finished. output_dir: the folder that runs are
     written to. tuning_runs: how many runs the settings were chosen from; presets of `tune` say so.
+    track: a program that is given the numbers while they come: tensorboard, wandb or trackio.
     """
 
     task: TaskConfig = field(default_factory=TaskConfig)
@@ -188,6 +190,7 @@ class Config:
     force: bool = False
     output_dir: str = "outputs"
     tuning_runs: int | None = None
+    track: str | None = unrecorded(None)
 
     def __post_init__(self) -> None:
         between("seed", self.seed, 0, LARGEST_SEED)
@@ -195,6 +198,7 @@ class Config:
         between("trials", self.trials, 1, MOST)
         between("threads", self.threads, 1, MOST_THREADS)
         between("tuning_runs", self.tuning_runs, 1, MOST)
+        one_of("track", self.track, TRACKERS)
         if isinstance(self.seed, int) and isinstance(self.trials, int):
             between("seed + trials", self.seed + self.trials, 1, LARGEST_SEED)
         if not self.output_dir.strip() or "\0" in self.output_dir:

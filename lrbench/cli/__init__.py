@@ -10,14 +10,14 @@ from typer.core import TyperArgument, TyperGroup
 from lrbench.cli.commands.extend import bench, check, data, doctor
 from lrbench.cli.commands.look import certify, diagnose, listing, report, show, status
 from lrbench.cli.commands.run import evaluate, sweep, train, tune
-from lrbench.cli.commands.share import bundle, enter, publish, verify
+from lrbench.cli.commands.share import bundle, enter, export, publish, verify
 from lrbench.version import __version__
 
 # the help's panels, and the commands of each in the order that they are used
 PANELS = {
     "Run": (train, sweep, tune, evaluate),
     "Look": (report, status, show, listing, certify, diagnose),
-    "Share": (publish, bundle, enter, verify),
+    "Share": (publish, bundle, enter, verify, export),
     "Extend": (check, bench, data, doctor),
 }
 

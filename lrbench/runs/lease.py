@@ -106,6 +106,20 @@ def look(path: Path, lock: Path) -> Sighting | None:
     return Sighting(record, modified, (lock.stat().st_mtime_ns - modified) / 1e9)
 
 
+EXPIRY = 30.0  # seconds without a beat, after which a lease elsewhere counts as abandoned
+
+
+def is_held(lease: Path) -> bool:
+    """Tell whether somebody trains the run of a lease.json; it is looked at, not taken."""
+    try:
+        modified = lease.stat().st_mtime_ns
+        record = files.read_json(lease)
+    except (FileNotFoundError, UnreadableFile):
+        return False
+    seen = Sighting(record, modified, time.time() - modified / 1e9)
+    return not seen.gone() if seen.here() else seen.age < EXPIRY
+
+
 Got = Literal["free", "waited", "taken over"]
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ Run = Callable[..., Any]
 COMMANDS = [
     *("train", "sweep", "tune", "evaluate"),
     *("report", "status", "show", "tasks", "models", "protocols", "tables", "certify", "diagnose"),
-    *("publish", "bundle", "verify"),
+    *("publish", "bundle", "verify", "export"),
     *("check", "doctor", "bench", "data"),
 ]
 

@@ -13,7 +13,7 @@ from lrbench.sweeps.plan.expansion import Overrides, expand
 EXAMPLE = "--grid optim.lr=1e-4,3e-4,1e-3"
 SEVERAL = ("task", "model", "protocol", "seed")  # may have several values outside the grid
 TUNED_PARTS = ("model.", "optim.")
-NOT_LEARNING = ("data_seed", "output_dir", "force", "device", "threads", "tuning_runs")
+NOT_LEARNING = ("data_seed", "output_dir", "force", "device", "threads", "tuning_runs", "track")
 TUNED = ("optim", "protocol.batch_size", "protocol.max_steps", "protocol.supervision")
 
 

@@ -17,6 +17,7 @@ from lrbench.runs.folder.cell import Cell
 from lrbench.runs.folder.run import Run
 from lrbench.runs.folder.start import start_of
 from lrbench.runs.lease import Lease
+from lrbench.runs.track.live import LiveTracking
 from lrbench.runs.train.result import Outcome, assemble
 from lrbench.runs.train.signals import StopRequest
 from lrbench.runs.train.validate import out_of_memory, validated
@@ -99,7 +100,10 @@ def _train(
     trials: list[Trial], runs: dict[int, Run], leases: dict[int, Lease], stop: StopRequest
 ) -> list[Outcome]:
     """Train a group from its checkpoints to its results."""
-    with members_for(trials, lambda line: messages().print(line, markup=False)) as members:
+    with (
+        members_for(trials, lambda line: messages().print(line, markup=False)) as members,
+        LiveTracking(trials[0].config.track, runs) as tracking,
+    ):
         try:
             start = start_of(trials[0].config)
             for trial in trials:
@@ -109,8 +113,9 @@ def _train(
                 elif start is not None:
                     trial.model.load_state_dict(start.weights)
                     run.log(f"begins with the last weights of {start.folder}")
+            tracking.begin()
             with Display(trials) as display:
-                watch = GroupWatch(trials, runs, leases, stop, display)
+                watch = GroupWatch(trials, runs, leases, stop, display, tracking)
                 train_group(trials, watch, members)
         except (Interrupted, LeaseLost):
             raise

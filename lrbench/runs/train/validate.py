@@ -22,6 +22,7 @@ from lrbench.models.build import count_parameters
 from lrbench.registry import BACKBONES, ENCODERS, FOREIGN, MIXERS, TASKS
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.folder.start import start_of
+from lrbench.runs.track.tracker import require_tracker
 from lrbench.tasks import make_task
 from lrbench.tasks.base import TaskBase
 from lrbench.training.hardening import Hardening
@@ -40,6 +41,8 @@ SMALLER = (
 def validated(config: Config) -> torch.device:
     """Check a configuration whole; return the device it runs on. Raises UserError."""
     device = resolve_device(config.device)
+    if config.track is not None:
+        require_tracker(config.track)
     _check_names(config)
     _check_protocol(config)
     _check_folder(config)

@@ -17,6 +17,7 @@ from lrbench.records import Look, Result
 from lrbench.report.output.cells import duration
 from lrbench.runs.folder.run import Run
 from lrbench.runs.lease import Lease
+from lrbench.runs.track.live import LiveTracking
 from lrbench.runs.train.signals import StopRequest
 from lrbench.training.telemetry import CONVERGED
 from lrbench.training.trial import Trial
@@ -158,9 +159,10 @@ class GroupWatch:
         leases: dict[int, Lease],
         stop: StopRequest,
         display: Display,
+        tracking: LiveTracking,
     ) -> None:
         self.trials, self.runs, self.leases = trials, runs, leases
-        self.stop, self.display = stop, display
+        self.stop, self.display, self.tracking = stop, display, tracking
         self.failures: dict[int, Exception] = {}  # by seed
         self.warned: set[int] = set()  # seeds
         self.saved_at = time.monotonic()
@@ -173,8 +175,10 @@ class GroupWatch:
     def logged(self, trial: Trial, loss: float) -> None:
         """Record a mean loss."""
         line = {"step": trial.step, "loss": loss, "lr": trial.rate, "seconds": trial.seconds}
+        line |= trial.telemetry.latest
         run = self._ours(trial)
-        run.record({**line, **trial.telemetry.latest})
+        run.record(line)
+        self.tracking.recorded(trial.seed, line)
         self.display.logged(trial, loss)
         if trial.telemetry.latest.get(CONVERGED, 1.0) < 1 and trial.seed not in self.warned:
             self.warned.add(trial.seed)
@@ -185,7 +189,9 @@ class GroupWatch:
 
     def looked(self, trial: Trial, look: Look, believed: list[str]) -> None:
         """Record a look and keep the checkpoints it earns."""
-        self._ours(trial).record({"step": trial.step, "look": look, "believed": believed})
+        line = {"step": trial.step, "look": look, "believed": believed}
+        self._ours(trial).record(line)
+        self.tracking.recorded(trial.seed, line)
         self._save(trial, believed)
         self.display.looked(trial, look)
 
@@ -224,7 +230,9 @@ class GroupWatch:
 
     def finished(self, trial: Trial, result: Result) -> None:
         """Write a trial's result and give its lease back."""
-        self._ours(trial).finish(result)
+        run = self._ours(trial)
+        self.tracking.ended(trial.seed, result)
+        run.finish(result)
         self.leases.pop(trial.seed).release()
 
     def _save(self, trial: Trial, believed: list[str] | None = None) -> None:

@@ -8,7 +8,6 @@ that began it goes on with it.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +18,10 @@ from lrbench.errors import UserError
 from lrbench.protocols.base import declared
 from lrbench.runs.folder import files
 from lrbench.runs.folder.files import UnreadableFile
-from lrbench.runs.lease import Sighting
+from lrbench.runs.lease import is_held
 
 STATES = ("running", "finished", "diverged", "failed", "stopped")
 RECENT = 10  # lines of metrics.jsonl that a rate is of
-EXPIRY = 30.0  # seconds without a beat, after which a lease elsewhere counts as abandoned
 SEED = re.compile(r"s(\d+)(\.new)?")
 
 
@@ -89,7 +87,7 @@ def _timed(run: RunStatus, usual: float | None) -> RunStatus:
 
 
 def _run(cell: Path, settings: dict[str, Any], seed: int) -> RunStatus:
-    held = _held(cell / ".leases" / f"s{seed}" / "lease.json")
+    held = is_held(cell / ".leases" / f"s{seed}" / "lease.json")
     fresh = cell / f"s{seed}.new"  # of force=true
     folder = fresh if fresh.is_dir() and held else cell / f"s{seed}"
     result, failure = _object(folder / "result.json"), _object(folder / "failure.json")
@@ -127,17 +125,6 @@ def _rate(lines: Sequence[dict[str, Any]]) -> float | None:
         return None
     rate: float = (losses[-1]["step"] - first["step"]) / (losses[-1]["seconds"] - first["seconds"])
     return rate or None
-
-
-def _held(lease: Path) -> bool:
-    """Tell whether somebody trains the run; the lease is looked at, not taken."""
-    try:
-        modified = lease.stat().st_mtime_ns
-        record = files.read_json(lease)
-    except (FileNotFoundError, UnreadableFile):
-        return False
-    seen = Sighting(record, modified, time.time() - modified / 1e9)
-    return not seen.gone() if seen.here() else seen.age < EXPIRY
 
 
 def _object(path: Path) -> dict[str, Any] | None:

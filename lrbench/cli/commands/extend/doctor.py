@@ -41,6 +41,9 @@ EXTRAS = {
     "parallel": "hydra-joblib-launcher",
     "slurm": "hydra-submitit-launcher",
     "fast": "numba",
+    "tensorboard": "tensorboard",
+    "wandb": "wandb",
+    "trackio": "trackio",
 }
 COMPILERS = ("g++", "clang++", "c++")
 TRIAL_BYTES = 1 << 20
@@ -195,7 +198,7 @@ def extras() -> Iterator[MachineFinding]:
     """Yield each optional extra, or how to get it."""
     for extra, distribution in EXTRAS.items():
         version = _version(distribution)
-        get = f"not installed; in the checkout: pip install -e '.[{extra}]'"
+        get = f"not installed; checkout: pip install -e '.[{extra}]'"
         yield MachineFinding(f"extra {extra}", f"{distribution} {version}" if version else get)
 
 

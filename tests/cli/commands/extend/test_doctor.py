@@ -63,7 +63,7 @@ def test_extras_are_those_of_the_project(root: Path) -> None:
 def test_a_missing_extra_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "EXTRAS", {"plot": "no-such-distribution", "here": "torch"})
     missing, here = doctor.extras()
-    assert missing.text == "not installed; in the checkout: pip install -e '.[plot]'"
+    assert missing.text == "not installed; checkout: pip install -e '.[plot]'"
     assert here.text.startswith("torch 2.") and not missing.fix
 
 
