@@ -20,6 +20,7 @@ from torch import Tensor
 
 from lrbench.machine import processor_says
 from lrbench.scan.compiled.compiler import wanted
+from lrbench.trust import trusted
 
 # Multiplications from which oneDNN is faster (its preparation takes some ten microseconds a call),
 # and rows and columns of the result: a matrix and few vectors are read once, whoever multiplies
@@ -73,7 +74,13 @@ def _better(a: Tensor, b: Tensor) -> bool:
         and a.device.type == b.device.type == "cpu"
         and not (torch.is_grad_enabled() and (a.requires_grad or b.requires_grad))
         and onednn_is_faster()
+        and trusted("onednn_product", a.dtype, a.device, (_lie(a), _lie(b)))
     )
+
+
+def _lie(matrix: Tensor) -> str:
+    """Return what lies together in memory: a row's numbers, a column's, or neither's."""
+    return "row" if matrix.stride(1) == 1 else "column" if matrix.stride(0) == 1 else "neither"
 
 
 def _by_onednn(a: Tensor, b: Tensor) -> Tensor:

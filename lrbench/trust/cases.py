@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,11 +26,20 @@ from lrbench.mixers.rwkv.rwkv4 import Rwkv4Config, Rwkv4Mixer
 from lrbench.mixers.rwkv.rwkv4_channel import RwkvChannelMixer
 from lrbench.mixers.xlstm.cell import empty_state, run
 from lrbench.models.gate import gated
-from lrbench.scan import GeneratedBlocks, scan
+from lrbench.scan import (
+    BlockDiagonal,
+    ConstantBlocks,
+    ConstantDiagonal,
+    Diagonal,
+    GeneratedBlocks,
+    Indexed,
+    scan,
+)
 from lrbench.scan.blocks.constraints import constrain_few
 from lrbench.scan.blocks.indexed import table_scan
 from lrbench.scan.diagonal.modulated import modulated_scan
 from lrbench.scan.diagonal.selective import selective_scan
+from lrbench.scan.products import add_product, product
 from lrbench.scan.rows import add_rows
 from lrbench.scan.time_invariant.convolution import convolve
 from lrbench.scan.time_invariant.responses import superpose
@@ -302,6 +312,60 @@ def grc_cell(dtype: torch.dtype, device: torch.device, wide: int, drops: int) ->
     return lambda *leaves: [cell.parents(leaves[-1], bits)], by_parameters(cell, pairs)
 
 
+def fused_diagonal(dtype: torch.dtype, device: torch.device, access: str, width: int) -> Prepared:
+    """A diagonal scan as one GPU kernel; numbers on the unit circle, so that states do not grow."""
+    draw = Draw(dtype, device)
+    values = draw.plain(*_rows(access), width)
+    return _fused(draw, access, (width,), values / values.abs())
+
+
+def fused_blocks(
+    dtype: torch.dtype, device: torch.device, access: str, heads: int, size: int
+) -> Prepared:
+    """A scan by blocks as one GPU kernel."""
+    draw = Draw(dtype, device)
+    shape = heads, size, size
+    blocks = draw.plain(*_rows(access), *shape, scale=0.7 * size**-0.5)
+    return _fused(draw, access, shape[:2], blocks)
+
+
+def _rows(access: str) -> tuple[int, ...]:
+    return {"step": (3, 9), "table": (1, 5), "constant": ()}[access]
+
+
+def _fused(draw: Draw, access: str, state: tuple[int, ...], numbers: Tensor) -> Prepared:
+    index = draw.numbers(5, 3, 9)
+    forms = (Diagonal, ConstantDiagonal) if len(state) == 1 else (BlockDiagonal, ConstantBlocks)
+    form = forms[access == "constant"]
+    inputs = draw.normal(*((1, 5) if access == "table" else (3, 9)), *state)
+
+    def states(numbers: Tensor, inputs: Tensor, initial: Tensor) -> list[Tensor]:
+        made: Any = form(numbers)
+        transition = Indexed(made, index) if access == "table" else made
+        return [scan(transition, inputs, initial, "fused")]
+
+    return states, [numbers.requires_grad_(), inputs, draw.normal(3, *state)]
+
+
+def onednn_product(dtype: torch.dtype, device: torch.device, left: str, right: str) -> Prepared:
+    """A product large enough for oneDNN, and one added to a sum."""
+    draw = Draw(dtype, device)
+    a, b, total = _lying(draw, left, 130, 129), _lying(draw, right, 129, 67), draw.plain(130, 67)
+
+    def products(a: Tensor, b: Tensor, total: Tensor) -> list[Tensor]:
+        return [product(a, b), product(a, b, bias=total[0]), add_product(total.clone(), a, b)]
+
+    return products, [a, b, total]
+
+
+def _lying(draw: Draw, how: str, rows: int, columns: int) -> Tensor:
+    if how == "row":
+        return draw.plain(rows, columns)
+    if how == "column":
+        return draw.plain(columns, rows).T
+    return draw.plain(2 * rows, 2 * columns)[::2, ::2]
+
+
 def _beams(draw: Draw, tracks: bool) -> Beams:
     """Three strings of which two beams are left, the second of one of them not valid."""
     pairs, left = draw.numbers(12, 3, 2, 6), torch.tensor([6, 4, 1], device=draw.device)
@@ -322,6 +386,8 @@ CASES: dict[str, Case] = {
     "constrained_blocks": constrained,
     "convolution": convolution,
     "cross_entropy": cross_entropy,
+    "fused_blocks": fused_blocks,
+    "fused_diagonal": fused_diagonal,
     "gate": gate,
     "gated_averages": gated_averages,
     "generated_blocks": generated,
@@ -330,6 +396,7 @@ CASES: dict[str, Case] = {
     "modulated_scan": modulated,
     "move_merges": move_merges,
     "normed_head": head_after_norm,
+    "onednn_product": onednn_product,
     "pair_scores": pair_scores,
     "perceptron": two_layers,
     "perceptron_blocks": of_perceptrons,
@@ -345,12 +412,15 @@ LAYOUTS: dict[str, tuple[int | str, ...]] = {
     "choose_merges": (1, 1),
     "constrained_blocks": (8, "column_clip"),
     "cross_entropy": (5,),
+    "fused_blocks": ("step", 8, 8),
+    "fused_diagonal": ("step", 64),
     "gate": (0,),
     "generated_blocks": (8, "column_clip"),
     "grc_cell": (16, 1),
     "layer_norm": (64,),
     "modulated_scan": (16,),
     "move_merges": (1,),
+    "onednn_product": ("row", "column"),
     "pair_scores": (16,),
     "perceptron": (64, 5),
     "perceptron_blocks": (8, "column_clip"),

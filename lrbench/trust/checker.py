@@ -68,6 +68,8 @@ def _ask(request: dict[str, object]) -> str:
             return str(json.loads(line)[ANSWERED])
         code = child.wait()
         stop()
+        if code == 0:  # it had left, after a fault on a GPU, before it was asked
+            continue
         if code != -signal.SIGALRM:
             ended = signal.Signals(-code).name if code < 0 else f"exit code {code}"
             return f"its process ended: {ended}"

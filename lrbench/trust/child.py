@@ -35,7 +35,10 @@ def main() -> None:
         kernel = Kernel(
             request["name"], request["dtype"], tuple(request["layout"]), request["device"]
         )
-        print(json.dumps({ANSWERED: fault(kernel)}), file=answers, flush=True)
+        reason = fault(kernel)
+        print(json.dumps({ANSWERED: reason}), file=answers, flush=True)
+        if reason and kernel.device != "cpu":
+            return  # a fault may leave nothing on the GPU working for this process
         signal.alarm(IDLE)
 
 

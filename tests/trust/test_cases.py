@@ -13,17 +13,21 @@ from lrbench.trust.cases import CASES, LAYOUTS
 from lrbench.trust.child import difference, fault
 from lrbench.trust.outcomes import Kernel
 
+OTHERS = {"fused_blocks", "fused_diagonal", "onednn_product"}
+NUMBA = [name for name in CASES if name not in OTHERS]
+
 
 def test_every_kernel_has_a_case(root: Path) -> None:
     asked = set()
     for path in (root / "lrbench").rglob("*.py"):
         asked |= set(re.findall(r'\busable\(\s*[\w.]+, "(\w+)"', path.read_text()))
     asked |= {"generated_blocks", "perceptron_blocks"}  # by the kind of blocks
+    asked |= OTHERS
     assert asked == set(CASES)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", NUMBA)
 def test_kernels_agree(name: str) -> None:
     if not installed():
         pytest.skip("needs numba: the extra `fast`")
@@ -43,3 +47,13 @@ def test_a_case_that_misses_its_kernel_is_told() -> None:
     if not installed():
         pytest.skip("needs numba: the extra `fast`")
     assert fault(Kernel("layer_norm", "float32", (17,))) == "its case does not reach it"
+
+
+@pytest.mark.parametrize("left", ["row", "column", "neither"])
+def test_products_agree(left: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not torch.backends.mkldnn.is_available():
+        pytest.skip("this torch is built without oneDNN")
+    monkeypatch.setattr("lrbench.scan.products.onednn_is_faster", lambda: True)
+    assert fault(Kernel("onednn_product", "float32", (left, "column"))) == ""
+    monkeypatch.setattr("lrbench.scan.products._by_onednn", lambda a, b: (a @ b).neg())
+    assert fault(Kernel("onednn_product", "float32", (left, "column"))).startswith("value 0: off")

@@ -26,6 +26,7 @@ from lrbench.scan.transitions import (
     Transition,
     looked_up,
 )
+from lrbench.trust import trusted
 
 Form: TypeAlias = Dense | Constant | GeneratedBlocks | PerceptronBlocks
 
@@ -64,7 +65,26 @@ def fits(transition: Transition, inputs: Tensor, initial: Tensor) -> bool:
         covered = dtype in (*REAL, *COMPLEX) and initial.dim() == 2
     else:
         covered = dtype in REAL and initial.dim() == 3 and initial.shape[-1] in (1, *SIZES)
-    return covered and _numbers_match(form, inputs, dtype) and runs(initial)
+    if not (covered and _numbers_match(form, inputs, dtype) and runs(initial)):
+        return False
+    name = "fused_diagonal" if initial.dim() == 2 else "fused_blocks"
+    return trusted(name, dtype, initial.device, _layout(transition, inputs, initial))
+
+
+def _layout(
+    transition: Transition, inputs: Tensor, initial: Tensor
+) -> tuple[str, int] | tuple[str, int, int]:
+    """Return what a kernel is compiled for: access, and width, or heads and block size."""
+    form = transition.table if isinstance(transition, Indexed) else transition
+    if isinstance(form, ConstantDiagonal | ConstantBlocks):
+        access = "constant"
+    elif isinstance(transition, Indexed) and inputs.shape[1] <= LARGEST_TABLE:
+        access = "table"
+    else:
+        access = "step"
+    if initial.dim() == 2:
+        return access, initial.shape[1]
+    return access, initial.shape[1], initial.shape[2]
 
 
 def _numbers_match(form: Form, inputs: Tensor, dtype: torch.dtype) -> bool:
