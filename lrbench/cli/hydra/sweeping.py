@@ -121,6 +121,7 @@ def run_plan(
     from lrbench.sweeps.launch.worker import JobFunction, sweeping
     from lrbench.sweeps.plan.ledger import Ledger
     from lrbench.sweeps.plan.report import accuracy, announce, end_table, line_of
+    from lrbench.sweeps.plan.waiting import planned
 
     scored = score or (lambda result: accuracy(result, request.rule))
     ledger = Ledger(plan, lambda end, k, n: announce(f"[{k}/{n}] {line_of(end, scored)}"))
@@ -131,7 +132,8 @@ def run_plan(
         return 0
     try:
         if plan.jobs:
-            with sweeping(queue_of(request.launcher, plan)) as parent:
+            queue = queue_of(request.launcher, plan)
+            with planned(plan, ledger, announce), sweeping(queue) as parent:
                 drive = Drive(
                     plan, ledger, parent, lambda job: completed(job, request.folders), detach
                 )

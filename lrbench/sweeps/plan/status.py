@@ -2,7 +2,7 @@
 
 A run whose lease is held is running; its rate is that of its newest updates, so that compiling
 does not count. One that has begun, has no result and is trained by nobody has stopped: the command
-that began it goes on with it.
+that began it goes on with it. One that a sweep has planned and nobody has begun is waiting.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from lrbench.protocols.base import declared
 from lrbench.runs.folder import files
 from lrbench.runs.folder.files import UnreadableFile
 from lrbench.runs.lease import is_held
+from lrbench.sweeps.plan.waiting import waiting
 
-STATES = ("running", "finished", "diverged", "failed", "stopped")
+STATES = ("running", "finished", "diverged", "failed", "stopped", "waiting")
 RECENT = 10  # lines of metrics.jsonl that a rate is of
 SEED = re.compile(r"s(\d+)(\.new)?")
 
@@ -55,7 +56,8 @@ class RunStatus:
 def statuses(root: Path) -> list[RunStatus]:
     """Return how every run below `root` stands; UserError where there is no such folder.
 
-    `left` of one that has stopped is by the rate of its cell's other runs where it has none.
+    `left` of one that has stopped is by the rate of its cell's other runs where it has none; that
+    of one that is waiting by the rates of the same model on the same task.
     """
     if not root.is_dir():
         raise UserError(f"no folder '{root}'\nname one that runs are in: lrbench status DIR")
@@ -67,6 +69,19 @@ def statuses(root: Path) -> list[RunStatus]:
             continue  # `lrbench report` names what cannot be read
         if {"task", "model", "protocol"} <= set(settings):
             found += _cell(config.parent, settings)
+    return found + _waiting(root, found)
+
+
+def _waiting(root: Path, begun: Sequence[RunStatus]) -> list[RunStatus]:
+    rates: dict[tuple[str, str, str], list[float]] = {}
+    for run in begun:
+        if run.rate:
+            rates.setdefault((run.task, run.model, run.protocol), []).append(run.rate)
+    found = []
+    for one in waiting(root):
+        usual = rates.get((one.task, one.model, one.protocol))
+        run = RunStatus(**vars(one), state="waiting")
+        found.append(_timed(run, median(usual) if usual else None))
     return found
 
 
@@ -80,7 +95,7 @@ def _cell(folder: Path, settings: dict[str, Any]) -> list[RunStatus]:
 def _timed(run: RunStatus, usual: float | None) -> RunStatus:
     """Add how long a run still takes, if it has not ended."""
     rate = run.rate or usual
-    if run.state not in ("running", "stopped") or run.updates is None or not rate:
+    if run.state not in ("running", "stopped", "waiting") or run.updates is None or not rate:
         return run
     left = max(0, run.updates - (run.update or 0)) / rate
     return RunStatus(**{**vars(run), "left": left})

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from lrbench.sweeps.plan.status import RunStatus
 
 HELP = (
-    "Show which runs are running, have ended, failed or stopped, and what is left.\n\n"
+    "Show which runs are running, have ended, failed or stopped, or wait to begin.\n\n"
     "Only files are read, so it works beside any sweep, in any shell. Time left is that of"
-    " training, by the rate of each run's newest updates.\n\n"
+    " training, by the rate of each run's newest updates. A sweep writes what it has planned to"
+    " OUTPUT_DIR/.sweeps; what is not begun of them is waiting.\n\n"
     "For example: lrbench status outputs --watch"
 )
 EVERY = 2.0  # seconds, of --watch
@@ -105,13 +106,13 @@ def _line(run: RunStatus) -> str:
 
 
 def _left(runs: list[RunStatus]) -> str:
-    """Return how long those that have begun take, as many at a time as now."""
+    """Return how long those that have not ended take, as many at a time as now."""
     from lrbench.report.output.cells import duration
 
     at_once = sum(run.state == "running" for run in runs)
-    begun = [run for run in runs if run.state in ("running", "stopped")]
-    known = [run.left for run in begun if run.left is not None]
+    going = [run for run in runs if run.state in ("running", "stopped", "waiting")]
+    known = [run.left for run in going if run.left is not None]
     if not at_once or not sum(known):
         return ""
-    more = "" if len(known) == len(begun) else ", not counting those without a rate"
+    more = "" if len(known) == len(going) else ", not counting those without a rate"
     return f"; at most {duration(max(max(known), sum(known) / at_once))} of training left{more}"

@@ -1,0 +1,99 @@
+"""The runs that a sweep has to do, in a file that `lrbench status` reads: which have not begun.
+
+`OUTPUT_DIR/.sweeps/plan-<digest>.json` is written when a sweep begins and removed when every run of
+it has ended, so that of a sweep that was killed one sees what is left. The same sweep writes the
+same file again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lrbench.protocols.base import declared
+from lrbench.runs.folder import files
+from lrbench.runs.folder.files import UnreadableFile
+from lrbench.sweeps.plan.ledger import Ledger
+from lrbench.sweeps.plan.plan import Plan, PlannedRun
+
+FOLDER = ".sweeps"
+
+
+@dataclass(frozen=True)
+class WaitingRun:
+    """A run that nobody has begun; updates: at most, None where its settings do not tell."""
+
+    task: str
+    model: str
+    protocol: str
+    fingerprint: str
+    seed: int
+    folder: str
+    updates: int | None
+
+
+@contextmanager
+def planned(plan: Plan, ledger: Ledger, tell: Callable[[str], None]) -> Iterator[None]:
+    """Keep what there is to do on disk until every run of `ledger` has ended."""
+    written: list[Path] = []
+    try:
+        written = _write(plan)
+    except OSError as error:  # the runs themselves say so too, each for its folder
+        tell(f"the plan could not be written, so lrbench status knows of no waiting run: {error}")
+    try:
+        yield
+    finally:
+        for path in written if not ledger.open else ():
+            path.unlink(missing_ok=True)
+            with suppress(OSError):  # other plans or logs are there
+                path.parent.rmdir()
+
+
+def _write(plan: Plan) -> list[Path]:
+    """Write a file for each output folder; return the files."""
+    by_folder: dict[Path, list[PlannedRun]] = {}
+    for run in plan.to_do:
+        by_folder.setdefault(Path(run.cell.config.output_dir), []).append(run)
+    written = []
+    for folder, runs in by_folder.items():
+        rows = [_row(folder, run) for run in runs]
+        every = sorted(str(run.run.final_folder) for run in plan.runs)
+        digest = hashlib.sha256("\n".join(every).encode()).hexdigest()[:12]
+        path = folder / FOLDER / f"plan-{digest}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write_json(path, {"runs": rows}, durable=False)
+        written.append(path)
+    return written
+
+
+def waiting(root: Path) -> Iterator[WaitingRun]:
+    """Yield the runs that sweeps below `root` have still to begin, each once."""
+    seen: set[Path] = set()
+    for path in sorted(root.rglob(f"{FOLDER}/plan-*.json")):
+        try:
+            rows = files.read_json(path)["runs"]
+        except UnreadableFile:
+            continue  # its sweep has just removed it
+        for row in rows:
+            folder = path.parent.parent / row["folder"]
+            if folder not in seen and not folder.exists():
+                seen.add(folder)
+                yield WaitingRun(**{**row, "folder": str(folder)})
+
+
+def _row(output_dir: Path, run: PlannedRun) -> dict[str, Any]:
+    config, settings = run.cell.config, run.cell.settings
+    name = config.protocol.name
+    return {
+        "task": config.task.name,
+        "model": config.model.name,
+        "protocol": name,
+        "fingerprint": run.cell.fingerprint,
+        "seed": run.seed,
+        "folder": str(run.run.final_folder.relative_to(output_dir)),
+        "updates": declared(name).most_updates(settings["protocol"], None),
+    }
