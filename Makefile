@@ -12,6 +12,7 @@
 #   make slurm-test   a sweep through a real one-node SLURM, started for it (Debian, root)
 #   make faults       1,000 faults in real programs: kills, failed writes, damaged files (hours);
 #                     FAULTS=100 SEED=2 for others; goes on where it stopped
+#   make fuzz         5,000 wrong command lines and 2,000 damaged files (two hours)
 #   make clean        remove what make made; outputs/ is yours and stays
 
 PYTHON ?= python3
@@ -26,7 +27,7 @@ pip_install := $(bin)/python -m pip install --disable-pip-version-check $(PIP_EX
 slurm := ../shared/tools/slurm_one_node.sh
 requirements := pyproject.toml constraints.txt
 
-.PHONY: demo test test-fast check tables reproduce wheel-test oracles-test slurm-test faults clean
+.PHONY: demo test test-fast check tables reproduce wheel-test oracles-test slurm-test faults fuzz clean
 .NOTPARALLEL: # two pips in one environment trip over each other
 
 demo: $(VENV)/.installed
@@ -90,6 +91,9 @@ SEED ?= 0
 faults: $(VENV)/.installed-dev
 	$(bin)/python -m tests.faults.campaign --faults $(FAULTS) --seed $(SEED) \
 	  --attempts outputs/faults/seed$(SEED).jsonl
+
+fuzz: $(VENV)/.installed-dev
+	$(bin)/python -m tests.faults.fuzz --seed $(SEED)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache

@@ -224,6 +224,9 @@ def _cell(
     own = _strings(path, cell.get("overrides"))
     said = {override.partition("=")[0] for override in own}
     overrides = (*(override for override in common if override.partition("=")[0] not in said), *own)
+    for key in ("reference", "label"):
+        if not isinstance(cell.get(key, ""), str | None):
+            raise UserError(f"table '{path}': '{key}' of a cell is a text, not {cell[key]!r}")
     made = TableCell(overrides, cell.get("reference"), cell.get("label"))
     for key in needed:
         if not getattr(made, key):

@@ -33,3 +33,12 @@ def test_a_cells_own_word_stands_for_the_common_one(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no table file at 'nowhere\.yaml'"):
         load_table("nowhere.yaml")
+
+
+@pytest.mark.parametrize("key", ["label", "reference"])
+@pytest.mark.parametrize("value", ["{a: 1}", "[5]", "7", "true"])
+def test_names_in_a_cell_are_texts(key: str, value: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(TABLE.replace("label: longer", f"{key}: {value}"))
+    with pytest.raises(UserError, match=f"'{key}' of a cell is a text, not "):
+        load_table(str(path))

@@ -197,6 +197,16 @@ def fail_write(below: str, number: int = -1, error: int = 0, log: str = "") -> N
     sys.addaudithook(hook)
 
 
+def confine(folder: str, seconds: int) -> None:
+    """Let this process work in `folder`, for a limited time, with files of limited size."""
+    os.chdir(folder)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    most = int(used.ru_utime + used.ru_stime) + seconds
+    resource.setrlimit(resource.RLIMIT_CPU, (most, most + 5))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**27, 2**27))
+    resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))
+
+
 def lease_times(expiry: float, beat: float) -> None:
     """Make leases expire sooner, for the tests' sake."""
     _, _, on_wait, stop, name = Lease.__init__.__defaults__ or ()
