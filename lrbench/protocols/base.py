@@ -79,6 +79,7 @@ class Protocol(ABC):
     procedure: the class that trains and scores, as `module:Class`.
     choices: the values that some of its settings may have, {field: values}.
     whole_budget: the override with which no run ends early; `ends_early` says what another does.
+    untested: overrides with which a run is tested as little as can be; no look of it changes.
     fixed_budget: why `lrbench tune` may not vary max_steps under it; nothing where it may.
     by_tests: whether the paper's number is that of tests at the end, not of looks.
     paper_runs: how many runs the paper's number is the best of; 1 where it is one, or their mean.
@@ -93,6 +94,7 @@ class Protocol(ABC):
     procedure: ClassVar[str]
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     whole_budget: ClassVar[str] = ""
+    untested: ClassVar[tuple[str, ...]] = ()
     ends_early: ClassVar[str] = ""
     fixed_budget: ClassVar[str] = ""
     by_tests: ClassVar[bool] = False

@@ -52,7 +52,9 @@ def grid_keys(grid: Sequence[str], overrides: Sequence[str]) -> list[str]:
 
 
 def cells(grid: Sequence[str], overrides: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the overrides of every cell: what was typed, each point of the grid, all updates.
+    """Return the overrides of every cell: what was typed, a point of the grid, all updates.
+
+    Of tests at the end it has as few as can be.
 
     Raises UserError where a setting outside the grid has several values, or lets the test length
     decide.
@@ -64,7 +66,14 @@ def cells(grid: Sequence[str], overrides: Sequence[str]) -> list[tuple[str, ...]
                 f"to choose between them write --grid {shown(override)}; only"
                 f" {', '.join(SEVERAL)} may have several outside the grid"
             )
-    return [_whole(cell, len(overrides), grid) for cell in expand([*overrides, *grid])]
+    whole = [_whole(cell, len(overrides), grid) for cell in expand([*overrides, *grid])]
+    return [_untested(cell) for cell in whole]
+
+
+def _untested(cell: Overrides) -> Overrides:
+    """Leave out tests at the end, which have no say, unless they were typed."""
+    typed = {key_of(override) for override in cell}
+    return (*cell, *(one for one in protocol_of(cell).untested if key_of(one) not in typed))
 
 
 def protocol_of(overrides: Sequence[str]) -> Protocol:

@@ -73,6 +73,7 @@ class Fan2024(ByLength):
         "certify": CERTIFY,
     }
     whole_budget = "protocol.stop=never"  # a perfect look at the test length must not end a run
+    untested = ("protocol.further_lengths=[]", "protocol.test_size=1", "protocol.certify=never")
     ends_early = (
         "would end runs by their looks at the test length\n"
         "tune trains every run for its whole budget; leave protocol.stop out"

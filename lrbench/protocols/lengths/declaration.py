@@ -55,6 +55,7 @@ class SeveralLengths(ByLength):
         "certify": CERTIFY,
     }
     whole_budget = "protocol.stop=never"
+    untested = ("protocol.test.strings=1", "protocol.certify=never")
     ends_early = (
         "would end runs by their looks at the test lengths\n"
         "tune trains every run for its whole budget; leave protocol.stop out"

@@ -93,6 +93,7 @@ class Rir2023(Protocol):
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"select_by": SELECTIONS}
     # not to become better for as many epochs as there can be must not end a run either
     whole_budget = f"protocol.patience={MOST_LOOKS}"
+    untested = ("protocol.test_splits=[]",)
     ends_early = (
         "would end runs before their budget is used up\n"
         "tune trains every run for its whole budget: leave it out, and set protocol.epochs"

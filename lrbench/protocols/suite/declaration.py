@@ -75,6 +75,7 @@ class SuiteV1(SeveralLengths):
     """Accuracy on one set of test strings at each of eleven lengths; checkpoints by 3 to 40."""
 
     procedure = "lrbench.protocols.suite.procedure:SuiteProcedure"
+    untested = ("protocol.test.lengths=[40]", "protocol.certify=never")
     rules: ClassVar[Mapping[str, str]] = {rule: LAST[rule] for rule in ("last", "id")}
     tasks = TASKS
     by_tests = True

@@ -11,6 +11,7 @@ import pytest
 
 from lrbench.cli.hydra.compose import composed, run_hydra
 from lrbench.config import Config
+from lrbench.protocols.fan2024.declaration import Fan2024
 from lrbench.runs.folder.cell import Cell
 
 Run = Callable[..., Any]
@@ -20,7 +21,7 @@ SHORT = "protocol.max_steps=200"
 
 def finish(arguments: list[str], accuracy: float, status: str = "finished") -> None:
     """Put a result into the folder of the run that these words are for."""
-    config = composed([*arguments, "protocol.stop=never"])
+    config = composed([*arguments, "protocol.stop=never", *Fan2024.untested])
     cell = Cell.of(config)
     folder = cell.folder / f"s{config.seed}"
     folder.mkdir(parents=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from lrbench.cli.hydra.compose import run_hydra
+from lrbench.cli.hydra.compose import composed, run_hydra
 from lrbench.cli.hydra.grid import cells, protocol_of
 from lrbench.config import Config
 from lrbench.protocols.base import declared
+from lrbench.registry import PROTOCOLS, TASKS
 from tests import made_up_corpora
 
 Run = Callable[..., Any]
@@ -56,14 +58,37 @@ def test_what_cannot_be_tuned_is_reported(lrbench: Run, arguments: list[str], sa
     assert list(Path().iterdir()) == []
 
 
+NO_SPLIT = "protocol.test_splits=[]"
+
+
 def test_patience_is_set_aside_only_over_a_corpus() -> None:
     [fresh] = cells(["optim.lr=1"], ["task=sum", "seed=3"])
-    assert fresh == ("task=sum", "seed=3", "protocol.stop=never", "optim.lr=1")
+    assert fresh[:4] == ("task=sum", "seed=3", "protocol.stop=never", "optim.lr=1")
     [corpus] = cells(["optim.lr=1"], ["task=listops", "seed=3"])
-    assert corpus == ("task=listops", "seed=3", PATIENT, "optim.lr=1")
+    assert corpus == ("task=listops", "seed=3", PATIENT, "optim.lr=1", NO_SPLIT)
     assert cells(["optim.lr=1"], ["task=listops", PATIENT]) == [
-        ("task=listops", PATIENT, "optim.lr=1")
+        ("task=listops", PATIENT, "optim.lr=1", NO_SPLIT)
     ]
+
+
+def test_tests_at_the_end_are_left_out_unless_they_are_typed() -> None:
+    [fresh] = cells(["optim.lr=1"], ["task=sum", "protocol.test_size=50"])
+    left_out = ("protocol.further_lengths=[]", "protocol.certify=never")
+    assert fresh == (*("task=sum", "protocol.test_size=50"), *fresh[2:4], *left_out)
+    typed = "protocol.test_splits=[near_iid]"
+    assert cells(["optim.lr=1"], ["task=listops", typed])[0][-1] == "optim.lr=1"
+
+
+@pytest.mark.parametrize("name", PROTOCOLS.names())
+def test_what_leaves_tests_out_can_be_set_and_changes_no_look(name: str) -> None:
+    theirs = [t for t in TASKS.names() if name in getattr(TASKS.get(t).cls, "protocols", ())]
+    task = "parity" if name == "suite_v1" else [*theirs, "sum"][0]
+    plain, short = (
+        dataclasses.asdict(composed([f"task={task}", f"protocol={name}", *words]).protocol)
+        for words in ([], declared(name).untested)
+    )
+    changed = {key for key in plain if plain[key] != short[key]}
+    assert changed and changed <= {"test", "test_size", "test_splits", "further_lengths", "certify"}
 
 
 def test_a_protocol_of_the_users_own_goes_by_the_task() -> None:
