@@ -31,6 +31,7 @@ def lock_of(suite: str) -> dict[str, Any]:
     content: dict[str, Any] = {
         "suite": suite,
         "rates": [float(value) for value in table.search.grid[0].partition("=")[2].split(",")],
+        "enough": table.search.enough,
         "search": dict(word.split("=", 1) for word in table.search.settings),
         "tasks": [],
     }

@@ -10,7 +10,6 @@ together, as `lrbench tune` takes several seeds. A model with a search that is n
 from __future__ import annotations
 
 import argparse
-import math
 from collections import defaultdict
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from lrbench.report.runs.collect import collect
 from lrbench.report.suite.entries import Tried, suite_of
 from lrbench.report.suite.lock import Lock, read_lock
 from lrbench.statistics import mean
-from lrbench.tables import TableSpec, load_table
+from lrbench.tables import TableSpec, first_enough, load_table
 
 HEAD = """\
 # @package _global_
@@ -28,9 +27,11 @@ HEAD = """\
 # Searched:
 #   {settings}
 # Budget: {runs} runs, {updates} updates of each.
-# Tried (mean validation loss; * is the choice):
+# Tried (mean validation accuracy and loss; * is the choice: the first with an accuracy of 0.99,
+# else the lowest loss):
 """
-Cells = dict[str, dict[float, float | None]]  # cell, rate: loss
+Told = tuple[float, float] | None  # validation accuracy and loss; None: it diverged
+Cells = dict[str, dict[float, Told]]  # by cell and rate
 
 
 def searches(tried: list[Tried], spec: TableSpec, lock: Lock) -> dict[tuple[str, str], Cells]:
@@ -43,7 +44,7 @@ def searches(tried: list[Tried], spec: TableSpec, lock: Lock) -> dict[tuple[str,
         words = [f"{key}={value}" for key, value in named.items() if key != "task.name"]
         model = rows.get(one.label, one.label.split()[0])
         cell = ", ".join([one.label, *([" ".join(words)] if words else [])])
-        found[str(settings["task.name"]), model][cell][one.rate] = one.loss
+        found[str(settings["task.name"]), model][cell][one.rate] = one.told
     return {
         place: whole
         for place, cells in found.items()
@@ -51,23 +52,27 @@ def searches(tried: list[Tried], spec: TableSpec, lock: Lock) -> dict[tuple[str,
     }
 
 
-def chosen(cells: Cells, rates: tuple[float, ...]) -> tuple[float, dict[float, float]]:
-    """Return the best rate and the mean loss of each: fewest diverged, then the lowest loss."""
-    losses = {rate: [cells[cell][rate] for cell in cells] for rate in rates}
-    known = {r: [loss for loss in every if loss is not None] for r, every in losses.items()}
-    means = {rate: mean(every) if every else math.inf for rate, every in known.items()}
-    return min(rates, key=lambda rate: (-len(known[rate]), means[rate])), means
+def chosen(cells: Cells, lock: Lock) -> tuple[float | None, dict[float, Told]]:
+    """Return the rate that all cells together choose, and what each came to: the suite's rule."""
+    told: dict[float, Told] = {}
+    for rate in lock.rates:
+        every = [cells[cell][rate] for cell in cells]
+        known = [one for one in every if one is not None]
+        whole = len(known) == len(every)
+        told[rate] = (mean([a for a, _ in known]), mean([b for _, b in known])) if whole else None
+    best = first_enough(list(told.values()), lock.enough)
+    return (None if best is None else lock.rates[best]), told
 
 
 def text_of(cells: Cells, lock: Lock) -> str:
     """Return the content of a preset."""
-    best, means = chosen(cells, lock.rates)
+    best, told = chosen(cells, lock)
     settings = "\n#   ".join(sorted(cells))
     runs, updates = len(cells) * len(lock.rates), lock.search["protocol.max_steps"]
     head = HEAD.format(settings=settings, runs=runs, updates=f"{int(updates):,}")
-    for rate in lock.rates:
-        loss = "diverged" if math.isinf(means[rate]) else f"{means[rate]:.4g}"
-        head += f"# {'*' if rate == best else ' '} optim.lr={rate:g}: {loss}\n"
+    for rate, one in told.items():
+        text = "diverged" if one is None else f"{one[0]:.4f}, {one[1]:.4g}"
+        head += f"# {'*' if rate == best else ' '} optim.lr={rate:g}: {text}\n"
     return f"{head}optim: {{lr: {best:g}}}\ntuning_runs: {runs}\n"
 
 

@@ -71,10 +71,27 @@ class TableSearch:
     """The search that comes before a cell is trained: for every model the same.
 
     grid: KEY=V1,V2, the values that are tried. settings: overrides of the runs that try them.
+    enough: the validation accuracy at which a point is good enough; more than 1: no point is.
     """
 
     grid: tuple[str, ...]
     settings: tuple[str, ...] = ()
+    enough: float = 2.0
+
+    def choice(self, tried: Sequence[tuple[float, float] | None]) -> int | None:
+        """Return which point is taken: the first that is good enough, else that of lowest loss.
+
+        tried: (validation accuracy, loss) of each point in the order of the grid, None where a run
+        did not end well. None: none did.
+        """
+        return first_enough(tried, self.enough)
+
+
+def first_enough(tried: Sequence[tuple[float, float] | None], enough: float) -> int | None:
+    """Return the first of (accuracy, loss) with so much accuracy, else that of the lowest loss."""
+    known = [(at, one) for at, one in enumerate(tried) if one is not None]
+    good = (at for at, (accuracy, _) in known if accuracy >= enough)
+    return next(good, min(known, key=lambda pair: pair[1][1], default=(None,))[0])
 
 
 @dataclass(frozen=True)
@@ -209,10 +226,14 @@ def _task(path: Path, task: Any) -> TableTask:
 def _search(path: Path, search: Any) -> TableSearch | None:
     if search is None:
         return None
-    if not isinstance(search, dict) or not set(search) <= {"grid", "settings"}:
-        raise UserError(f"table '{path}': 'search' has 'grid' and perhaps 'settings': {search}")
-    grid = _strings(path, search.get("grid"))
-    return TableSearch(grid, _strings(path, search.get("settings", [])))
+    if not isinstance(search, dict) or not set(search) <= {"grid", "settings", "enough"}:
+        keys = "'grid', and perhaps 'settings' and 'enough'"
+        raise UserError(f"table '{path}': 'search' has {keys}: {search}")
+    enough = search.get("enough", TableSearch.enough)
+    if not isinstance(enough, int | float):
+        raise UserError(f"table '{path}': 'enough' of a search is an accuracy, not {enough}")
+    grid, settings = _strings(path, search.get("grid")), search.get("settings", [])
+    return TableSearch(grid, _strings(path, settings), float(enough))
 
 
 def _cell(

@@ -1,8 +1,9 @@
 """A sweep over a table with a search: every cell is tuned first, by the same search for all.
 
 The runs of the search have folders of their own, as all runs do, so the same command goes on where
-it stopped. A choice is made as `lrbench tune` makes it: by validation strings of the training
-lengths. It is noted in no file: whoever reads the folders makes the same one.
+it stopped. A choice is made by validation strings of the training lengths: the first point of the
+grid that is good enough (`enough` of the table), else the one of lowest loss. It is noted in no
+file: whoever reads the folders makes the same one.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from lrbench.cli.hydra.grid import key_of
 from lrbench.cli.hydra.sweeping import SweepRequest, run_plan
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.folder.run import Run
+from lrbench.statistics import mean
 from lrbench.sweeps.plan.expansion import Overrides, expand
 from lrbench.sweeps.plan.plan import Plan, make_plan
 from lrbench.sweeps.plan.report import announce, plan_table
-from lrbench.sweeps.tune.choice import Point, attempt, winner
+from lrbench.sweeps.tune.choice import Point, attempt
 from lrbench.sweeps.tune.table import validation
 from lrbench.tables import TableSearch
 
@@ -41,12 +43,12 @@ class TunedCell:
             [_settled((*cell, *search.settings, *point)) for point in points],
         )
 
-    def choice(self, request: SweepRequest) -> Overrides | None:
+    def choice(self, request: SweepRequest, search: TableSearch) -> Overrides | None:
         """Return the overrides that won; None where a run is missing, or none ended well."""
         points = [_point(request, overrides) for overrides in self.tried]
         if any(one.status == "failed" for point in points for one in point.attempts):
             return None
-        best = winner(points)
+        best = search.choice([_told(point) for point in points])
         return None if best is None else self.chosen[best]
 
 
@@ -77,7 +79,7 @@ def run_searched(request: SweepRequest, dry_run: bool, detach: bool) -> int:
         code = run_plan(plan, trying, validation, detach=detach)
         if detach:
             return code
-    found = [(one, one.choice(request)) for one in searches]
+    found = [(one, one.choice(request, request.search)) for one in searches]
     for one, choice in found:
         if choice is None:
             announce(f"not tuned, so not trained: {' '.join(one.cell)}")
@@ -99,6 +101,13 @@ def _point(request: SweepRequest, overrides: Overrides) -> Point:
     cell = Cell.of(request.compose(overrides))
     attempts = tuple(attempt(seed, Run(cell, seed).result()) for seed in cell.seeds)
     return Point((), attempts)
+
+
+def _told(point: Point) -> tuple[float, float] | None:
+    """The validation accuracy and loss of a point, None where a run of it did not end well."""
+    if len(point.scores) < len(point.attempts):
+        return None
+    return point.accuracy, mean([score.loss for score in point.scores])
 
 
 def _settled(words: Sequence[str]) -> Overrides:

@@ -22,7 +22,7 @@ from lrbench.report.runs.record import STRINGS
 from lrbench.report.suite.lock import LAYERS, Lock
 from lrbench.report.suite.scores import Array, scaled_score
 from lrbench.report.tables.horizons import Reached, reached
-from lrbench.tables import TableCell, TableSpec
+from lrbench.tables import TableCell, TableSpec, first_enough
 
 MAIN, OPEN = "main", "open"
 SCORED = (40, 256, 500, 5000)  # the lengths that scores are of; a task has the nearest below
@@ -134,14 +134,14 @@ class SuiteEntry:
 
 @dataclass(frozen=True)
 class Tried:
-    """One run of a search: the rate, and its validation loss; None where it did not end well."""
+    """One run of a search: its rate, and (validation accuracy, loss); None: it diverged."""
 
     folder: str
     label: str
     column: str
     task: int
     rate: float
-    loss: float | None
+    told: tuple[float, float] | None
 
 
 @dataclass
@@ -159,12 +159,13 @@ def suite_of(collection: Collection, spec: TableSpec, lock: Lock, rule: str) -> 
     rows = runs[(runs["protocol"] == spec.protocol) & (runs["status"] != "failed")]
     labels = _labels(collection, rows, spec, lock)
     tests = _tests(collection.frame, rule)
-    losses = _losses(collection.frame)
+    looks = _looks(collection.frame)
     sizes: dict[str, int] = dict(Counter(task.label for task in lock.tasks))
     entries: dict[tuple[str, str], SuiteEntry] = {}
     tried: list[Tried] = []
     refused: Counter[str] = Counter()
     search = {key: parsed_value(value) for key, value in lock.search.items()}
+    later = []
     for row in rows.to_dict("records"):
         settings, folder = collection.settings[row["folder"]], row["folder"]
         place, label = lock.place_of(settings), labels[folder]
@@ -174,15 +175,23 @@ def suite_of(collection: Collection, spec: TableSpec, lock: Lock, rule: str) -> 
         task = lock.tasks[place]
         differing = task.differing(settings)
         if _is_search(differing, search, settings, row["seed"]):
-            rate, loss = settings["optim.lr"], losses.get(folder)
-            tried.append(Tried(folder, label, task.label, place, float(rate), loss))
+            told = looks.get(folder)
+            tried.append(Tried(folder, label, task.label, place, float(settings["optim.lr"]), told))
             continue
         if settings.get(STRINGS) != task.digest and row["status"] == "finished":
             refused["tested on other strings than the lock's, or without their hashes"] += 1
             continue
-        kept = not differing and settings.get("optim.lr") in lock.rates and _own_data(row)
-        division = MAIN if kept else OPEN
-        entry = entries.setdefault((division, label), SuiteEntry(label, division, {}, sizes))
+        later.append((row, place, label, differing))
+    chosen = chosen_rates(tried, lock)
+    for row, place, label, differing in later:
+        folder, task = row["folder"], lock.tasks[place]
+        settings = collection.settings[folder]
+        rate = settings.get("optim.lr")
+        kept = not differing and rate == chosen.get((label, place), rate) and rate in lock.rates
+        division, name = (MAIN, label) if kept and _own_data(row) else (OPEN, label)
+        if division == OPEN:
+            name = " ".join([label, *_words(settings, differing or ["optim.lr"])])
+        entry = entries.setdefault((division, name), SuiteEntry(name, division, {}, sizes))
         answer = collection.answers.get(folder, {}).get(rule)
         entry.runs.setdefault((task.label, int(row["seed"])), []).append(
             SuiteRun(
@@ -214,6 +223,11 @@ def _is_search(differing: list[str], search: Settings, settings: Settings, seed:
     )
 
 
+def _words(settings: Settings, keys: Iterable[str]) -> list[str]:
+    """What sets a run of the open division apart."""
+    return [f"{key.partition('.')[2]}={settings.get(key)}" for key in keys]
+
+
 def _own_data(row: Mapping[Any, Any]) -> bool:
     """Whether the strings it was trained on are those of its seed."""
     return bool(pd.isna(row["data_seed"]) or row["data_seed"] == row["seed"])
@@ -235,16 +249,33 @@ def _tests(frame: pd.DataFrame, rule: str) -> dict[str, list[Tested]]:
     return {folder: sorted(tests) for folder, tests in found.items()}
 
 
-def _losses(frame: pd.DataFrame) -> dict[str, float]:
-    """The lowest validation loss of each run."""
+def _looks(frame: pd.DataFrame) -> dict[str, tuple[float, float]]:
+    """The validation accuracy and loss of each run, at the look of its lowest loss."""
     rows = frame[
         (frame["kind"] == "look")
-        & (frame["metric"] == "loss")
         & (frame["which"] == "id")
         & (frame["split"] == "train_length")
         & frame["value"].notna()
     ]
-    return dict(zip(rows["folder"], rows["value"].astype(float), strict=True))
+    found: dict[str, dict[str, float]] = {}
+    for folder, metric, value in zip(rows["folder"], rows["metric"], rows["value"], strict=True):
+        found.setdefault(folder, {})[metric] = float(value)
+    whole = {"accuracy", "loss"}
+    return {k: (v["accuracy"], v["loss"]) for k, v in found.items() if set(v) >= whole}
+
+
+def chosen_rates(tried: Iterable[Tried], lock: Lock) -> dict[tuple[str, int], float]:
+    """Return the rate that each whole search chose, by row and task."""
+    searches: dict[tuple[str, int], dict[float, Tried]] = {}
+    for one in tried:
+        searches.setdefault((one.label, one.task), {})[one.rate] = one
+    found = {}
+    for place, runs in searches.items():
+        if set(runs) >= set(lock.rates):
+            at = first_enough([runs[rate].told for rate in lock.rates], lock.enough)
+            if at is not None:
+                found[place] = lock.rates[at]
+    return found
 
 
 def _reached(runs: Iterable[SuiteRun]) -> Reached:

@@ -56,6 +56,7 @@ class Lock:
     sha256: str
     tasks: tuple[LockedTask, ...]
     rates: tuple[float, ...]
+    enough: float
     search: Settings  # the settings of the runs that choose a rate, where they differ
 
     def place_of(self, settings: Settings) -> int | None:
@@ -88,7 +89,14 @@ def read_lock(suite: str) -> Lock:
         LockedTask(task["label"], task["settings"], task["layers"], digest_of(task["strings"]))
         for task in content["tasks"]
     )
-    return Lock(suite, content["sha256"], tasks, tuple(content["rates"]), content["search"])
+    return Lock(
+        suite,
+        content["sha256"],
+        tasks,
+        tuple(content["rates"]),
+        content["enough"],
+        content["search"],
+    )
 
 
 def own_hash(content: Mapping[str, Any]) -> str:

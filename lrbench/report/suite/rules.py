@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lrbench.report.suite.entries import MAIN, Suite, SuiteEntry, Tried
+from lrbench.report.suite.entries import MAIN, Suite, SuiteEntry, Tried, chosen_rates
 from lrbench.report.suite.lock import Lock
 
 SEEDS = (0, 1, 2)  # every entry has these; further ones follow without a gap
@@ -19,10 +19,6 @@ def violations(suite: Suite, lock: Lock, label: str) -> list[str]:
     entry = entries[MAIN]
     tried = [one for one in suite.tried if one.label == label]
     found = [f"{count} runs {why}" for why, count in sorted(suite.refused.items())]
-    others = [name for name in entries if name != MAIN]
-    if others:
-        count = len(entries[others[0]].every_run)
-        found.append(f"{count} runs with other settings than the suite's")
     return [*found, *_seeds(entry), *_sizes(entry), *_searched(entry, tried, lock)]
 
 
@@ -48,24 +44,20 @@ def _sizes(entry: SuiteEntry) -> Iterator[str]:
 
 def _searched(entry: SuiteEntry, tried: list[Tried], lock: Lock) -> Iterator[str]:
     """The search of each task is whole, and what it chose is what was trained with."""
-    losses: dict[int, dict[float, float | None]] = {}
+    rates: dict[int, set[float]] = {}
     for one in tried:
-        losses.setdefault(one.task, {})[one.rate] = one.loss
+        rates.setdefault(one.task, set()).add(one.rate)
+    chosen = chosen_rates(tried, lock)
     trained: dict[int, set[float]] = {}
     for run in entry.every_run:
         trained.setdefault(run.task, set()).add(float(run.settings["optim.lr"]))
-    for task, rates in sorted(trained.items()):
+    for task, used in sorted(trained.items()):
         name = _name(lock, task)
-        there = losses.get(task, {})
-        missing = [rate for rate in lock.rates if rate not in there]
+        missing = [rate for rate in lock.rates if rate not in rates.get(task, set())]
         if missing:
             yield f"{name}: rate {', '.join(f'{rate:g}' for rate in missing)} was not tried"
-            continue
-        ended = {rate: loss for rate, loss in there.items() if loss is not None}
-        best = min(ended, key=lambda rate: ended[rate], default=None)
-        if best is not None and rates != {best}:
-            used = ", ".join(f"{rate:g}" for rate in sorted(rates))
-            yield f"{name}: trained with rate {used}; the search chose {best:g}"
+        elif used != {chosen.get((entry.label, task))}:
+            yield f"{name}: trained with {', '.join(f'{rate:g}' for rate in sorted(used))}"
 
 
 def _name(lock: Lock, task: int) -> str:

@@ -16,7 +16,15 @@ from lrbench.report.output.cells import (
     spread,
 )
 from lrbench.report.runs.collection import Collection
-from lrbench.report.suite.entries import MAIN, SCORED, Suite, SuiteEntry, suite_of
+from lrbench.report.suite.entries import (
+    MAIN,
+    SCORED,
+    Suite,
+    SuiteEntry,
+    Tried,
+    chosen_rates,
+    suite_of,
+)
 from lrbench.report.suite.lock import Lock, read_lock
 from lrbench.report.suite.scores import (
     improvement,
@@ -32,6 +40,7 @@ from lrbench.report.tables.horizons import (
 from lrbench.statistics import mean
 from lrbench.tables import TableSpec
 
+CHOSEN = "#"  # behind the rate that a search chose
 HELD = 5000  # the length of the tasks that are counted as held
 SHORTEST, LONGEST = SCORED[0], SCORED[-1]
 
@@ -232,34 +241,37 @@ def _share(value: float, digits: int) -> PrintedCell:
 
 
 def _searches(suite: Suite, lock: Lock, spec: TableSpec) -> list[Table]:
-    """Every rate that was tried, with its validation loss."""
+    """Every rate that was tried, with its validation accuracy and loss."""
     if not suite.tried:
         return []
-    by_cell: dict[tuple[str, int], dict[float, float | None]] = {}
+    by_cell: dict[tuple[str, int], dict[float, Tried]] = {}
     for one in suite.tried:
-        by_cell.setdefault((one.label, one.task), {})[one.rate] = one.loss
+        by_cell.setdefault((one.label, one.task), {})[one.rate] = one
+    chosen = chosen_rates(suite.tried, lock)
     rows = [
         (
             *(PrintedCell(label), PrintedCell(lock.tasks[task].label)),
-            *(_loss(rates, rate) for rate in lock.rates),
+            *(_told(runs.get(rate), chosen.get((label, task)) == rate) for rate in lock.rates),
         )
-        for (label, task), rates in by_cell.items()
+        for (label, task), runs in by_cell.items()
     ]
     heads = (Column("model", right=False), Column("task", right=False))
     titles = (Column(f"{rate:g}") for rate in lock.rates)
-    budget = lock.search.get("protocol.max_steps")
     note = (
-        f"validation loss at lengths 3 to 40, the lowest of {budget} updates, by learning rate; the"
-        " rate with the lowest is trained with; div: diverged"
+        "validation accuracy and loss at lengths 3 to 40, at the look of lowest loss of"
+        f" {lock.search.get('protocol.max_steps')} updates, by learning rate; {CHOSEN}: the first"
+        f" with an accuracy of {lock.enough}, else the one of lowest loss; div: diverged"
     )
     return [Table(f"{spec.title}: the search", (*heads, *titles), tuple(rows), (note,), "evidence")]
 
 
-def _loss(rates: dict[float, float | None], rate: float) -> PrintedCell:
-    if rate not in rates:
+def _told(one: Tried | None, chosen: bool) -> PrintedCell:
+    if one is None:
         return PrintedCell()
-    loss = rates[rate]
-    return PrintedCell("div") if loss is None else PrintedCell(f"{loss:.4g}", (loss,))
+    if one.told is None:
+        return PrintedCell("div")
+    accuracy, loss = one.told
+    return PrintedCell(f"{accuracy:.3f}, {loss:.2g}{f' {CHOSEN}' if chosen else ''}", one.told)
 
 
 def _notes(suite: Suite, lock: Lock, rule: str) -> list[str]:

@@ -35,7 +35,7 @@ def parts(preset: Path) -> tuple[str, str, str]:
     """Return the protocol, the task and the model that a preset is named for, or some that do."""
     protocol = max((name for name in PROTOCOLS if preset.stem.startswith(name)), key=len)
     rest = preset.stem.removeprefix(protocol).removeprefix("_")
-    anything = "group" if protocol.startswith(("siems", "merrill")) else "nnch_even_pairs"
+    anything = "group" if protocol.startswith(("siems", "merrill", "suite")) else "nnch_even_pairs"
     task = max((name for name in TASKS if rest.startswith(name)), key=len) if rest else anything
     usual = "bbt_grc" if issubclass(TASKS.get(task).cls, CorpusTask) else "blockdiag"
     return protocol, task, rest.removeprefix(task).removeprefix("_") or usual

@@ -38,6 +38,7 @@ def suite_result(
     lr: float = 0.001,
     protocol: dict[str, Any] | None = None,
     loss: float = 0.1,
+    validation: float = 0.5,
 ) -> dict[str, Any]:
     """Return the result of a run on task `at` of the lock; accuracy is by length."""
     task = CONTENT["tasks"][at]
@@ -54,7 +55,10 @@ def suite_result(
         }
         for length in LENGTHS
     ]
-    look = {"length": 40, "split": "train_length", "metric": "loss", "value": loss, "n": 1024}
+    looks = [
+        {"length": 40, "split": "train_length", "metric": metric, "value": value, "n": 1024}
+        for metric, value in (("loss", loss), ("accuracy", validation))
+    ]
     return {
         "schema": 1,
         "task": settings["task.name"],
@@ -84,7 +88,7 @@ def suite_result(
         "data": task["strings"],
         "checkpoints": {"last": 5000, "id": 4500},
         "perfect_look": None,
-        "evaluations": [*tests, look | {"which": "id", "kind": "look"}],
+        "evaluations": [*tests, *(look | {"which": "id", "kind": "look"} for look in looks)],
         "baselines": [
             {"baseline": "majority", "length": length, "value": CHANCE, "n": 10_000}
             for length in LENGTHS

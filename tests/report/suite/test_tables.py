@@ -82,16 +82,20 @@ def test_a_run_on_other_strings_is_refused(tmp_path: Path, enter: Enter, lock: L
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"protocol": {"max_steps": 9000}}, {"lr": 0.02}, {"protocol": {"train_lengths": [3, 60]}}],
+    ("change", "said"),
+    [
+        ({"protocol": {"max_steps": 9000}}, "max_steps=9000"),
+        ({"lr": 0.02}, "lr=0.02"),
+        ({"protocol": {"train_lengths": [3, 60]}}, "train_lengths=[3, 60]"),
+    ],
 )
 def test_another_budget_rate_or_length_is_of_the_open_division(
-    tmp_path: Path, enter: Enter, change: dict[str, Any]
+    tmp_path: Path, enter: Enter, change: dict[str, Any], said: str
 ) -> None:
     enter(0, lambda _: 0.5, LSTM)
     enter(0, lambda _: 1.0, LSTM, **change)
     scores = tables(tmp_path / "runs")["scores"]
-    assert [cells[0].text for cells in scores.rows] == ["lstm", "lstm (open)"]
+    assert [cells[0].text for cells in scores.rows] == ["lstm", f"lstm {said} (open)"]
     assert "not to be compared" in " ".join(scores.notes)
 
 
@@ -118,7 +122,7 @@ def test_runs_of_the_search_are_no_entries(tmp_path: Path, enter: Enter) -> None
     found = tables(tmp_path / "runs")
     assert not found["scores"].rows
     texts = [cell.text for cell in found["the search"].rows[0]]
-    assert texts == ["lstm", "S3 all", "0.5", "0.25", "-"]
+    assert texts == ["lstm", "S3 all", "0.500, 0.5", "0.500, 0.25", "-"]
 
 
 def test_a_lock_that_was_changed_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
@@ -133,3 +137,24 @@ def test_a_lock_that_was_changed_is_refused(tmp_path: Path, monkeypatch: Any) ->
     with pytest.raises(UserError, match="was changed"):
         module.read_lock("suite_v1")
     module.read_lock.cache_clear()
+
+
+def test_a_search_takes_the_first_rate_that_is_enough(tmp_path: Path, enter: Enter) -> None:
+    """Else the one of lowest loss; a run with another rate is of the division open."""
+    tested = {"lengths": [40], "strings": 2000, "fewer": 400, "data_seed": 424242}
+    searched = {"max_steps": 2000, "test": tested}
+    for at, accuracies in ((0, (0.5, 0.995, 1.0)), (4, (0.5, 0.6, 0.7))):
+        for rate, accuracy, loss in zip(
+            (0.001, 0.003, 0.01), accuracies, (0.5, 0.1, 0.01), strict=True
+        ):
+            told = {"protocol": searched, "loss": loss, "validation": accuracy}
+            enter(at, lambda _: 1.0, LSTM, seed=1000, lr=rate, **told)
+    for at, rate in ((0, 0.003), (0, 0.01), (4, 0.01)):
+        enter(at, lambda _: 1.0, LSTM, lr=rate)
+    found = tables(tmp_path / "runs")
+    rows = {cells[1].text: [cell.text for cell in cells[2:]] for cells in found["the search"].rows}
+    assert rows["parity"] == ["0.500, 0.5", "0.995, 0.1 #", "1.000, 0.01"]
+    assert rows["S3 all"] == ["0.500, 0.5", "0.600, 0.1", "0.700, 0.01 #"]
+    names = [cells[0].text for cells in found["scores"].rows]
+    assert names == ["lstm", "lstm lr=0.01 (open)"]
+    assert row(found["scores"], "lstm")["tasks"] == "2/10"

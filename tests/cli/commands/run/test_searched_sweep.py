@@ -79,7 +79,7 @@ def test_a_dry_run_tells_the_search_first(lrbench, table: str) -> None:
 def test_a_search_that_failed_leaves_its_cell_out(lrbench, table: str, monkeypatch) -> None:
     from lrbench.cli.hydra import searching
 
-    monkeypatch.setattr(searching, "winner", lambda points: None)
+    monkeypatch.setattr(searching.TableSearch, "choice", lambda *_: None)
     ended = lrbench("sweep", "--table", table, "task=parity")
     assert ended.code == 1
     assert "not tuned, so not trained: " in ended.err
