@@ -13,6 +13,7 @@
 #   make faults       1,000 faults in real programs: kills, failed writes, damaged files (hours);
 #                     FAULTS=100 SEED=2 for others; goes on where it stopped
 #   make fuzz         5,000 wrong command lines and 2,000 damaged files (two hours)
+#   make docs         the pages as a site, build/site; a link that leads nowhere is an error
 #   make clean        remove what make made; outputs/ is yours and stays
 
 PYTHON ?= python3
@@ -27,7 +28,7 @@ pip_install := $(bin)/python -m pip install --disable-pip-version-check $(PIP_EX
 slurm := ../shared/tools/slurm_one_node.sh
 requirements := pyproject.toml constraints.txt
 
-.PHONY: demo test test-fast check tables reproduce wheel-test oracles-test slurm-test faults fuzz clean
+.PHONY: demo test test-fast check tables reproduce wheel-test oracles-test slurm-test faults fuzz docs clean
 .NOTPARALLEL: # two pips in one environment trip over each other
 
 demo: $(VENV)/.installed
@@ -94,6 +95,10 @@ faults: $(VENV)/.installed-dev
 
 fuzz: $(VENV)/.installed-dev
 	$(bin)/python -m tests.faults.fuzz --seed $(SEED)
+
+docs: $(VENV)/.installed-dev
+	$(pip_install) -q -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(bin)/python -m mkdocs build
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
