@@ -22,8 +22,8 @@ from lrbench.tables import TableSpec, first_enough, load_table
 
 HEAD = """\
 # @package _global_
-# Chosen by validation loss at lengths 3 to 40 (benchmarks/suite_presets.py); no longer string had
-# a say.
+# Chosen by validation strings of 3 to 40 symbols (benchmarks/suite_presets.py); no longer one had a
+# say.
 # Searched:
 #   {settings}
 # Budget: {runs} runs, {updates} updates of each.

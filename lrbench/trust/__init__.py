@@ -10,6 +10,6 @@ LRBENCH_SELFCHECK=0 trusts every kernel unchecked.
 """
 
 from lrbench.trust.decision import SWITCH, known, trusted, trying
-from lrbench.trust.outcomes import Kernel, Outcome
+from lrbench.trust.outcomes import Kernel, TrustOutcome
 
-__all__ = ["SWITCH", "Kernel", "Outcome", "known", "trusted", "trying"]
+__all__ = ["SWITCH", "Kernel", "TrustOutcome", "known", "trusted", "trying"]

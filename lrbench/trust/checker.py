@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from lrbench.trust.outcomes import Kernel, Outcome
+from lrbench.trust.outcomes import Kernel, TrustOutcome
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 300  # seconds; numba takes some twenty for its largest loop on a core of its own
@@ -28,14 +28,14 @@ ANSWERED = "answer"  # what a line of the child must have
 _children: dict[int, subprocess.Popen[str]] = {}  # by process: a forked one needs its own
 
 
-def check(kernel: Kernel, limit: int = 0) -> Outcome:
+def check(kernel: Kernel, limit: int = 0) -> TrustOutcome:
     """Try a kernel in a child process, for at most `limit` seconds (0: LIMIT)."""
     began, limit = time.perf_counter(), limit or LIMIT
     try:
         reason = _ask({**asdict(kernel), "limit": limit})
     except OSError as error:
         reason = f"no process to check it in: {error}"
-    return Outcome(kernel, reason, time.perf_counter() - began)
+    return TrustOutcome(kernel, reason, time.perf_counter() - began)
 
 
 def stop() -> None:

@@ -10,7 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from lrbench.trust import outcomes
-from lrbench.trust.outcomes import Kernel, Outcome
+from lrbench.trust.outcomes import Kernel, TrustOutcome
 
 if TYPE_CHECKING:
     import torch
@@ -24,7 +24,7 @@ Key = tuple[str, "torch.dtype", "torch.device", tuple[int | str, ...]]
 class _Known:
     """What a process knows; `tried` is the kernel of a check that is under way, in a child."""
 
-    outcomes: dict[Key, Outcome | None] = field(default_factory=dict)
+    outcomes: dict[Key, TrustOutcome | None] = field(default_factory=dict)
     tried: Kernel | None = None
     is_trying: bool = False
     reached: bool = False
@@ -49,12 +49,12 @@ def trusted(
     return found is None or found.trusted
 
 
-def known() -> list[Outcome]:
+def known() -> list[TrustOutcome]:
     """Return what this process has asked for and been told, in the order it asked."""
     return [outcome for outcome in _process.outcomes.values() if outcome is not None]
 
 
-def checked(kernel: Kernel) -> Outcome:
+def checked(kernel: Kernel) -> TrustOutcome:
     """Let a kernel prove itself now, whatever was found before, and write the outcome down."""
     from lrbench.trust.checker import check
 
@@ -79,7 +79,7 @@ def reached() -> bool:
     return _process.reached
 
 
-def _asked(key: Key) -> Outcome | None:
+def _asked(key: Key) -> TrustOutcome | None:
     with _lock:
         if key in _process.outcomes:
             return _process.outcomes[key]
@@ -106,7 +106,7 @@ def _kernel(
     return Kernel(name, str(dtype).removeprefix("torch."), layout, str(device))
 
 
-def _warn(outcome: Outcome) -> None:
+def _warn(outcome: TrustOutcome) -> None:
     from lrbench.console import messages
 
     messages().print(

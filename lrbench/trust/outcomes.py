@@ -47,7 +47,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrustOutcome:
     """What a check found: no `reason` means that the kernel is trusted; `seconds` it took."""
 
     kernel: Kernel
@@ -83,7 +83,7 @@ def source() -> str:
     return digest.hexdigest()[:16]
 
 
-def find(kernel: Kernel) -> Outcome | None:
+def find(kernel: Kernel) -> TrustOutcome | None:
     """Return what was found before; None where nothing was, or a file cannot be read."""
     try:
         return _read(folder(kernel.device) / _file(kernel))
@@ -91,7 +91,7 @@ def find(kernel: Kernel) -> Outcome | None:
         return None
 
 
-def keep(outcome: Outcome) -> bool:
+def keep(outcome: TrustOutcome) -> bool:
     """Write an outcome down; tell whether that was possible."""
     text = json.dumps({**asdict(outcome), "machine": machine(outcome.kernel.device)}, indent=1)
     try:
@@ -106,7 +106,7 @@ def keep(outcome: Outcome) -> bool:
     return True
 
 
-def all_found(device: str = "cpu") -> Iterator[Outcome]:
+def all_found(device: str = "cpu") -> Iterator[TrustOutcome]:
     """Yield every outcome for a device of this machine, by file name."""
     for path in sorted(folder(device).glob("*.json")):
         with suppress(OSError, ValueError, KeyError, TypeError):  # half a file is no outcome
@@ -119,10 +119,10 @@ def folder(device: str = "cpu") -> Path:
     return Path(home) / "lrbench" / "selfcheck" / _digest(json.dumps(machine(device)))
 
 
-def _read(path: Path) -> Outcome:
+def _read(path: Path) -> TrustOutcome:
     content: dict[str, Any] = json.loads(path.read_text())
     kernel = content["kernel"]
-    return Outcome(
+    return TrustOutcome(
         Kernel(kernel["name"], kernel["dtype"], tuple(kernel["layout"]), kernel["device"]),
         str(content["reason"]),
         float(content["seconds"]),

@@ -11,7 +11,7 @@ import torch
 from lrbench.scan import Diagonal, scan
 from lrbench.scan.fused import device, fits
 from lrbench.trust import checker, child, decision
-from lrbench.trust.outcomes import Kernel, Outcome
+from lrbench.trust.outcomes import Kernel, TrustOutcome
 from tests.scan.fused.conftest import interpreter  # noqa: F401
 
 LAYOUTS = {
@@ -48,7 +48,9 @@ def test_a_fault_leaves_the_loop(
             return run
 
     monkeypatch.setattr(kernels, half, Faulty())
-    monkeypatch.setattr(checker, "check", lambda kernel: Outcome(kernel, child.fault(kernel), 0.0))
+    monkeypatch.setattr(
+        checker, "check", lambda kernel: TrustOutcome(kernel, child.fault(kernel), 0.0)
+    )
     drawn = torch.Generator().manual_seed(0)
     a, b, x = (torch.randn(shape, generator=drawn) for shape in ((2, 4, 3), (2, 4, 3), (2, 3)))
     found = scan(Diagonal(a), b, x, "fused")

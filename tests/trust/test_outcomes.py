@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 from lrbench.trust import outcomes
-from lrbench.trust.outcomes import Kernel, Outcome, all_found, find, keep
+from lrbench.trust.outcomes import Kernel, TrustOutcome, all_found, find, keep
 
 KERNEL = Kernel("table_scan", "float64", (8, "a b/c"))
 
 
 def test_what_is_kept_is_found(checks: Path) -> None:
     assert find(KERNEL) is None
-    outcome = Outcome(KERNEL, "off by 1", 0.5)
+    outcome = TrustOutcome(KERNEL, "off by 1", 0.5)
     assert keep(outcome)
     assert find(KERNEL) == outcome and not outcome.trusted
-    keep(Outcome(KERNEL, "", 0.25))
-    assert list(all_found()) == [Outcome(KERNEL, "", 0.25)]
+    keep(TrustOutcome(KERNEL, "", 0.25))
+    assert list(all_found()) == [TrustOutcome(KERNEL, "", 0.25)]
     (path,) = (path for path in checks.rglob("*") if path.is_file())
     path.write_text(path.read_text()[:40])  # as after a full disk
     assert find(KERNEL) is None and not list(all_found())
@@ -26,7 +26,7 @@ def test_what_is_kept_is_found(checks: Path) -> None:
 
 def test_nowhere_to_write(checks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checks.write_text("no folder")
-    assert not keep(Outcome(KERNEL, "", 0.5))
+    assert not keep(TrustOutcome(KERNEL, "", 0.5))
     assert find(KERNEL) is None and not list(all_found())
 
 
@@ -34,7 +34,7 @@ def test_nowhere_to_write(checks: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_another_version_is_another_folder(
     checks: Path, changed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep(Outcome(KERNEL, "", 0.5))
+    keep(TrustOutcome(KERNEL, "", 0.5))
     other = {**outcomes.machine(), changed: "another"}
     monkeypatch.setattr(outcomes, "machine", lambda device="cpu": other)
     assert find(KERNEL) is None

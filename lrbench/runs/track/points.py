@@ -20,7 +20,7 @@ NOT_SCORES = ("_n", "_length")  # endings of what a look says of its strings
 
 
 @dataclass(frozen=True)
-class Point:
+class TrackedPoint:
     """Values by name (`train/loss`, `look/test_accuracy`, `test/best/accuracy/500`) at an update.
 
     A run has at most one point of a kind at an update.
@@ -31,7 +31,7 @@ class Point:
     values: dict[str, float]
 
 
-def points_of(lines: Sequence[Mapping[str, Any]], result: Result | None) -> Iterator[Point]:
+def points_of(lines: Sequence[Mapping[str, Any]], result: Result | None) -> Iterator[TrackedPoint]:
     """Yield the points of the lines of a metrics.jsonl, and that of result.json if there is one."""
     for line in lines:
         if (point := point_of(line)) is not None:
@@ -40,18 +40,18 @@ def points_of(lines: Sequence[Mapping[str, Any]], result: Result | None) -> Iter
         yield scores_of(result)
 
 
-def point_of(line: Mapping[str, Any]) -> Point | None:
+def point_of(line: Mapping[str, Any]) -> TrackedPoint | None:
     """Return the point of a line of metrics.jsonl; None of a notice."""
     step = line["step"]
     if "look" in line:
         look = {k: v for k, v in line["look"].items() if not k.endswith(NOT_SCORES)}
-        return Point("look", step, _numbers("look", look))
+        return TrackedPoint("look", step, _numbers("look", look))
     if "loss" in line:
-        return Point("train", step, _numbers("train", line))
+        return TrackedPoint("train", step, _numbers("train", line))
     return None
 
 
-def scores_of(result: Result) -> Point:
+def scores_of(result: Result) -> TrackedPoint:
     """Return the scores on fresh strings, of each rule at each length or on each split.
 
     Curves over positions or over a range of lengths stay in result.json.
@@ -62,7 +62,7 @@ def scores_of(result: Result) -> Point:
         for row in result["evaluations"]
         if row["kind"] == "test" and _is_number(row["value"]) and _is_single(row, by_split)
     }
-    return Point("test", result["steps"], values)
+    return TrackedPoint("test", result["steps"], values)
 
 
 def _is_single(row: Evaluation, by_split: bool) -> bool:

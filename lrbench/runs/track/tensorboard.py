@@ -10,7 +10,7 @@ import json
 
 from torch.utils.tensorboard import SummaryWriter
 
-from lrbench.runs.track.points import Point
+from lrbench.runs.track.points import TrackedPoint
 from lrbench.runs.track.tracker import TrackedRun, Tracker
 
 EVENTS = "events.out.tfevents.*"
@@ -31,7 +31,7 @@ class TensorBoard(Tracker):
         settings = json.dumps(run.settings, indent=2).replace("\n", "\n    ")
         self._writer.add_text("settings", f"    {settings}")  # markdown: a block of code
 
-    def log(self, point: Point) -> None:
+    def log(self, point: TrackedPoint) -> None:
         for name, value in point.values.items():
             self._writer.add_scalar(name, value, point.step)
 

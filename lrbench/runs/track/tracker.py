@@ -20,7 +20,7 @@ from lrbench.config import TRACKERS
 from lrbench.errors import UserError, unknown
 from lrbench.runs.folder import files
 from lrbench.runs.folder.files import UnreadableFile
-from lrbench.runs.track.points import Point
+from lrbench.runs.track.points import TrackedPoint
 
 PROJECT = "lrbench"
 TRACKED = "tracked.json"
@@ -54,14 +54,14 @@ class Tracker(ABC):
         self.run = run
 
     @abstractmethod
-    def log(self, point: Point) -> None:
+    def log(self, point: TrackedPoint) -> None:
         """Take a point that it has not been given yet."""
 
     @abstractmethod
     def close(self, ended: bool) -> None:
         """Write what is left; `ended` is whether the run has come to its end."""
 
-    def tell(self, points: Iterable[Point]) -> int:
+    def tell(self, points: Iterable[TrackedPoint]) -> int:
         """Take the points that are new to it; return how many those were."""
         given = list(points)
         for point in given:
@@ -82,7 +82,7 @@ class Remembering(Tracker):
         self.id: str = known.get("id") or secrets.token_hex(4)
         self._sent: dict[str, int] = dict(known.get("sent") or {})
 
-    def tell(self, points: Iterable[Point]) -> int:
+    def tell(self, points: Iterable[TrackedPoint]) -> int:
         new = 0
         for point in points:
             if point.step > self._sent.get(point.kind, -1):

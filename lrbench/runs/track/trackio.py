@@ -12,7 +12,7 @@ import threading
 
 import trackio
 
-from lrbench.runs.track.points import Point
+from lrbench.runs.track.points import TrackedPoint
 from lrbench.runs.track.tracker import PROJECT, Remembering, TrackedRun
 
 _quiet = threading.Lock()  # redirecting is of the whole process
@@ -42,7 +42,7 @@ class Trackio(Remembering):
                 auto_log_cpu=False,
             )
 
-    def log(self, point: Point) -> None:
+    def log(self, point: TrackedPoint) -> None:
         self._run.log(point.values, step=point.step)
 
     def close(self, ended: bool) -> None:

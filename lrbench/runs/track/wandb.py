@@ -9,7 +9,7 @@ import os
 
 import wandb
 
-from lrbench.runs.track.points import Point
+from lrbench.runs.track.points import TrackedPoint
 from lrbench.runs.track.tracker import PROJECT, Remembering, TrackedRun
 
 
@@ -32,7 +32,7 @@ class WeightsAndBiases(Remembering):
             settings=wandb.Settings(console="off", silent=True),
         )
 
-    def log(self, point: Point) -> None:
+    def log(self, point: TrackedPoint) -> None:
         self._run.log(point.values, step=point.step)
 
     def close(self, ended: bool) -> None:

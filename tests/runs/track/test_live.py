@@ -15,7 +15,7 @@ from lrbench.errors import UserError
 from lrbench.runs.folder import files
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.track import live, tracker
-from lrbench.runs.track.points import Point, points_of
+from lrbench.runs.track.points import TrackedPoint, points_of
 from lrbench.runs.track.tracker import Remembering, open_tracker
 from lrbench.runs.train import validate
 from lrbench.runs.train.job import run_cell
@@ -28,11 +28,11 @@ class Told(Remembering):
     """A server that outlives runs, in memory; `broken` says in what it fails."""
 
     name = "wandb"
-    points: dict[str, list[Point]] = {}  # noqa: RUF012 -- one server for all
+    points: dict[str, list[TrackedPoint]] = {}  # noqa: RUF012 -- one server for all
     closed: list[bool] = []  # noqa: RUF012
     broken = ""
 
-    def log(self, point: Point) -> None:
+    def log(self, point: TrackedPoint) -> None:
         if self.broken == "log" and point.step >= 4:
             raise ConnectionError("no network")
         self.points.setdefault(self.id, []).append(point)

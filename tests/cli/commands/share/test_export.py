@@ -13,7 +13,7 @@ import pytest
 
 from lrbench import machine
 from lrbench.runs.track import export, tracker
-from lrbench.runs.track.points import Point
+from lrbench.runs.track.points import TrackedPoint
 from lrbench.runs.track.tracker import TrackedRun
 
 Run = Callable[..., Any]
@@ -44,7 +44,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             super().__init__(run, afresh)
             found.append(run.name)
 
-        def log(self, point: Point) -> None:
+        def log(self, point: TrackedPoint) -> None:
             found.append((point.step, point.values))
 
         def close(self, ended: bool) -> None:
