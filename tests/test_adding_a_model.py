@@ -95,8 +95,8 @@ def test_the_table_of_the_page_has_the_published_rows_and_mine(root: Path, tmp_p
     blocks = dict(re.findall(r"^```(\w+)\n(.*?)^```", text(PAGE), re.M | re.S))
     write(PAGE, "mine.py", tmp_path)
     (tmp_path / "lrbench").symlink_to(root)  # the clone, as the page has it
-    copied, into = re.search(r"^    cp (\S+) (\S+)$", text(PAGE), re.M).groups()
-    (tmp_path / into).write_text((tmp_path / copied).read_text() + blocks["yaml"])
+    copied, into = re.search(r"^    lrbench (tables .*) > (\S+)$", text(PAGE), re.M).groups()
+    (tmp_path / into).write_text(lrbench(tmp_path, *copied.split()) + blocks["yaml"])
     typed = re.findall(r"^    lrbench ((?:tune|sweep|report) .*)$", text(PAGE), re.M)
     tune, deep, sweep, report = (command.split() for command in typed)
     for search in (tune, deep):
