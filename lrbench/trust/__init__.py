@@ -9,7 +9,7 @@ and the plain path, which every fast one has beside it, takes its place.
 LRBENCH_SELFCHECK=0 trusts every kernel unchecked.
 """
 
-from lrbench.trust.decision import SWITCH, known, trusted, trying
-from lrbench.trust.outcomes import Kernel, TrustOutcome
+from lrbench.trust.decision import SWITCH, checked, told, trusted
+from lrbench.trust.outcomes import Kernel, TrustOutcome, all_found, find
 
-__all__ = ["SWITCH", "Kernel", "TrustOutcome", "known", "trusted", "trying"]
+__all__ = ["SWITCH", "Kernel", "TrustOutcome", "all_found", "checked", "find", "told", "trusted"]

@@ -407,6 +407,8 @@ CASES: dict[str, Case] = {
     "table_scan": by_table,
 }
 
+OTHERS = ("fused_blocks", "fused_diagonal", "onednn_product")  # triton's and torch's, not numba's
+
 # A layout of each, for `lrbench bench selfcheck` and for tests: what runs ask for is theirs.
 LAYOUTS: dict[str, tuple[int | str, ...]] = {
     "choose_merges": (1, 1),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
@@ -49,9 +49,11 @@ def trusted(
     return found is None or found.trusted
 
 
-def known() -> list[TrustOutcome]:
-    """Return what this process has asked for and been told, in the order it asked."""
-    return [outcome for outcome in _process.outcomes.values() if outcome is not None]
+def told(devices: Sequence[str] = ("cpu",)) -> list[TrustOutcome]:
+    """Return what is known of kernels on devices: on disk, and to this process alone."""
+    mine = [outcome for outcome in _process.outcomes.values() if outcome is not None]
+    kept = [outcome for device in devices for outcome in outcomes.all_found(device)]
+    return list({outcome.kernel: outcome for outcome in (*kept, *mine)}.values())
 
 
 def checked(kernel: Kernel) -> TrustOutcome:

@@ -74,7 +74,7 @@ def test_every_fault_leaves_the_plain_path(
 def test_a_kernel_without_fault_is_used(faults: Path) -> None:
     """112 features have none of the faults; the next process need not check."""
     normed(112)
-    (found,) = decision.known()
+    (found,) = decision.told()
     assert found.trusted and found.kernel.layout == (112,)
     assert len(list(faults.rglob("layer_norm-float32-112-cpu.json"))) == 1
 

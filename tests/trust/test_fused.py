@@ -58,4 +58,4 @@ def test_a_fault_leaves_the_loop(
     assert not fits(Diagonal(a), b, x) and device.runs(x)
     (told,) = capsys.readouterr().err.splitlines()
     assert "fused_diagonal[step, 3] in float32 on cpu" in told
-    assert [outcome.trusted for outcome in decision.known()] == [False]
+    assert [outcome.trusted for outcome in decision.told()] == [False]

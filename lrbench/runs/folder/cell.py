@@ -10,7 +10,7 @@ from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.records import recorded
 from lrbench.runs.folder import files
-from lrbench.runs.folder.environment import environment
+from lrbench.runs.folder.environment import environment, selfcheck
 from lrbench.runs.folder.files import UnreadableFile
 from lrbench.runs.folder.fingerprint import differing_keys, fingerprint, relevant
 from lrbench.runs.folder.start import named_start
@@ -67,6 +67,14 @@ class Cell:
     def describe_environment(self) -> None:
         """Write environment.json: what trains here now."""
         files.write_json(self.folder / "environment.json", environment())
+
+    def describe_kernels(self) -> None:
+        """Bring environment.json up to date about kernels that this call let prove themselves."""
+        path = self.folder / "environment.json"
+        try:
+            files.write_json(path, {**files.read_json(path), "selfcheck": selfcheck()})
+        except UnreadableFile:  # somebody took it away: the next call writes it anew
+            return
 
     def _agree(self, path: Path, written: dict[str, Any]) -> None:
         differing = differing_keys(relevant(written), relevant(self.settings))

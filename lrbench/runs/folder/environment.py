@@ -41,8 +41,26 @@ def environment() -> dict[str, Any]:
         **_devices(),
         "compiled": _compiled(),
         **_scans(),
+        "selfcheck": selfcheck(),
         "command": command(sys.argv),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def selfcheck() -> dict[str, Any]:
+    """Return which kernels proved themselves on this machine, and why others are not used."""
+    import torch
+
+    from lrbench.trust import SWITCH, told
+
+    if os.environ.get(SWITCH, "1") == "0":
+        return {"on": False, "trusted": [], "not used": {}}
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    found = told(["cpu", *(f"cuda:{index}" for index in range(count))])
+    return {
+        "on": True,
+        "trusted": sorted(str(outcome.kernel) for outcome in found if outcome.trusted),
+        "not used": {str(one.kernel): one.reason for one in found if not one.trusted},
     }
 
 

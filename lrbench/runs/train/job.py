@@ -62,6 +62,7 @@ def _run(cell: Cell, device: torch.device) -> list[Outcome]:
             cell.describe_environment()
             trials = [make_trial(cell.config, seed, device) for seed in runs]
             outcomes += _train(trials, runs, leases, stop)
+            cell.describe_kernels()
     return outcomes
 
 

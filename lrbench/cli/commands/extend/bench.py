@@ -53,6 +53,11 @@ FIXED_POINT_HELP = (
     " radius; time of forward and backward against length, beside torch's cells.\n\n"
     "For example: lrbench bench fixed_point --lengths 40,500 --figure fixed_point.svg"
 )
+SELFCHECK_HELP = (
+    "Which kernels compute here what the plain way computes, values and gradients.\n\n"
+    "A kernel that a run wants is checked the first time, and not used if it fails. This checks one"
+    " layout of each, and shows what runs have asked for before."
+)
 
 Overrides = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", show_default=False)]
 Models = Annotated[str, typer.Option(help="Models, comma-separated; default: all.")]
@@ -400,6 +405,36 @@ def chosen_mixers(models: str) -> list[str]:
     return names
 
 
+def selfcheck(
+    dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float32",
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    again: Annotated[bool, typer.Option("--again", help="Check anew what was checked.")] = False,
+    output: Output = None,
+) -> None:
+    """Check kernels."""
+    from lrbench.bench.selfcheck import check_all, check_dtype
+    from lrbench.bench.timing import keep
+    from lrbench.console import results
+    from lrbench.report.output.display import columns_table
+    from lrbench.runs.train.validate import resolve_device
+
+    where = resolve_device(device)
+    found = check_all(check_dtype(dtype), where, again, tell)
+    columns_table(
+        results(),
+        {
+            "kernel": [outcome.kernel.name for outcome in found],
+            "layout": [", ".join(map(str, outcome.kernel.layout)) for outcome in found],
+            "numbers": [outcome.kernel.dtype for outcome in found],
+            "s": [f"{outcome.seconds:.2f}" for outcome in found],
+            "outcome": [outcome.reason or "trusted" for outcome in found],
+        },
+    )
+    if output is not None:
+        options = {"dtype": dtype, "device": str(where), "again": again}
+        keep(output, "self-check of kernels", options, {"kernels": [asdict(one) for one in found]})
+
+
 def split(text: str) -> list[str]:
     """Return the comma-separated words of `text`; UserError for one that is there twice."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
@@ -437,4 +472,5 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "fan2024_speed": (fan2024_speed, PAPER_HELP),
     "rir_table1": (rir_table1, TREES_HELP),
     "fixed_point": (fixed_point, FIXED_POINT_HELP),
+    "selfcheck": (selfcheck, SELFCHECK_HELP),
 }

@@ -101,6 +101,7 @@ def findings(runs: Path) -> Iterator[MachineFinding]:
     yield threads()
     yield compiler()
     yield compiled_loops()
+    yield from kernels()
     yield writable(runs)
     yield from extras()
     yield from plugins()
@@ -173,6 +174,24 @@ def compiled_loops() -> MachineFinding:
     wrong = _attempt(lambda: import_module("numba"))
     fix = f"install numba again, or do without: {SWITCH}=0"
     return MachineFinding("compiled loops", f"by numba {_version('numba')}{wrong}", wrong and fix)
+
+
+def kernels() -> Iterator[MachineFinding]:
+    """Yield how many kernels proved themselves on this machine, and each that did not."""
+    if _attempt(lambda: import_module("torch")):
+        return  # told by versions()
+    from lrbench.runs.folder.environment import selfcheck
+    from lrbench.trust import SWITCH
+
+    found = selfcheck()
+    if not found["on"]:
+        yield MachineFinding("kernels", f"used unchecked: {SWITCH}=0")
+        return
+    wrong = found["not used"]
+    unused = f", {len(wrong)} not used" if wrong else ""
+    yield MachineFinding("kernels", f"{len(found['trusted'])} proved themselves here{unused}")
+    for kernel, reason in wrong.items():
+        yield MachineFinding("not used", f"{kernel}: {reason}")
 
 
 def writable(runs: Path) -> MachineFinding:
