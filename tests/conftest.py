@@ -19,6 +19,7 @@ LAYERS = {
 }
 # Modules of units that take more than eight seconds; `make test-fast` leaves them out.
 SLOW = (
+    "bundles/test_suite_entry.py",
     "certificates/test_images.py",
     "certificates/test_soundness.py",
     "certificates/test_tampering.py",
@@ -36,6 +37,7 @@ SLOW = (
     "models/test_products.py",
     "net/test_fingerprints.py",
     "protocols/rir2023/test_trial.py",
+    "protocols/suite/test_procedure.py",
     "report/runs/test_archive.py",
     "report/runs/test_damage.py",
     "runs/evaluate/test_table.py",

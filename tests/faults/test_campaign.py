@@ -43,7 +43,8 @@ def test_what_differs_afterwards_is_found(
 
     monkeypatch.setattr(campaign, "_start", meddle)
     (wrong,) = campaign.attempt(5, scenario, "write").wrong
-    assert wrong.startswith("differs: ['.table.md")
+    assert wrong.startswith("differs: ")
+    assert "table.md" in wrong
 
 
 def test_attempts_are_drawn_from_seed_and_number_alone() -> None:

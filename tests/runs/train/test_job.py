@@ -53,7 +53,7 @@ def test_a_folder_that_refuses_writing_is_the_users_to_mend(
 
 def test_any_other_error_of_the_system_goes_on(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(cell: Cell) -> None:
-        raise OSError(errno.EIO, "broken")
+        raise OSError(errno.EPIPE, "broken")
 
     monkeypatch.setattr(Cell, "open", refuse)
     with pytest.raises(OSError, match="broken"):

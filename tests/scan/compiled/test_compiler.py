@@ -131,10 +131,14 @@ def test_a_part_in_any_folder_is_noticed(
 
 
 def test_every_loop_is_made_from_files_that_are_found() -> None:
-    """Every module that a compiled one imports from this package is one of its sources."""
+    """Every module that a compiled one imports from this package is one of its sources.
+
+    Not the package `trust`: it decides whether a loop is used, and no loop is made of it.
+    """
     folder = compiler.PACKAGE / "scan" / "compiled"
     for path in folder.rglob("*.py"):
         lines = [line.split() for line in path.read_text().splitlines()]
         modules = {words[1] for words in lines if words[:1] == ["from"] and "lrbench" in words[1]}
         files = {compiler.PACKAGE.parent.joinpath(*name.split(".")) for name in modules}
+        files.discard(compiler.PACKAGE / "trust")
         assert {file.with_suffix(".py") for file in files} <= set(compiler.sources(path))

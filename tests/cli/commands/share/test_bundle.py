@@ -51,7 +51,7 @@ def test_packed_and_verified_elsewhere(
     done = subprocess.run(
         [sys.executable, "-m", "lrbench", "verify", str(tmp_path / "b.tar.gz"), "--strings", "100"],
         cwd=elsewhere,
-        env={"HOME": str(elsewhere), "PATH": os.defpath, "PYTHONPATH": os.environ["PYTHONPATH"]},
+        env={"HOME": str(tmp_path), "PATH": os.defpath, "PYTHONPATH": os.environ["PYTHONPATH"]},
         capture_output=True,
         text=True,
         timeout=120,
