@@ -53,6 +53,7 @@ class Cell:
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            files.sweep_temporary(self.folder)  # of a run that was killed while it wrote here
         except OSError as error:
             raise UserError(
                 f"output_dir '{self.config.output_dir}' cannot be written: {error.strerror}\n"

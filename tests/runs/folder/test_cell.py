@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,3 +83,13 @@ def test_a_folder_that_cannot_be_made_is_reported(tiny: Tiny, output_dir: Path) 
     output_dir.write_text("a file")
     with pytest.raises(UserError, match="cannot be written"):
         Cell.of(tiny()).open()
+
+
+def test_what_a_killed_run_left_beside_the_seeds_goes(tiny: Tiny) -> None:
+    cell = Cell.of(tiny())
+    cell.open()
+    pid = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True).stdout.strip()
+    left = cell.folder / f".config.json.{pid}.{files._host_tag()}0123abcd.tmp"
+    left.touch()
+    cell.open()
+    assert [path.name for path in cell.folder.iterdir()] == ["config.json"]
