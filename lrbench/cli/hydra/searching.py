@@ -3,7 +3,7 @@
 The runs of the search have folders of their own, as all runs do, so the same command goes on where
 it stopped. A choice is made by validation strings of the training lengths: the first point of the
 grid that is good enough (`enough` of the table), else the one of lowest loss. It is noted in no
-file: whoever reads the folders makes the same one.
+file: the folders give the same one again.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def final_tests(
     trial: LengthsTrial, load: Load, check: Check
 ) -> tuple[list[Evaluation], dict[str, Horizon]]:
     """Score the checkpoint that each rule kept; return (evaluation rows, horizon of each rule)."""
-    return each_kept(trial, load, lambda: _examine(trial, check), _looks_of)
+    return each_kept(trial, load, lambda: _examine(trial, check), looks_of)
 
 
 def number(scores: list[Score], how: str) -> float:
@@ -111,7 +111,7 @@ def _where_trained(trial: LengthsTrial, check: Check) -> Evaluation:
     return evaluation(span[1], "train_length", "accuracy", pooled(scores), n, kind="test")
 
 
-def _looks_of(trial: LengthsTrial, look: Look, rule: str) -> list[Evaluation]:
+def looks_of(trial: LengthsTrial, look: Look, rule: str) -> list[Evaluation]:
     """Return the look a rule believed as evaluation rows; a range goes by its longest length."""
     protocol = trial.config.protocol
     ends = (protocol.look.lengths[1], protocol.train_lengths[1], protocol.band[1])

@@ -12,8 +12,8 @@ from lrbench.protocols.fan2024.examination import (
     baselines_at,
     each_kept,
     horizon_of,
-    look_rows,
 )
+from lrbench.protocols.lengths.examination import looks_of
 from lrbench.protocols.lengths.procedure import LengthsProcedure
 from lrbench.protocols.lengths.trial import LengthsTrial
 from lrbench.protocols.suite.strings import grid_lengths, string_hashes
@@ -23,7 +23,6 @@ from lrbench.records import (
     Evaluation,
     Guessing,
     Horizon,
-    Look,
     SplitData,
     evaluation,
 )
@@ -61,7 +60,7 @@ class SuiteProcedure(LengthsProcedure):
     def examine(  # type: ignore[override]
         self, trial: SuiteTrial, load: Load, check: Check
     ) -> tuple[list[Evaluation], dict[str, Horizon]]:
-        return each_kept(trial, load, lambda: _examine(trial, check), _looks_of)
+        return each_kept(trial, load, lambda: _examine(trial, check), looks_of)
 
     def levels(  # type: ignore[override]
         self, trial: SuiteTrial, check: Check
@@ -115,10 +114,3 @@ def _row(one: Score, splits: dict[int, str]) -> Evaluation:
         kind="test",
         seconds=round(one.seconds, 3),
     )
-
-
-def _looks_of(trial: SuiteTrial, look: Look, rule: str) -> list[Evaluation]:
-    """Return the look a rule believed as evaluation rows; a range goes by its longest length."""
-    protocol = trial.config.protocol
-    ends = (protocol.look.lengths[1], protocol.train_lengths[1], protocol.band[1])
-    return look_rows(look, rule, *ends)

@@ -51,7 +51,7 @@ def enter(
     if spec.kind != SUITE:
         raise UserError(f"table '{suite}' is no suite\nlrbench tables shows what each one is")
     path = output or Path(f"{suite}_{re.sub(r'[^A-Za-z0-9.-]+', '_', model).strip('_')}.zip")
-    packed({}, path.name)  # a wrong ending is told before anything is read
+    packed({}, path.name)  # refuses a wrong ending before anything is read
     lock = read_lock(suite)
     found = suite_of(collect(runs), spec, lock, spec.rule)
     labels = {entry.label for entry in found.entries}
