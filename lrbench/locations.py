@@ -16,6 +16,13 @@ def conf_dir() -> Path:
     raise FileNotFoundError("lrbench is installed without its conf/ folder; install it again")
 
 
+def published_dir() -> Path:
+    """Return the folder of published tables: inside the installed package, or beside it."""
+    package = Path(str(files("lrbench")))
+    inside = package / "results"
+    return inside if inside.is_dir() else package.parent / "results"
+
+
 def data_dir() -> Path:
     """Return the folder of downloaded data: LRBENCH_DATA, else data/ of the current folder."""
     return Path(os.environ.get("LRBENCH_DATA") or "data")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import math
 import statistics as standard
 
@@ -120,8 +121,11 @@ def test_a_lost_run_has_not_solved() -> None:
 
 def test_it_is_scipys_percentile_interval() -> None:
     values = np.random.default_rng(3).random(20)
+    # scipy 1.15 renamed the generator's argument
+    name = "rng" if "rng" in inspect.signature(stats.bootstrap).parameters else "random_state"
+    generator = {name: np.random.default_rng(1)}
     expected = stats.bootstrap(
-        (values,), np.mean, n_resamples=20_000, method="percentile", rng=np.random.default_rng(1)
+        (values,), np.mean, n_resamples=20_000, method="percentile", **generator
     ).confidence_interval
     assert bootstrap_mean(list(values)) == pytest.approx(tuple(expected), abs=0.005)
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -47,6 +48,38 @@ def test_wheel_holds_configuration_reference_values_and_code(wheel: zipfile.ZipF
     assert shipped("lrbench", "*.py") - names == set()
 
 
+def test_wheel_holds_the_numbers_of_published_tables(wheel: zipfile.ZipFile) -> None:
+    names = {name for name in wheel.namelist() if name.startswith("lrbench/results/")}
+    wanted = [shipped("results", f"*/{name}") for name in ("runs.csv", "settings.json")]
+    assert {f"lrbench/{path}" for found in wanted for path in found} - names == set()
+    assert {Path(name).suffix for name in names} == {".csv", ".json"}
+    assert [name for name in names if "/records/" in name] == []
+
+
+def test_page_of_an_index_has_no_link_that_leads_nowhere(wheel: zipfile.ZipFile) -> None:
+    page = read(wheel, "METADATA").partition("\n\n")[2]
+    assert page.startswith("# lrbench")
+    targets = re.findall(r"\]\(([^)]+)\)", page)
+    assert len(targets) > 1
+    assert [target for target in targets if not target.startswith("https://")] == []
+
+
+def test_links_of_the_page_lead_to_the_source_where_it_is_known() -> None:
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    page = (
+        "![how far](a/b.svg)\nSee [the [x] page](docs/x.md#y), [it](https://e.org) and [me](#me).\n"
+    )
+    assert module.index_page(page) == "See the [x] page, [it](https://e.org) and [me](#me).\n"
+    assert module.index_page(page, "https://e.org/l/") == (
+        "![how far](https://e.org/l/raw/main/a/b.svg)\n"
+        "See [the [x] page](https://e.org/l/blob/main/docs/x.md#y), [it](https://e.org) "
+        "and [me](#me).\n"
+    )
+
+
 def test_wheel_holds_nothing_else(wheel: zipfile.ZipFile) -> None:
     tops = {name.partition("/")[0] for name in wheel.namelist()}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"lrbench"}
@@ -65,8 +98,9 @@ def test_sdist_can_build_the_wheel_again(dist: Path) -> None:
         names = {name.partition("/")[2] for name in archive.getnames()}
     needed = (
         shipped("conf", "*.yaml") | shipped("data/reference", "*.csv") | shipped("lrbench", "*.py")
-    )
-    assert (needed | {"pyproject.toml", "README.md", "LICENSE"}) - names == set()
+    ) | shipped("results", "*/runs.csv")
+    roots = {"pyproject.toml", "README.md", "LICENSE", "hatch_build.py"}
+    assert (needed | roots) - names == set()
 
 
 def read(wheel: zipfile.ZipFile, name: str) -> str:

@@ -25,6 +25,7 @@ lrbench="$work/venv/bin/lrbench"
 "$lrbench" train task=sum model=blockdiag output_dir="$work/outputs" \
     protocol.max_steps=20 protocol.look_every=10 protocol.test_size=50 'protocol.further_lengths=[]'
 "$lrbench" report --runs "$work/outputs" > "$work/report.txt"
+"$lrbench" report --published fan2024_table2 --runs "$work/outputs" --compact > "$work/published.txt"
 
 expect() {
     grep -q -e "$1" "$2" || { echo "wheel-test: '$1' is missing from the output:" >&2; cat "$2" >&2; exit 1; }
@@ -32,6 +33,7 @@ expect() {
 expect train "$work/help.txt"
 expect mod_arith "$work/tasks.txt"
 expect blockdiag "$work/report.txt"
+expect 'blockdiag, our recipe' "$work/published.txt"
 [ -n "$(find "$work/outputs" -name result.json)" ] || { echo "wheel-test: no result.json" >&2; exit 1; }
 [ -z "$(ls -A .)" ] || { echo "wheel-test: the working folder was littered:" >&2; ls -A >&2; exit 1; }
 echo "wheel-test: ok"

@@ -58,6 +58,23 @@ class Request:
         return self.rule or (self.table.rule if self.table else "best")
 
 
+def with_rows_of(table: TableSpec, collection: Collection) -> TableSpec:
+    """Return the table with one more cell for each model and task of these runs that it lacks.
+
+    Only runs of its protocol on its tasks can stand in it.
+    """
+    there = {(cell.task, cell.model) for cell in table.cells}
+    tasks = {cell.task for cell in table.cells}
+    runs = collection.runs[collection.runs["protocol"] == table.protocol]
+    found = dict.fromkeys(zip(runs["task"], runs["model"], strict=True))
+    more = [
+        TableCell((f"task={task}", f"model={model}", f"protocol={table.protocol}"))
+        for task, model in found
+        if task in tasks and (task, model) not in there
+    ]
+    return replace(table, cells=(*table.cells, *more))
+
+
 def tables_of(
     collection: Collection, request: Request, references: Path | None = None
 ) -> list[Table]:

@@ -22,6 +22,7 @@ from lrbench.runs.folder import files
 from lrbench.runs.folder.files import UnreadableFile
 
 STEP_FILE = re.compile(r"step-(\d{8,})\.pt")
+DOS_FOLDER = 0x10  # of an entry's external attributes
 PLAIN = (bool, int, float, str, bytes, type(None))
 
 
@@ -40,13 +41,15 @@ def load(path: Path) -> dict[str, Any]:
     data = files.read_bytes(path)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            damaged = archive.testzip()
-        if damaged is None:
+            damaged, folder = archive.testzip(), _folder_in(archive)
+        if damaged is None and folder is None:
             state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except Exception as error:  # damaged bytes can make a parser raise anything at all
         raise UnreadableFile(path, _reason(data, error)) from error
     if damaged is not None:
         raise UnreadableFile(path, f"damaged: wrong checksum of {damaged}")
+    if folder is not None:
+        raise UnreadableFile(path, f"damaged: {folder} is marked as a folder")
     if not isinstance(state, dict):
         raise UnreadableFile(path, f"holds a {type(state).__name__}, not a dictionary")
     return state
@@ -116,6 +119,15 @@ def steps(folder: Path) -> list[Path]:
         return []
     matches = [(STEP_FILE.fullmatch(path.name), path) for path in folder.iterdir()]
     return [path for _, path in sorted((int(match[1]), path) for match, path in matches if match)]
+
+
+def _folder_in(archive: zipfile.ZipFile) -> str | None:
+    """Return an entry that is marked as a folder, which no checksum covers and torch does not read.
+
+    Torch writes none, and would leave the memory of such a tensor as it found it.
+    """
+    marked = (entry.filename for entry in archive.infolist() if entry.external_attr & DOS_FOLDER)
+    return next(marked, None)
 
 
 def _key(key: Any, where: str) -> str | int:

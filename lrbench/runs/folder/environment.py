@@ -16,7 +16,6 @@ from lrbench.machine import processor_says
 from lrbench.version import __version__
 
 PACKAGES = {
-    "torch": "torch",
     "numpy": "numpy",
     "hydra": "hydra-core",
     "omegaconf": "omegaconf",
@@ -30,11 +29,14 @@ FOLDERS = re.compile(r"(?<![\w.])~?(?:/[^/,\s\[\]{}'\"]*)*/")
 
 def environment() -> dict[str, Any]:
     """Return what environment.json records: plain values that bit identity depends on."""
+    import torch
+
     return {
         "lrbench": __version__,
         **commit(ROOT),
         "python": platform.python_version(),
         **{key: _version(name) for key, name in PACKAGES.items()},
+        "torch": torch.__version__,  # with its build, which the name of an index's wheel leaves out
         "platform": platform.platform(),
         "cpu": _processor(),
         "cores": os.cpu_count(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from hashlib import sha256
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,7 @@ def test_a_library_is_its_version_and_the_file_of_the_class() -> None:
 
     config = composed(["model=foreign", *WORDS]).model.mixer
     digest = sha256(Path(str(source.__file__)).read_bytes()).hexdigest()
-    assert code_of(config) == {"libraries": {"torch": f"{torch.__version__} {digest}"}}
+    assert code_of(config) == {"libraries": {"torch": f"{metadata.version('torch')} {digest}"}}
 
 
 @pytest.mark.parametrize(

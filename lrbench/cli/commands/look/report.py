@@ -11,6 +11,7 @@ import typer
 from lrbench.checks import shown
 from lrbench.cli.printed_json import AsJson, print_json
 from lrbench.errors import UserError, unknown
+from lrbench.locations import published_dir
 from lrbench.plugins import load_plugins
 from lrbench.protocols.base import rule_names
 from lrbench.report.output.cells import PARTS
@@ -53,6 +54,15 @@ def report(
             metavar="NAME",
             help="A paper's table (lrbench tables), or a YAML file like those.",
             autocompletion=table_names,
+        ),
+    ] = "",
+    published: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="A published table that came with lrbench, beside --runs where that is given;"
+            " --table is the same one if left out.",
+            autocompletion=lambda: published_names(),
         ),
     ] = "",
     rows: Annotated[
@@ -118,6 +128,10 @@ def report(
     from lrbench.report.tables.matrix import COMPACT_DIGITS
     from lrbench.report.tables.request import DIGITS, Request
 
+    folders = list(runs or [])
+    if published:
+        folders.append(published_table(published))
+        table = table or ("" if rows or columns else published)
     if as_json and (format or output or figures):
         raise UserError(
             "--json goes without --format, --output and --figures\n"
@@ -155,8 +169,9 @@ def report(
             "without them the table has a column for each rule",
             exit_code=2,
         )
+    spec = _load(table) if table else None
     request = Request(
-        table=_load(table) if table else None,
+        table=_with_own(spec, runs) if spec and published and runs else spec,
         rows=_names(rows),
         columns=_names(columns),
         rule=rule,
@@ -165,13 +180,27 @@ def report(
         part=part,
         compact=compact,
     )
-    folders = runs or [Path("outputs")]
+    folders = folders or [Path("outputs")]
     if as_json:
         _print_objects(folders, request)
     elif window:
         _show(folders, request, figures, wide)
     else:
         _make(folders, request, format, output, figures)
+
+
+def published_names() -> list[str]:
+    """The tables whose runs came with lrbench, in a wheel or in a checkout."""
+    found = {path.parent.name for path in published_dir().glob("*/runs.csv")}
+    return sorted(found & set(table_names()))  # tables of measured times hold no runs
+
+
+def published_table(name: str) -> Path:
+    """Return the folder of a published table. Raises UserError for an unknown name."""
+    names = published_names()
+    if name not in names:
+        raise unknown("published table", name, names, exit_code=2)
+    return published_dir() / name
 
 
 def on_terminal() -> bool:
@@ -228,6 +257,14 @@ def _load(name: str) -> TableSpec:
     if name not in table_names():
         load_plugins()
     return load_table(name)
+
+
+def _with_own(table: TableSpec, runs: Sequence[Path]) -> TableSpec:
+    """Return the table with a row more for each model that only a user's own runs have."""
+    from lrbench.report.runs.collect import collect
+    from lrbench.report.tables.request import with_rows_of
+
+    return with_rows_of(table, collect(*runs))
 
 
 def _print_objects(runs: Sequence[Path], request: Request) -> None:

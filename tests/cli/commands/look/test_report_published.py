@@ -56,6 +56,23 @@ def test_ones_own_runs_beside_a_published_table(lrbench: Run, table: Path, tmp_p
     assert "no folder of runs at 'nowhere'" in nowhere.err
 
 
+def test_ones_own_runs_beside_a_table_that_came_with_lrbench(lrbench: Run, tmp_path: Path) -> None:
+    own = make_result(model="mine", fingerprint="b" * 12)
+    (run_folder(tmp_path / "own", own) / "result.json").write_text(json.dumps(own))
+    alone = lrbench("report", "--published", "fan2024_table2", "--part", "main")
+    assert (alone.code, alone.err) == (0, "")
+    assert "| blockdiag, our recipe " in alone.out
+    assert "| mine " not in alone.out
+    both = lrbench("report", "--published", "fan2024_table2", "--runs", "own", "--part", "main")
+    assert (both.code, both.err) == (0, "")
+    rows = [line for line in both.out.splitlines() if line.startswith("| mine ")]
+    assert len(rows) == 2  # by the paper's rule and on fresh strings
+    assert [line for line in both.out.splitlines() if "| mine " not in line] != []
+    unknown = lrbench("report", "--published", "fan2024_tabel2")
+    assert unknown.code == 2
+    assert "Did you mean 'fan2024_table2'?" in unknown.err
+
+
 def test_its_figures_are_the_same(lrbench: Run, table: Path, tmp_path: Path) -> None:
     assert lrbench("report", "--figures", "first").code == 0
     assert lrbench("report", "--runs", str(table), "--figures", "second").code == 0
