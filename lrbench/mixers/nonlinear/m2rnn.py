@@ -1,6 +1,6 @@
 """M2RNN: a non-linear recurrent network whose state is a matrix for each head.
 
-Mishra et al. 2026, arXiv:2603.14360, as the released layer computes it. Per head:
+Mishra et al. 2026, arXiv:2603.14360. Per head:
 
     H_t = f_t H_{t-1} + (1 - f_t) tanh(H_{t-1} W + k_t v_t^T),    y_t = W_o [q_t^T H_t]_heads
 
@@ -15,8 +15,12 @@ Not linear, so that there is no scan: a loop, whose backward is written out,
     P = H W + k v^T,  C = tanh(P),  dP = (1 - f) dH (1 - C^2),
     dH_{t-1} = f dH + dP W^T,  dW = H_{t-1}^T dP,  dk = dP v,  dv = dP^T k,  df = <dH, H_{t-1} - C>.
 
-Differences: heads share the model's width (`key_size`, `value_size`), and each has its own q, k, v
-and W, where the released layer lets heads share them; gradients are not clipped on their way back.
+Differences, read off the released layer (open-lm-engine/lm-engine, commit 165efbe): its gate is
+exp(-exp(a) softplus(w u_t + b)) with a and b of each head, W begins as the identity, D * v_t is added
+to the output, which silu(g_t) multiplies and a norm scales before W_o, and a short convolution may
+come before q, k and v. None of these is here. Heads share the model's width (`key_size`,
+`value_size`), and each has its own q, k, v and W, where the released layer lets heads share them;
+gradients are not clipped on their way back.
 """
 
 from __future__ import annotations
