@@ -89,7 +89,15 @@ def keep(path: Path, what: str, options: Mapping[str, Any], content: Mapping[str
 
 
 def forget_peak() -> int:
-    """Let the peak begin anew; return the bytes that are resident now."""
+    """Let the peak begin anew; return the bytes that are resident now.
+
+    Raises UserError on a system that cannot: only Linux can.
+    """
+    if not CLEAR.exists():
+        raise UserError(
+            f"the memory of a process is measured by {CLEAR}, which this system does not have\n"
+            "fix: measure on Linux, or on a GPU"
+        )
     CLEAR.write_text(RESET_PEAK)
     return status("VmRSS")
 

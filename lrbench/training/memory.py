@@ -68,4 +68,5 @@ def _process_peak() -> float:
         for line in STATUS.read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    unit = 2**20 if platform.system() == "Darwin" else 2**10  # getrusage(2): bytes there, KiB here
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit

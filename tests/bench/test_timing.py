@@ -52,3 +52,11 @@ def test_a_file_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="--output"):
         keep(tmp_path / "file" / "raw.json", "a test", {}, {})
+
+
+def test_memory_cannot_be_measured_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timing, "CLEAR", tmp_path / "clear_refs")
+    with pytest.raises(UserError, match="fix: measure on Linux, or on a GPU"):
+        timing.forget_peak()

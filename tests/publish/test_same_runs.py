@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from lrbench.cli.hydra.compose import composed
+from lrbench.cli.hydra.searching import TunedCell
 from lrbench.runs.folder.cell import Cell
 from lrbench.sweeps.plan.expansion import table_cells
 from lrbench.tables import load_table
@@ -37,6 +40,31 @@ SHORTER = {  # published with a smaller budget than their table asks for, as the
 }
 
 
+ROWS = {  # published beside the models that their table names
+    "suite_v1": [
+        ["model=mamba2", "model.mixer.range=signed"],
+        ["model=gated_deltanet", "model.mixer.range=signed"],
+        *([f"model={name}"] for name in ("gated_deltaproduct", "mamba3", "rwkv7", "m2rnn")),
+    ],
+}
+
+Place = tuple[str, str, str, str]
+
+
+def place_of(cell: Sequence[str]) -> Place:
+    """The model and the automaton of a cell, by its words."""
+    words = dict(word.split("=", 1) for word in cell)
+    group, automaton = words.get("task.group", ""), words.get("task.automaton", "")
+    return words["task"], words["model"], group, automaton
+
+
+def published_place(folder: Path) -> Place:
+    """The same of a folder of published runs."""
+    task = json.loads((folder / "config.json").read_text())["task"]
+    group, automaton = task.get("group", ""), str(task.get("automaton", ""))
+    return folder.parts[-4], folder.parts[-3], group, automaton
+
+
 def test_there_are_such_tables() -> None:
     assert {"fan2024_table2", "fixed_point", "length_curves"} <= set(SWEPT)
 
@@ -45,7 +73,14 @@ def test_there_are_such_tables() -> None:
 def test_published_runs_are_those_that_a_sweep_would_make(name: str, tmp_path: Path) -> None:
     """Where a task's or a model's `version` was raised, train the tables that have it again."""
     published = {path.parent for path in RESULTS.glob(f"{name}/records/*/*/*/*/config.json")}
-    cells = list(table_cells(load_table(name), [f"output_dir={tmp_path}"]))
+    spec = load_table(name)
+    cells = list(table_cells(spec, [f"output_dir={tmp_path}"]))
+    for row in ROWS.get(name, ()):
+        cells += table_cells(spec, [f"output_dir={tmp_path}", *row])
+    if spec.search is not None:
+        places = {published_place(folder) for folder in published}
+        searches = [TunedCell.of(cell, spec.search) for cell in cells if place_of(cell) in places]
+        cells = [tried for search in searches for tried in search.tried]
     for model, budget in SHORTER.get(name, ()):
         words = [f"output_dir={tmp_path}", f"model={model}", f"protocol.{budget}"]
         cells += table_cells(load_table(name), words)

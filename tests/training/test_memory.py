@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import torch
 
-from lrbench.training.memory import keep_freed_memory
+from lrbench.training import memory
+from lrbench.training.memory import PeakMemory, keep_freed_memory
 
 FAULTS = """
 import resource, sys
@@ -41,3 +45,18 @@ def test_memory_is_not_handed_back() -> None:
 def test_elsewhere_it_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.system", lambda: "Darwin")
     assert keep_freed_memory() is False
+
+
+def test_peak_is_in_mib_on_both_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """getrusage counts KiB on Linux, bytes on a Mac."""
+    with PeakMemory(torch.device("cpu")) as known:
+        pass
+    monkeypatch.setattr(memory, "CLEAR", tmp_path / "clear_refs")
+    monkeypatch.setattr(memory, "STATUS", tmp_path / "status")
+    with PeakMemory(torch.device("cpu")) as linux:
+        pass
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    with PeakMemory(torch.device("cpu")) as mac:
+        pass
+    assert linux.mib >= 0.9 * known.mib > 10  # it does not forget what was before
+    assert mac.mib == pytest.approx(linux.mib / 1024, rel=0.1)

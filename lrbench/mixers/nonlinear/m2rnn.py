@@ -16,11 +16,11 @@ Not linear, so that there is no scan: a loop, whose backward is written out,
     dH_{t-1} = f dH + dP W^T,  dW = H_{t-1}^T dP,  dk = dP v,  dv = dP^T k,  df = <dH, H_{t-1} - C>.
 
 Differences, read off the released layer (open-lm-engine/lm-engine, commit 165efbe): its gate is
-exp(-exp(a) softplus(w u_t + b)) with a and b of each head, W begins as the identity, D * v_t is added
-to the output, which silu(g_t) multiplies and a norm scales before W_o, and a short convolution may
-come before q, k and v. None of these is here. Heads share the model's width (`key_size`,
-`value_size`), and each has its own q, k, v and W, where the released layer lets heads share them;
-gradients are not clipped on their way back.
+exp(-exp(a) softplus(w u_t + b)) with a and b of each head, W begins as the identity, D * v_t is
+added to the output, which silu(g_t) multiplies and a norm scales before W_o, and a short
+convolution may come before q, k and v. None of these is here. Heads share the model's width
+(`key_size`, `value_size`), and each has its own q, k, v and W, where the released layer lets heads
+share them; gradients are not clipped on their way back.
 """
 
 from __future__ import annotations
