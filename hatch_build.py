@@ -20,7 +20,7 @@ PUBLISHED = ("runs.csv", "settings.json", "certificates.csv")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?://|#)([^)\s]+)\)")
 
 
-class PublishedTables(BuildHookInterface):  # type: ignore[misc] # hatchling has no types here
+class PublishedTables(BuildHookInterface):
     """Puts the numbers of published tables into the wheel."""
 
     PLUGIN_NAME = "custom"
@@ -33,7 +33,7 @@ class PublishedTables(BuildHookInterface):  # type: ignore[misc] # hatchling has
                 build_data["force_include"][str(path)] = str(inside)
 
 
-class IndexPage(MetadataHookInterface):  # type: ignore[misc]
+class IndexPage(MetadataHookInterface):
     """Gives the metadata README.md without links that lead nowhere."""
 
     PLUGIN_NAME = "custom"

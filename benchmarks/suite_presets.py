@@ -11,10 +11,15 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from lrbench.locations import conf_dir
+from lrbench.registry import MIXERS
 from lrbench.report.runs.collect import collect
+from lrbench.report.runs.columns import Settings
+from lrbench.report.runs.record import flat
 from lrbench.report.suite.entries import Tried, suite_of
 from lrbench.report.suite.lock import Lock, read_lock
 from lrbench.statistics import mean
@@ -34,8 +39,14 @@ Told = tuple[float, float] | None  # validation accuracy and loss; None: it dive
 Cells = dict[str, dict[float, Told]]  # by cell and rate
 
 
-def searches(tried: list[Tried], spec: TableSpec, lock: Lock) -> dict[tuple[str, str], Cells]:
-    """Return the cells of each (task, model) whose search is whole; a model may be several rows."""
+def searches(
+    tried: list[Tried], spec: TableSpec, lock: Lock, settings_of: Mapping[str, Settings]
+) -> dict[tuple[str, str], Cells]:
+    """Return the cells of each (task, model) whose search is whole; a model may be several rows.
+
+    settings_of: the settings of each run by its folder. A cell names those of the mixer that are
+    not its defaults: a rate was chosen with them.
+    """
     rows = {cell.label or cell.model: cell.model for cell in spec.cells}
     found: dict[tuple[str, str], Cells] = defaultdict(lambda: defaultdict(dict))
     for one in tried:
@@ -43,6 +54,7 @@ def searches(tried: list[Tried], spec: TableSpec, lock: Lock) -> dict[tuple[str,
         named = {k: v for k, v in settings.items() if k.startswith("task.") and v is not None}
         words = [f"{key}={value}" for key, value in named.items() if key != "task.name"]
         model = rows.get(one.label, one.label.split()[0])
+        words += _own_words(model, settings_of[one.folder])
         cell = ", ".join([one.label, *([" ".join(words)] if words else [])])
         found[str(settings["task.name"]), model][cell][one.rate] = one.told
     return {
@@ -50,6 +62,12 @@ def searches(tried: list[Tried], spec: TableSpec, lock: Lock) -> dict[tuple[str,
         for place, cells in found.items()
         if (whole := {c: rates for c, rates in cells.items() if set(rates) >= set(lock.rates)})
     }
+
+
+def _own_words(model: str, settings: Settings) -> list[str]:
+    """The settings of a mixer that were typed, as they are typed."""
+    defaults = flat(asdict(MIXERS.get(model).config()), "model.mixer.")
+    return [f"{k}={settings[k]}" for k, v in defaults.items() if k in settings and settings[k] != v]
 
 
 def chosen(cells: Cells, lock: Lock) -> tuple[float | None, dict[float, Told]]:
@@ -84,7 +102,7 @@ def main() -> None:
     lock, spec = read_lock(told.suite), load_table(told.suite)
     collection = collect(*told.runs)
     tried = suite_of(collection, spec, lock, spec.rule).tried
-    found = searches(tried, spec, lock)
+    found = searches(tried, spec, lock, collection.settings)
     for (task, model), cells in sorted(found.items()):
         path = conf_dir() / "preset" / "model" / f"{told.suite}_{task}_{model}.yaml"
         path.write_text(text_of(cells, lock))

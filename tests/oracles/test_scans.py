@@ -16,17 +16,17 @@ def draw(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tens
     return torch.randn(shape, generator=generator, dtype=dtype)
 
 
-def associative_scan() -> Any:
-    """Torch's own, which cannot compile these before 2.7."""
-    if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 7):
-        pytest.skip("torch's associative_scan needs torch 2.7")
+def associative_scan(real: bool = True) -> Any:
+    """Torch's own; that of 2.6 cannot compile complex numbers or products of matrices."""
+    if not real and torch.__version__.startswith("2.6."):
+        pytest.skip("torch 2.6 cannot compile this")
     return pytest.importorskip("torch._higher_order_ops.associative_scan")
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
 def test_diagonal_equals_torch(algorithm: str, dtype: torch.dtype) -> None:
-    module = associative_scan()
+    module = associative_scan(real=dtype == torch.float64)
     a, b = (draw(2, 13, 4, dtype=dtype, seed=seed) for seed in (0, 1))
 
     def joined(
@@ -41,7 +41,7 @@ def test_diagonal_equals_torch(algorithm: str, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_blocks_equal_torch(algorithm: str) -> None:
-    module = associative_scan()
+    module = associative_scan(real=False)
     a, b = draw(2, 13, 3, 4, 4) / 2, draw(2, 13, 3, 4)
 
     def joined(

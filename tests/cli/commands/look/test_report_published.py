@@ -67,7 +67,10 @@ def test_ones_own_runs_beside_a_table_that_came_with_lrbench(lrbench: Run, tmp_p
     assert (both.code, both.err) == (0, "")
     rows = [line for line in both.out.splitlines() if line.startswith("| mine ")]
     assert len(rows) == 2  # by the paper's rule and on fresh strings
-    assert [line for line in both.out.splitlines() if "| mine " not in line] != []
+    without = [line for line in both.out.splitlines() if not line.startswith("| mine ")]
+    assert [line for line in alone.out.splitlines() if line.startswith("| s4d ")] == [
+        line for line in without if line.startswith("| s4d ")
+    ]
     unknown = lrbench("report", "--published", "fan2024_tabel2")
     assert unknown.code == 2
     assert "Did you mean 'fan2024_table2'?" in unknown.err
