@@ -15,11 +15,19 @@ from lrbench.errors import UserError
 from lrbench.publish.layout import PAGE, is_table, spec_of
 from lrbench.report.output.cells import to_markdown
 from lrbench.report.runs.archive import read_archive
-from lrbench.report.tables.matrix import compact_table, grids_of
+from lrbench.report.tables.matrix import compact_of
+from lrbench.tables import SUITE
 
+HOW = "How sure, and how it was made:"
 LEGEND = (
     "Accuracy on fresh strings, mean ± sample std (runs), by the paper's rule; of the same"
-    " checkpoints at the training length; the paper's number. How sure, and how it was made:"
+    " checkpoints at the training length; the paper's number."
+)
+OF_SUITE = (
+    "Score: (accuracy - chance) / (1 - chance) on random strings, the interquartile mean over tasks"
+    " and seeds with its 95 % interval; a model with tasks left has none. Held: tasks whose median"
+    " seed failed at no tested length. Runs wrong: those with a string that they are known to get"
+    " wrong, of those searched."
 )
 BLOCK = re.compile(
     r"(?P<head><!-- table: (?P<name>[\w.-]+)(?:, rows: (?P<rows>[^\n]+))? -->\n)"
@@ -46,9 +54,10 @@ def with_tables(page: Path, results: Path) -> bytes:
         if not is_table(folder):
             return block[0]
         place = os.path.relpath(folder / PAGE, page.absolute().parent)
+        legend = OF_SUITE if spec_of(folder).kind == SUITE else LEGEND
         return (
             f"{block['head']}{compact(folder, _rows(block['rows']))}\n"
-            f"{LEGEND} [{PAGE}]({Path(place).as_posix()}).\n{block['end']}"
+            f"{legend} {HOW} [{PAGE}]({Path(place).as_posix()}).\n{block['end']}"
         )
 
     return BLOCK.sub(fill, text).encode()
@@ -59,11 +68,9 @@ def _rows(words: str | None) -> list[str] | None:
 
 
 def compact(folder: Path, rows: Sequence[str] | None = None) -> str:
-    """Return models x tasks: fresh strings by the paper's rule, training length, the paper's.
+    """Return the small form of a table: models x tasks, or a suite's scores.
 
     Of these `rows`, or of all. Raises UserError for a row that the table does not have.
     """
-    spec = spec_of(folder)
-    grids = grids_of(read_archive(folder), spec, spec.rule)
-    table = compact_table(folder.name, grids, spec.rule, rows)
+    table = compact_of(read_archive(folder), spec_of(folder), rows=rows)
     return to_markdown(replace(table, notes=())).partition("\n\n")[2]

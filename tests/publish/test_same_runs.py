@@ -80,7 +80,7 @@ def test_published_runs_are_those_that_a_sweep_would_make(name: str, tmp_path: P
     if spec.search is not None:
         places = {published_place(folder) for folder in published}
         searches = [TunedCell.of(cell, spec.search) for cell in cells if place_of(cell) in places]
-        cells = [tried for search in searches for tried in search.tried]
+        cells = [cell for search in searches for cell in (*search.tried, *search.chosen)]
     for model, budget in SHORTER.get(name, ()):
         words = [f"output_dir={tmp_path}", f"model={model}", f"protocol.{budget}"]
         cells += table_cells(load_table(name), words)

@@ -39,6 +39,7 @@ class HorizonChart:
 
     marked: by task, the words beside a length: those of training and of the test, the paper's where
     its table has the task. bars: whether a bar reaches to the median run. panel: inches of one.
+    across: how many panels stand side by side, unset all.
     """
 
     labels: tuple[str, ...]
@@ -47,6 +48,7 @@ class HorizonChart:
     marked: dict[str, dict[str, int]]
     bars: bool = False
     panel: float = PANEL
+    across: int | None = None
 
 
 def horizon_chart(collection: Collection, spec: TableSpec, rule: str) -> HorizonChart | None:
@@ -74,10 +76,15 @@ def horizon_figure(chart: HorizonChart) -> Figure:
     """Draw it; the settings must be those of `draw.settings`."""
     from matplotlib.figure import Figure
 
-    rows, columns = len(chart.labels), len(chart.tasks)
-    size = (LABELS + chart.panel * columns, MARGIN + ROW * rows)
+    rows, panels = len(chart.labels), len(chart.tasks)
+    columns = min(chart.across or panels, panels)
+    deep = -(-panels // columns)
+    size = (LABELS + chart.panel * columns, (MARGIN + ROW * rows) * deep)
     figure = Figure(figsize=size, layout="constrained")
-    all_axes: Sequence[Axes] = figure.subplots(1, columns, sharey=True, squeeze=False)[0]
+    placed: Sequence[Axes] = figure.subplots(deep, columns, sharey=True, squeeze=False).ravel()
+    all_axes = placed[:panels]
+    for axes in placed[panels:]:
+        axes.remove()
     lengths = [one.length for runs in chart.runs.values() for one in runs if one.length]
     known = [*lengths, *(n for found in chart.marked.values() for n in found.values())]
     low, high = min(known) / 1.6, max(known) * 1.8

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PANEL = 1.25  # inches: ten tasks stand side by side
+PANEL, ACROSS = 1.45, 5  # inches of a panel, and how many stand side by side
 LONGEST = SCORED[-1]
 PRICE_CAPTION = (
     f"The score at {LONGEST:,} of models that have ended on every task, against parameters and"
@@ -38,7 +38,7 @@ def suite_chart(suite: Suite) -> HorizonChart | None:
     )
     labels = tuple(entry.label for entry in entries)
     marked = {name: {"trained": SCORED[0]} for name in tasks}
-    return HorizonChart(labels, tasks, runs, marked, bars=True, panel=PANEL)
+    return HorizonChart(labels, tasks, runs, marked, True, PANEL, ACROSS)
 
 
 def price_figure(suite: Suite) -> Figure:

@@ -64,6 +64,12 @@ class Lock:
         found = (at for at, task in enumerate(self.tasks) if task.is_task(settings))
         return next(found, None)
 
+    def name_of(self, place: int) -> str:
+        """Return a task by its column, and its number where several are one column."""
+        label = self.tasks[place].label
+        same = [at for at, task in enumerate(self.tasks) if task.label == label]
+        return label if len(same) == 1 else f"{label} {same.index(place)}"
+
 
 def lock_path(suite: str) -> Path:
     """Return where the lock of a suite lies."""

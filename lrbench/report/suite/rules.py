@@ -52,16 +52,9 @@ def _searched(entry: SuiteEntry, tried: list[Tried], lock: Lock) -> Iterator[str
     for run in entry.every_run:
         trained.setdefault(run.task, set()).add(float(run.settings["optim.lr"]))
     for task, used in sorted(trained.items()):
-        name = _name(lock, task)
+        name = lock.name_of(task)
         missing = [rate for rate in lock.rates if rate not in rates.get(task, set())]
         if missing:
             yield f"{name}: rate {', '.join(f'{rate:g}' for rate in missing)} was not tried"
         elif used != {chosen.get((entry.label, task))}:
             yield f"{name}: trained with {', '.join(f'{rate:g}' for rate in sorted(used))}"
-
-
-def _name(lock: Lock, task: int) -> str:
-    """A task by its column, and its number where several are one column."""
-    same = [at for at, one in enumerate(lock.tasks) if one.label == lock.tasks[task].label]
-    label = lock.tasks[task].label
-    return label if len(same) == 1 else f"{label} {same.index(task)}"

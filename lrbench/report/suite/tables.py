@@ -41,6 +41,7 @@ from lrbench.statistics import mean
 from lrbench.tables import TableSpec
 
 CHOSEN = "#"  # behind the rate that a search chose
+COMPACT = (40, 500, 5000)  # the lengths of the small table
 HELD = 5000  # the length of the tasks that are counted as held
 SHORTEST, LONGEST = SCORED[0], SCORED[-1]
 
@@ -66,6 +67,42 @@ def suite_tables(
         *_pairs(suite, spec, digits),
         *_searches(suite, lock, spec),
     ]
+
+
+def compact_suite(
+    collection: Collection, spec: TableSpec, rule: str = "", digits: int = 3
+) -> Table:
+    """Return one small table: scores, how many tasks are held, how many runs are known wrong."""
+    lock, rule = read_lock(spec.name), rule or spec.rule
+    suite = suite_of(collection, spec, lock, rule)
+    rows: list[Row] = []
+    for entry in sorted(suite.entries, key=_place):
+        done, every = len(entry.columns), len(entry.sizes)
+        held = sum(_holds(entry, name) for name in entry.columns)
+        scores = (_aggregate(entry, length, digits) for length in COMPACT)
+        share = PrintedCell(f"{held} of {done}", (held,))
+        rows.append((_name(entry), PrintedCell(f"{done}/{every}"), *scores, share, _wrong(entry)))
+    titles = ("tasks", *(f"score at {n:,}" for n in COMPACT), f"held to {HELD:,}", "runs wrong")
+    note = (
+        f"score: interquartile mean over tasks x seeds by the rule {rule}, chance at 0; held: tasks"
+        f" whose median seed failed at no tested length; runs wrong: those with a known string that"
+        " they answer wrongly, of those searched"
+    )
+    heads = (Column("", right=False), *(Column(title) for title in titles))
+    return Table(spec.title, heads, tuple(rows), (note,))
+
+
+def _place(entry: SuiteEntry) -> tuple[bool, bool, float]:
+    """The best complete entry of the division main first, then those that have tasks left."""
+    score = interquartile_mean(entry.table(LONGEST)) if entry.complete else 0.0
+    return entry.division != MAIN, not entry.complete, -score
+
+
+def _wrong(entry: SuiteEntry) -> PrintedCell:
+    """How many runs have a string that they are known to get wrong, of those searched."""
+    found = [answer for name in entry.sizes for answer in entry.failures(name) if answer]
+    wrong = sum(answer.length is not None for answer in found)
+    return PrintedCell(f"{wrong} of {len(found)}", (wrong,)) if found else PrintedCell()
 
 
 def _columns(lock: Lock) -> list[str]:
@@ -250,7 +287,7 @@ def _searches(suite: Suite, lock: Lock, spec: TableSpec) -> list[Table]:
     chosen = chosen_rates(suite.tried, lock)
     rows = [
         (
-            *(PrintedCell(label), PrintedCell(lock.tasks[task].label)),
+            *(PrintedCell(label), PrintedCell(lock.name_of(task))),
             *(_told(runs.get(rate), chosen.get((label, task)) == rate) for rate in lock.rates),
         )
         for (label, task), runs in by_cell.items()

@@ -8,6 +8,7 @@ compact table has one cell for each of the paper's.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from lrbench.report.paper.reference import Split
 from lrbench.report.paper.verdict import Verdict, guesses
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.columns import UNFINISHED
-from lrbench.report.suite.tables import suite_tables
+from lrbench.report.suite.tables import compact_suite, suite_tables
 from lrbench.report.tables.detail import (
     all_strings_table,
     cost_table,
@@ -148,6 +149,37 @@ def _lower_is_better(grid: Grid) -> list[bool]:
     return [any(filled and not filled.metric.counts for filled in column) for column in held]
 
 
+def compact_of(
+    collection: Collection,
+    spec: TableSpec,
+    rule: str = "",
+    rows: Sequence[str] | None = None,
+    references: Path | None = None,
+    *,
+    choose: Sequence[str] = (),
+    digits: int = COMPACT_DIGITS,
+) -> Table:
+    """Return `spec` as one small table: of these `rows`, or of all that have runs.
+
+    Raises UserError for a row without runs, and as `paper_tables` does.
+    """
+    rule = rule or spec.rule
+    if spec.kind == SUITE:
+        table = compact_suite(collection, spec, rule, min(digits, SUITE_DIGITS))
+        by_label = {row[0].text: row for row in table.rows}
+        names = list(by_label) if rows is None else _known_rows(rows, list(by_label), spec.name)
+        return replace(table, rows=tuple(by_label[name] for name in names))
+    grids = grids_of(collection, spec, rule, references, choose=choose, digits=digits)
+    return replace(compact_table(spec.name, grids, rule, rows, digits), title=spec.title)
+
+
+def _known_rows(rows: Sequence[str], there: Sequence[str], title: str) -> list[str]:
+    for row in rows:
+        if row not in there:
+            raise unknown(f"row of table '{title}'", row, list(there))
+    return list(rows)
+
+
 def compact_table(
     title: str,
     grids: Sequence[Grid],
@@ -165,10 +197,7 @@ def compact_table(
         for filled in grid.filled_cells
     }
     labels = list(dict.fromkeys(label for label, _ in by_place if _has_runs(label, by_place)))
-    for row in rows or ():
-        if row not in labels:
-            raise unknown(f"row of table '{title}'", row, labels)
-    labels = labels if rows is None else list(rows)
+    labels = labels if rows is None else _known_rows(rows, labels, title)
     names = list(dict.fromkeys(name for _, name in by_place))
     columns, held = [Column("", right=False)], [[PrintedCell(label) for label in labels]]
     for name in names:

@@ -19,8 +19,7 @@ from lrbench.report.paper.reference import Reference, Split, printed, printed_mo
 from lrbench.report.runs.collection import Collection, by_split
 from lrbench.report.runs.columns import UnderWay
 from lrbench.report.tables.matrix import (
-    compact_table,
-    grids_of,
+    compact_of,
     paper_tables,
     tables_of_grid,
 )
@@ -98,8 +97,7 @@ def _all_tables(collection: Collection, request: Request, references: Path | Non
     if request.table:
         spec, rule = request.table, request.one_rule
         if request.compact:
-            grids = grids_of(collection, spec, rule, references, **chosen)
-            table = compact_table(spec.title, grids, rule, digits=request.digits)
+            table = compact_of(collection, spec, rule, None, references, **chosen)
             if not table.rows:
                 raise UserError(
                     f"no run here is of table '{spec.name}', and --compact shows runs alone\n"

@@ -14,7 +14,7 @@ from lrbench.report.output.cells import Table
 from lrbench.report.runs.collect import collect
 from lrbench.report.suite.entries import suite_of
 from lrbench.report.suite.lock import Lock, read_lock
-from lrbench.report.suite.tables import suite_tables
+from lrbench.report.suite.tables import compact_suite, suite_tables
 from lrbench.tables import load_table
 
 Enter = Callable[..., Path]
@@ -55,6 +55,20 @@ def test_scores_are_the_middle_half_over_tasks_and_seeds(tmp_path: Path, enter: 
     assert row(found["accuracy at 500"], "chance")["parity"] == "0.200"
     horizons = row(found["how far each run holds on random strings"], "lstm")
     assert horizons["parity"] == "40; 40; 40"
+
+
+def test_the_small_table_has_complete_models_first(tmp_path: Path, enter: Enter) -> None:
+    enter(0, lambda length: 1.0, {"name": "gru", "width": 64}, seed=0)
+    for at in TASKS:
+        for seed in SEEDS:
+            enter(at, lambda length: 1.0 if length < 300 else 0.2, LSTM, seed=seed)
+    found = compact_suite(collect(tmp_path / "runs"), load_table("suite_v1"))
+    assert [cells[0].text for cells in found.rows] == ["lstm", "gru"]
+    lstm, gru = row(found, "lstm"), row(found, "gru")
+    assert lstm["score at 40"] == "1.000 [1.000, 1.000]"
+    assert lstm["score at 5,000"] == "0.000 [0.000, 0.000]"
+    assert (lstm["tasks"], lstm["held to 5,000"], lstm["runs wrong"]) == ("10/10", "0 of 10", "-")
+    assert (gru["tasks"], gru["score at 40"], gru["held to 5,000"]) == ("1/10", "-", "1 of 1")
 
 
 def test_an_entry_with_tasks_left_has_no_score(tmp_path: Path, enter: Enter) -> None:
