@@ -15,9 +15,11 @@ from typing import Any
 from lrbench.errors import UserError, unknown
 from lrbench.locations import conf_dir
 from lrbench.protocols.base import rule_names
+from lrbench.walks import Walk, read_walk
 
+WALKS = "walks"  # the kind whose cells are the stations of walks
 SUITE = "suite"  # the kind whose cells are each model on each task
-KINDS = ("paper", "lengths", "prefixes", "depths", SUITE)
+KINDS = ("paper", "lengths", "prefixes", "depths", SUITE, WALKS)
 KEYS = ("title", "source", "kind", "protocol", "rule", "columns", "common", "cells")
 PRODUCT = ("tasks", "models", "search")  # of a table whose cells are each model on each task
 
@@ -118,6 +120,7 @@ class TableSpec:
     tasks: tuple[TableTask, ...] = ()
     common: tuple[str, ...] = ()
     search: TableSearch | None = None
+    walks: tuple[Walk, ...] = ()
 
     @property
     def rows(self) -> tuple[str, ...]:
@@ -174,11 +177,11 @@ def _read(path: Path) -> TableSpec:
     except (YAMLError, UnicodeDecodeError, OSError) as error:
         raise UserError(f"table '{path}' cannot be read: {' '.join(str(error).split())}") from error
     kind = content.get("kind", "paper") if isinstance(content, dict) else ""
-    listed = ("tasks", "models") if kind == SUITE else ("cells",)
+    listed = {SUITE: ("tasks", "models"), WALKS: (WALKS,)}.get(kind, ("cells",))
     if not isinstance(content, dict) or any(not isinstance(content.get(k), list) for k in listed):
         missing = " and ".join(f"'{key}'" for key in listed)
         raise UserError(f"table '{path}' has no list {missing}; see conf/table/ for an example")
-    keys = [*KEYS[:-1], *PRODUCT] if kind == SUITE else list(KEYS)
+    keys = [*KEYS[:-1], *PRODUCT] if kind == SUITE else [*KEYS[:-1], *listed]
     for key in content:
         if key not in keys:
             raise unknown(f"key of table '{path}'", str(key), keys)
@@ -187,10 +190,16 @@ def _read(path: Path) -> TableSpec:
         if value not in known:
             raise unknown(f"{key} of table '{path}'", str(value), list(known))
     common = _strings(path, content.get("common", []))
+    walks: tuple[Walk, ...] = ()
     tasks = tuple(_task(path, task) for task in content.get("tasks", []))
     if kind == SUITE:
         rows = [_cell(path, row, (), ("model",)) for row in content["models"]]
         cells = tuple(cell for row in rows for cell in _on_each(tasks, row, common))
+    elif kind == WALKS:
+        walks = tuple(
+            read_walk(f"table '{path}'", walk, common, rule_names()) for walk in content[WALKS]
+        )
+        cells = _of_walks(walks)
     else:
         cells = tuple(_cell(path, cell, common) for cell in content["cells"])
     return TableSpec(
@@ -205,7 +214,18 @@ def _read(path: Path) -> TableSpec:
         tasks=tasks,
         common=common if tasks else (),
         search=_search(path, content.get("search")),
+        walks=walks,
     )
+
+
+def _of_walks(walks: Sequence[Walk]) -> tuple[TableCell, ...]:
+    """Return the cells of walks: a station's runs may be those of others, by other readings."""
+    found: dict[tuple[str, ...], TableCell] = {}
+    for walk in walks:
+        for station in walk.every_station:
+            label = f"{walk.label}: {station.label}"
+            found.setdefault(station.overrides, TableCell(station.overrides, None, label))
+    return tuple(found.values())
 
 
 def _on_each(

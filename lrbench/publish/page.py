@@ -16,7 +16,7 @@ from lrbench.report.output.cells import PARTS, Table, escape, to_markdown
 from lrbench.report.runs.archive import read_archive
 from lrbench.report.runs.collection import Collection
 from lrbench.report.tables.request import Request, tables_of
-from lrbench.tables import SUITE, TableSpec
+from lrbench.tables import SUITE, WALKS, TableSpec
 
 HEAD = "<!-- made by lrbench publish from runs.csv, settings.json and notes.yaml; edit those -->"
 
@@ -37,7 +37,7 @@ def page(folder: Path) -> PageFiles:
     spec = spec_of(folder)
     collection = read_archive(folder)
     notes = read_notes(folder / NOTES)
-    cells = [] if spec.kind in ("lengths", SUITE) else judged(collection, spec)
+    cells = [] if spec.kind in ("lengths", SUITE, WALKS) else judged(collection, spec)
     names = [cell.name for cell in cells]
     check_patterns(folder / NOTES, notes, names)
     request = Request(table=spec)
@@ -69,7 +69,7 @@ def _lines(
     if notes.about:
         yield f"{notes.about}\n"
     figures = [f"![{escape(one.caption)}]({FIGURES}/{one.name}.svg)\n" for one in drawn]
-    first = 1 if spec.kind == SUITE else 0  # who holds how far is the answer of a suite
+    first = 1 if spec.kind in (SUITE, WALKS) else 0  # the picture is the answer of these
     yield from figures[:first]
     yield "## Table\n"
     yield from (_below(table, "### " if len(main) > 1 else "") for table in main)

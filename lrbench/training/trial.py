@@ -19,6 +19,7 @@ from lrbench.tasks.base import Batch, TaskBase
 from lrbench.tasks.stream import Stream
 from lrbench.training.hardening import Hardening, ramp
 from lrbench.training.optim import learning_rate, make_optimiser, set_learning_rate
+from lrbench.training.precision import FLOAT32, precision_of, round_outputs, round_weights
 from lrbench.training.telemetry import Telemetry
 
 Check = Callable[[], None]  # called during long examinations; may raise to stop
@@ -35,6 +36,9 @@ def model_for(config: Config, task: TaskBase, seed: int) -> nn.Module:
     mixer = getattr(config.model, "mixer", None)  # an encoder has none
     if getattr(mixer, "init", "random") == "exact":
         write_exact(model, config.model, task.machine())
+    if precision_of(config) != FLOAT32:
+        round_weights(model)
+        round_outputs(model)
     return model
 
 
@@ -82,6 +86,7 @@ class Trial(ABC):
         self.task = make_task(config.task)
         self.model: nn.Module = model_for(config, self.task, seed).to(self.device)
         self.optimiser = make_optimiser(config.optim, self.model)
+        self.rounding = precision_of(config) != FLOAT32
         self.generator = torch.Generator(self.device).manual_seed(seed)  # of training noise
         self.step = 0
         self.stopped: str | None = None  # why training ended: perfect, patience, budget, diverged
@@ -147,6 +152,8 @@ class Trial(ABC):
         if self.config.optim.clip is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optim.clip)
         self.optimiser.step()
+        if self.rounding:
+            round_weights(self.model)
         self.loss_sum += loss
         self.loss_count += 1
         return loss

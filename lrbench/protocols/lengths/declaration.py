@@ -1,4 +1,4 @@
-"""Five papers' protocols of state tracking, and the short form of each.
+"""Five papers' protocols of state tracking, the short form of each, and what lies between them.
 
 Each is a set of values of the same settings (settings.py). The optimiser that goes with it is in
 conf/preset/protocol/. A short form has a tenth of the updates, unless its text says otherwise.
@@ -8,6 +8,8 @@ grazzi2025    Grazzi et al. 2025 (arXiv:2411.12537) and its released code
 walker2025    Walker et al. 2025 (arXiv:2505.17761) and its released code
 siems2025     Siems et al. 2025 (arXiv:2502.10297) and its released code
 merrill2024   Merrill, Petty & Sabharwal 2024 (arXiv:2404.08819) and its released code
+
+`walks` is no paper's: the stations between two of them, in the table `protocols`.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from lrbench.protocols.base import CERTIFY, ByLength, Settings
 from lrbench.protocols.lengths.settings import (
     ASKED,
     MIXES,
+    PRECISIONS,
     SCORES,
     STOPS,
     TOGETHER,
@@ -52,6 +55,7 @@ class SeveralLengths(ByLength):
         "stop": STOPS,
         "score": SCORES,
         "runs": TOGETHER,
+        "precision": PRECISIONS,
         "certify": CERTIFY,
     }
     whole_budget = "protocol.stop=never"
@@ -84,6 +88,8 @@ class SeveralLengths(ByLength):
                 value = settings.get(f"{node}.{key}", wanted)
                 if _plain(value) != _plain(wanted):
                     return f"protocol.{node}.{key} is {value}, the paper's is {wanted}"
+        if settings.get("precision", usual.precision) != usual.precision:
+            return f"protocol.precision is {settings['precision']}, emulated in float32"
         on = [key for key in ("curriculum", "carry", "state_noise") if settings.get(key)]
         if on:
             return f"protocol.{on[0]} is on; the paper has no such thing"
@@ -295,3 +301,32 @@ class Merrill2024(SeveralLengths):
 
     rules = BEST
     tasks = ("group",)
+
+
+# --- between papers: every rule beside every other, a budget for one core
+
+
+@dataclass
+class WalksConfig(LengthProtocolConfig):
+    """`walks`: 4,000 updates of 64 strings; what a paper has differently, a table says."""
+
+    name: str = "walks"
+    train_lengths: list[int] = field(default_factory=lambda: [3, 40])
+    mix: str = "row"
+    max_steps: int = 4000
+    batch_size: int = 64
+    look_every: int = 200
+    validation_size: int = 512
+    test: TestSettings = field(default_factory=lambda: TestSettings([40, 256], 1, 8192, "row"))
+
+
+@register_protocol("walks", WalksConfig, "4,000 updates, settings from one paper to another")
+class Walks(SeveralLengths):
+    """The stations of a walk between two papers' protocols; a table says how each is read."""
+
+    rules = BEST
+    tasks = ("mod_arith", "xlstm_*", "slice_*", "nnch_*", "group")
+    by_tests = True
+
+    def unlike_paper(self, settings: Settings, runs: int) -> str:
+        return "walks has a smaller budget than any paper's"

@@ -13,6 +13,7 @@ ASKED = ("task", "last")
 STOPS = ("never", "threshold")
 SCORES = ("mean", "pooled", "scaled", "sequence")
 TOGETHER = ("mean", "max")
+PRECISIONS = ("float32", "bfloat16")
 LONGEST_RANGE = 10**6  # its lengths are listed
 
 
@@ -71,6 +72,7 @@ class LengthProtocolConfig(ProtocolConfig):
     `pooled` over strings; `scaled`, pooled and rescaled so that `chance` is 0; `sequence`, strings
     that are right throughout.
     runs: how a paper puts several together, their mean or the best.
+    precision: float32, or bfloat16: weights rounded after each update, and what linear maps return.
 
     Interventions, off unless set. curriculum: updates over which the longest training string grows
     from the shortest length to the longest. carry: the share of strings that begin with the state
@@ -101,6 +103,7 @@ class LengthProtocolConfig(ProtocolConfig):
     curriculum: int = added(0)
     carry: float = added(0.0)
     state_noise: float = added(0.0)
+    precision: str = added("float32")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -116,6 +119,7 @@ class LengthProtocolConfig(ProtocolConfig):
             ("stop", STOPS),
             ("score", SCORES),
             ("runs", TOGETHER),
+            ("precision", PRECISIONS),
         ):
             one_of(f"protocol.{key}", getattr(self, key), known)
         for key in ("stop_at", "carry"):

@@ -22,6 +22,7 @@ STRINGS, FEWER, LONG = 2000, 400, 1000  # of a length; of one of LONG or more
 DATA_SEED = 424242  # of the test strings: the same for every run
 
 TASKS = ("parity", "sum", "mod_arith", "mod_arith_ltr", "group", "dfa", "flip_flop", "even_pair")
+FUNCTIONS = tuple(f"{paper}_modular_arithmetic" for paper in ("nnch", "xlstm", "slice"))
 
 
 @dataclass
@@ -77,7 +78,7 @@ class SuiteV1(SeveralLengths):
     procedure = "lrbench.protocols.suite.procedure:SuiteProcedure"
     untested = ("protocol.test.lengths=[40]", "protocol.certify=never")
     rules: ClassVar[Mapping[str, str]] = {rule: LAST[rule] for rule in ("last", "id")}
-    tasks = TASKS
+    tasks = (*TASKS, *FUNCTIONS)  # the suite's, and other functions of the name (table functions)
     by_tests = True
 
     def unlike_paper(self, settings: Settings, runs: int) -> str:

@@ -30,12 +30,15 @@ from lrbench.report.figures.panels import (
 )
 from lrbench.report.figures.portable_svg import portable_svg
 from lrbench.report.figures.suite_chart import PRICE_CAPTION, price_figure, suite_chart
+from lrbench.report.figures.walk_chart import CAPTION as WALK_CAPTION
+from lrbench.report.figures.walk_chart import walk_figure
 from lrbench.report.runs.collection import Collection
 from lrbench.report.suite.entries import suite_of
 from lrbench.report.suite.lock import read_lock
 from lrbench.report.tables.length_curves import solving
 from lrbench.report.tables.request import Request, narrowed
-from lrbench.tables import SUITE, TableSpec
+from lrbench.report.tables.walks import walked
+from lrbench.tables import SUITE, WALKS, TableSpec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,6 +56,9 @@ def drawings(
     if table is not None and table.kind == SUITE:
         yield from _suite(collection, table, rule, formats)
         return
+    if table is not None and table.kind == WALKS:
+        yield from _walks(collection, table, request.fingerprints, formats)
+        return
     if table is not None:
         yield from _horizons(collection, table, rule, formats)
     if table is not None and table.kind == "lengths":
@@ -66,6 +72,22 @@ def drawings(
     unlearned = {one.fingerprint for panel in found for one in panel.curves if not one.learned}
     learning = learning_panels(mine, labels, unlearned)
     yield from draw(found, formats, learning=learning, prefixes=prefix_panels(mine, rule, labels))
+
+
+def _walks(
+    collection: Collection, table: TableSpec, choose: Sequence[str], formats: Sequence[str]
+) -> Iterator[Drawing]:
+    """The waterfalls of the walks of which a run has ended."""
+    require_matplotlib()
+    import matplotlib
+
+    found = [
+        one for one in walked(collection, table, choose) if any(s.accuracies for s in one.stands)
+    ]
+    if found:
+        with matplotlib.rc_context(settings()):
+            files = saved(walk_figure(found), formats)
+        yield Drawing("figure_walks", WALK_CAPTION, files)
 
 
 def _suite(

@@ -81,8 +81,8 @@ def horizon_figure(chart: HorizonChart) -> Figure:
     deep = -(-panels // columns)
     size = (LABELS + chart.panel * columns, (MARGIN + ROW * rows) * deep)
     figure = Figure(figsize=size, layout="constrained")
-    placed: Sequence[Axes] = figure.subplots(deep, columns, sharey=True, squeeze=False).ravel()
-    all_axes = placed[:panels]
+    placed = figure.subplots(deep, columns, sharey=True, squeeze=False).ravel().tolist()
+    all_axes: Sequence[Axes] = placed[:panels]
     for axes in placed[panels:]:
         axes.remove()
     lengths = [one.length for runs in chart.runs.values() for one in runs if one.length]

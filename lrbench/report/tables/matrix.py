@@ -35,8 +35,9 @@ from lrbench.report.tables.detail import (
 from lrbench.report.tables.length_curves import length_tables
 from lrbench.report.tables.notes import selection_notes
 from lrbench.report.tables.throughout import depth_table, prefix_table
+from lrbench.report.tables.walks import walk_tables
 from lrbench.statistics import mean
-from lrbench.tables import SUITE, TableSpec
+from lrbench.tables import SUITE, WALKS, TableSpec
 
 FIRST = {"prefixes": prefix_table, "depths": depth_table}  # kinds with a table before the paper's
 UNRANKED = (Verdict.AT_CHANCE, Verdict.NOT_LEARNED, UNFINISHED)  # nothing of these is a best
@@ -67,6 +68,8 @@ def paper_tables(
         return length_tables(collection, spec, rule, references, choose=choose, digits=digits)
     if spec.kind == SUITE:
         return suite_tables(collection, spec, rule, digits=min(digits, SUITE_DIGITS))
+    if spec.kind == WALKS:
+        return walk_tables(collection, spec, choose=choose, digits=min(digits, SUITE_DIGITS))
     shares: dict[str, Any] = {"choose": choose, "digits": digits, "splits": splits}
     tables: list[Table] = []
     if (first := FIRST.get(spec.kind)) is not None:
