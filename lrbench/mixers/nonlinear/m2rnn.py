@@ -15,12 +15,18 @@ Not linear, so that there is no scan: a loop, whose backward is written out,
     P = H W + k v^T,  C = tanh(P),  dP = (1 - f) dH (1 - C^2),
     dH_{t-1} = f dH + dP W^T,  dW = H_{t-1}^T dP,  dk = dP v,  dv = dP^T k,  df = <dH, H_{t-1} - C>.
 
-Differences, read off the released layer (open-lm-engine/lm-engine, commit 165efbe): its gate is
-exp(-exp(a) softplus(w u_t + b)) with a and b of each head, W begins as the identity, D * v_t is
-added to the output, which silu(g_t) multiplies and a norm scales before W_o, and a short
-convolution may come before q, k and v. None of these is here. Heads share the model's width
-(`key_size`, `value_size`), and each has its own q, k, v and W, where the released layer lets heads
-share them; gradients are not clipped on their way back.
+The released layer (open-lm-engine/lm-engine, commit 165efbe) has more around the same recurrence,
+and so has `layer=released`, with D of each head and unit, and a, b of each head:
+
+    (q, k, v) <- silu(conv(q, k, v)) where conv_size > 0,     f_t = exp(-e^a softplus(w u_t + b))
+    y_t = W_o RMSNorm([(q_t^T H_t + D * v_t) * silu(g_t)]_heads),       g_t (V) linear in u_t too
+
+    log_rate   a, e^a uniform in (0, 16)       time_bias  b, softplus(b) log-uniform in [0.001, 0.1]
+    skip       D, begins as one                recurrent  begins as the identity
+
+Differences from it: heads share the model's width (`key_size`, `value_size`), and each has its own
+q, k, v, g and W, where released heads may share them; linear maps are drawn as torch draws them;
+gradients are not clipped on their way back through the loop.
 """
 
 from __future__ import annotations
@@ -29,11 +35,20 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import silu, softplus
 
-from lrbench.checks import at_least
-from lrbench.mixers.base import Mixer
+from lrbench.checks import at_least, one_of
+from lrbench.mixers.base import Mixer, ParameterRule
+from lrbench.mixers.convolution import CausalConvolution
+from lrbench.mixers.time_steps import time_bias
+from lrbench.records import added
 from lrbench.registry import register_mixer
 from lrbench.scan.closed_form import ClosedForm, Tensors, one_by_one
+
+LAYERS = ("equation", "released")
+EPSILON = 1e-5  # of the norm
+FASTEST = 16.0  # e^a as it begins, at most
+State = Tensor | tuple[Tensor, Tensor]
 
 
 @dataclass
@@ -41,17 +56,23 @@ class M2RNNConfig:
     """Settings of `m2rnn`; a head has `key_size` x `value_size` numbers, width / heads each.
 
     heads: how many states there are. key_size: K, numbers of a key; unset width / heads.
-    value_size: V, numbers of a value; unset width / heads.
+    value_size: V, numbers of a value; unset width / heads. layer: the paper's equation alone, or
+    what the released code has around it. conv_size: positions of the convolution of q, k and v; 0:
+    none.
     """
 
     heads: int = 4
     key_size: int | None = None
     value_size: int | None = None
+    layer: str = added("equation")
+    conv_size: int = added(0)
 
     def __post_init__(self) -> None:
         at_least("model.mixer.heads", self.heads, 1)
         at_least("model.mixer.key_size", self.key_size, 1)
         at_least("model.mixer.value_size", self.value_size, 1)
+        one_of("model.mixer.layer", self.layer, LAYERS)
+        at_least("model.mixer.conv_size", self.conv_size, 0)
 
 
 @register_mixer(
@@ -70,30 +91,68 @@ class M2RNN(Mixer):
             )
         self.keys = config.key_size or width // heads
         self.values = config.value_size or width // heads
-        self.project = nn.Linear(width, heads * (2 * self.keys + self.values + 1), bias=False)
-        self.recurrent = nn.Parameter(torch.randn(heads, self.values, self.values))
+        self.released = config.layer == "released"
+        self.read = 2 * self.keys + self.values  # numbers of q, k and v
+        more = 1 + (self.values if self.released else 0)  # of the two gates
+        self.project = nn.Linear(width, heads * (self.read + more), bias=False)
+        shape = heads, self.values, self.values
+        begun = torch.eye(self.values).repeat(heads, 1, 1) if self.released else torch.randn(shape)
+        self.recurrent = nn.Parameter(begun)
         self.out = nn.Linear(heads * self.values, width, bias=False)
+        size = config.conv_size
+        self.convolution = CausalConvolution(heads * self.read, size) if size else None
+        if self.released:
+            self.log_rate = nn.Parameter(torch.empty(heads).uniform_(1e-3, FASTEST).log())
+            self.time_bias = nn.Parameter(time_bias(heads))
+            self.skip = nn.Parameter(torch.ones(heads, self.values))
+            self.norm = nn.RMSNorm(heads * self.values, EPSILON)
+
+    def parameter_rules(self) -> dict[str, ParameterRule]:
+        names = ("log_rate", "time_bias", "skip") if self.released else ()
+        return dict.fromkeys(names, ParameterRule(decay=False))
 
     @property
     def state_size(self) -> int:
         heads: int = self.config.heads
-        return heads * self.keys * self.values
+        kept = 0 if self.convolution is None else self.convolution.state_size
+        return heads * self.keys * self.values + kept
 
-    def initial_state(self, batch: int) -> Tensor:
-        """Return H_0 = 0, (B, h, K, V)."""
-        return self.recurrent.new_zeros(batch, self.config.heads, self.keys, self.values)
+    def initial_state(self, batch: int) -> State:
+        """Return H_0 = 0, (B, h, K, V), and what a convolution keeps, (B, conv_size - 1, F)."""
+        start = self.recurrent.new_zeros(batch, self.config.heads, self.keys, self.values)
+        if self.convolution is None:
+            return start
+        return start, self.convolution.initial_state(batch)
 
     def forward(
-        self, u: Tensor, state: Tensor | None = None, mode: str | None = None
-    ) -> tuple[Tensor, Tensor]:
+        self, u: Tensor, state: State | None = None, mode: str | None = None
+    ) -> tuple[Tensor, State]:
         """Map u (B, T, D) to y (B, T, D) and the state after the last position."""
-        before = self.initial_state(len(u)) if state is None else state
-        sizes = [self.keys, self.keys, self.values, 1]
-        made = self.project(u).unflatten(-1, (self.config.heads, -1)).permute(1, 2, 0, 3)
-        q, k, v, gate = made.split(sizes, -1)  # (T, h, B, ..)
-        states = LOOP(self.recurrent, k, v, gate.sigmoid(), before.transpose(0, 1))
-        y = (q[..., None] * states).sum(-2).permute(2, 0, 1, 3).flatten(2)
-        return self.out(y), states[-1].transpose(0, 1)
+        given = self.initial_state(len(u)) if state is None else state
+        before, seen = (given, None) if isinstance(given, Tensor) else given
+        made = self.project(u).unflatten(-1, (self.config.heads, -1))  # (B, T, h, ..)
+        read, gates = made[..., : self.read], made[..., self.read :]
+        if self.convolution is not None:
+            smooth, seen = self.convolution(read.flatten(2), seen)
+            read = smooth.unflatten(-1, (self.config.heads, -1))
+        q, k, v = read.permute(1, 2, 0, 3).split([self.keys, self.keys, self.values], -1)
+        forget = self._forget(gates[..., :1]).permute(1, 2, 0, 3)  # (T, h, B, 1)
+        states = LOOP(self.recurrent, k, v, forget, before.transpose(0, 1))
+        y = (q[..., None] * states).sum(-2)  # (T, h, B, V)
+        if self.released:
+            y = y + v * self.skip[:, None]
+        y = y.permute(2, 0, 1, 3)
+        if self.released:
+            y = self.norm((y * silu(gates[..., 1:])).flatten(2))
+        last = states[-1].transpose(0, 1)
+        return self.out(y.flatten(2)), last if seen is None else (last, seen)
+
+    def _forget(self, made: Tensor) -> Tensor:
+        """Return f of w u (B, T, h, 1), between 0 and 1."""
+        if not self.released:
+            return made.sigmoid()
+        rate = self.log_rate.exp()[:, None]
+        return (-rate * softplus(made + self.time_bias[:, None])).exp()
 
 
 def _forward(w: Tensor, k: Tensor, v: Tensor, f: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:

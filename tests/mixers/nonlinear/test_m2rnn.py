@@ -30,6 +30,62 @@ def test_it_is_what_the_paper_says() -> None:
             assert np.abs(w["out.weight"] @ np.concatenate(read) - y_t).max() < 1e-12
 
 
+def softplus(x: float) -> float:
+    return float(np.log1p(np.exp(x)))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("size", [0, 3])
+def test_the_released_layer_head_by_head(size: int) -> None:
+    """The gate of two numbers a head, the skip, the second gate, one norm over all heads."""
+    torch.manual_seed(0)
+    heads, n_k, n_v = 2, 3, 4
+    settings = M2RNNConfig(heads, key_size=n_k, value_size=n_v, layer="released", conv_size=size)
+    mixer = M2RNN(settings, 6).double()
+    for weight in mixer.parameters():
+        weight.add_(0.1 * torch.randn_like(weight))  # nothing is one, zero or the identity
+    u = torch.randn(3, 17, 6, generator=torch.Generator().manual_seed(1)).double()
+    y = mixer(u)[0].numpy()
+    w = {name: value.numpy() for name, value in mixer.state_dict().items()}
+    read = 2 * n_k + n_v
+    for string, found in zip(u.numpy(), y, strict=True):
+        states = [np.zeros((n_k, n_v)) for _ in range(heads)]
+        seen: list[np.ndarray] = []
+        for u_t, y_t in zip(string, found, strict=True):
+            numbers = (w["project.weight"] @ u_t).reshape(heads, -1)
+            seen.append(numbers[:, :read].reshape(-1))
+            made = seen[-1]
+            if size:
+                known = [np.zeros_like(made)] * size + seen
+                made = sum(w["convolution.weight"][:, j] * known[j - size] for j in range(size))
+                made = made / (1 + np.exp(-made))
+            out = []
+            for head, h in enumerate(states):
+                q, k, v = np.split(made.reshape(heads, -1)[head], [n_k, 2 * n_k])
+                rate = np.exp(w["log_rate"][head])
+                f = np.exp(-rate * softplus(numbers[head, read] + w["time_bias"][head]))
+                new = np.tanh(h @ w["recurrent"][head] + np.outer(k, v))
+                states[head] = f * h + (1 - f) * new
+                g = numbers[head, read + 1 :]
+                out.append((q @ states[head] + w["skip"][head] * v) * g / (1 + np.exp(-g)))
+            flat = np.concatenate(out)
+            flat = w["norm.weight"] * flat / np.sqrt((flat**2).mean() + 1e-5)
+            assert np.abs(w["out.weight"] @ flat - y_t).max() < 1e-12
+
+
+@torch.no_grad()
+def test_the_released_layer_begins_as_its_code_does() -> None:
+    torch.manual_seed(0)
+    mixer = M2RNN(M2RNNConfig(heads=64, key_size=2, value_size=3, layer="released"), 8)
+    rates, steps = mixer.log_rate.exp(), torch.nn.functional.softplus(mixer.time_bias)
+    assert 0 < float(rates.min()) < 1 and 15 < float(rates.max()) <= 16
+    assert float(steps.min()) >= 1e-3 * 0.999 and float(steps.max()) <= 0.1 * 1.001
+    assert torch.equal(mixer.recurrent, torch.eye(3).repeat(64, 1, 1))
+    assert torch.equal(mixer.skip, torch.ones(64, 3))
+    free = [name for name, rule in mixer.parameter_rules().items() if not rule.decay]
+    assert free == ["log_rate", "time_bias", "skip"]
+
+
 @torch.no_grad()
 def test_parity_by_hand_over_ten_thousand_symbols() -> None:
     """One row of two units, tanh(L (x + s - 1/2)) and tanh(L (x + s - 3/2)), s half their gap."""
@@ -51,8 +107,9 @@ def test_parity_by_hand_over_ten_thousand_symbols() -> None:
     assert least > 0.49
 
 
-def test_settings_keep_the_contract() -> None:
-    words = ["model.mixer.heads=2", "model.mixer.key_size=3", "model.mixer.value_size=5"]
+@pytest.mark.parametrize("more", [[], ["model.mixer.layer=released", "model.mixer.conv_size=4"]])
+def test_settings_keep_the_contract(more: list[str]) -> None:
+    words = ["model.mixer.heads=2", "model.mixer.key_size=3", "model.mixer.value_size=5", *more]
     findings = run_contract("m2rnn", words)
     assert [str(finding) for finding in findings if finding.passed is False] == []
 
