@@ -45,6 +45,7 @@ OTHER_SPLITS = {
 }
 LAST = "last"
 MOST = 3  # of those that are named
+LARGE = 64  # numbers of a state for each unit of width and layer: more are worth a word
 
 Columns = dict[str, list[str]]
 Line = tuple[str, str]  # a label and what is said
@@ -438,7 +439,16 @@ def _size(result: Result) -> Iterable[str]:
         blocks = model["width"] // size
     yield f"{blocks} blocks of {size}" if size and blocks else ""
     yield f"{count(result['parameters'])} parameters" if result.get("parameters") else ""
-    yield f"state {result['state_size']:,} floats" if result.get("state_size") else ""
+    kept = result.get("state_size")
+    yield _state(kept, model) if kept else ""
+
+
+def _state(size: int, model: Mapping[str, Any]) -> str:
+    """The numbers of a state; a large one, as layers of libraries have, beside its width."""
+    kept, units = f"state {size:,} floats", (model.get("width") or 0) * (model.get("layers") or 0)
+    if not units or size <= LARGE * units:
+        return kept
+    return f"{kept}, a large one: {size / units:,.0f} a unit of width"
 
 
 def _counted(result: Result, name: str, noun: str) -> str:

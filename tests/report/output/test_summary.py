@@ -60,6 +60,14 @@ look further  lrbench evaluate outputs/sum/blockdiag/fan2024/aaaaaaaaaaaa/s0 --l
     )
 
 
+def test_a_large_state_is_said(result: Make, references: Path) -> None:
+    at_most, more = (
+        " ".join(summary(result(state_size=size), references).split()) for size in (4096, 4160)
+    )
+    assert "state 4,096 floats fan2024" in at_most.replace(" · ", " ")
+    assert "state 4,160 floats, a large one: 65 a unit of width" in more
+
+
 def test_distinct_checkpoints_have_columns_of_their_own(result: Make, references: Path) -> None:
     text = summary(result(accuracy=0.75), references)
     assert re.search(r"length +best=last +95 % interval +id +band +chance", text)
