@@ -136,12 +136,13 @@ class TrainedRun:
                 "the command that trains it goes on where it stopped"
             ) from error
 
-    def model(self, which: str = "best", device: str = "cpu") -> TrainedModel:
+    def model(self, which: str = "", device: str = "cpu") -> TrainedModel:
         """Return the model of the checkpoint that rule `which` kept, in eval mode.
 
         It maps tokens (B, T), int64, or a signal (B, T, F), to logits (B, T, C); see
         `lrbench.runs.evaluate.reading.TrainedModel` for states and for models of whole strings.
-        which: best, id, band or last; of other protocols, as `lrbench protocols` lists them.
+        which: best, id, band or last; of other protocols, as `lrbench protocols` lists them. None:
+        the protocol's first.
 
         Raises UserError for an unknown rule or device, for a rule that kept nothing, and where the
         run was trained with other code.
@@ -154,7 +155,7 @@ class TrainedRun:
     def evaluate(
         self,
         lengths: Iterable[int] = (),
-        which: str = "best",
+        which: str = "",
         strings: int | None = None,
         splits: Iterable[str] = (),
         device: str = "auto",

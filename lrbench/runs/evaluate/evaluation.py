@@ -49,6 +49,7 @@ def score_run(
 ) -> tuple[list[Evaluation], torch.device]:
     """Score a run's checkpoint at `lengths` on the strings of a purpose; return rows and device.
 
+    No rule (`which`): the usual one of the run's protocol.
     A run over a corpus is scored on whole `splits`. Raises UserError for a folder that holds no
     run, a rule that kept nothing, a length or split the task does not have, and for lengths where
     splits belong or the other way round.
@@ -62,9 +63,9 @@ def score_run(
     procedure.refuse(request)
     torch.set_num_threads(run.config.threads)
     trial = procedure.trial(run.seed, device)
-    take_weights(trial.model, run.weights, folder, which)
+    take_weights(trial.model, run.weights, folder, run.rule)
     with StopRequest() as stop:
-        rows = procedure.evaluate(trial, request, which, _checked(stop), purpose)
+        rows = procedure.evaluate(trial, request, run.rule, _checked(stop), purpose)
     return _of_checkpoint(rows, run.step), device
 
 

@@ -80,5 +80,5 @@ def model_of(folder: Path, which: str, device_name: str = "cpu") -> TrainedModel
     device = resolve_device(device_name)
     run = trained(folder, which)
     network = procedure_for(run.config).trial(run.seed, device).model
-    take_weights(network, run.weights, folder, which)
+    take_weights(network, run.weights, folder, run.rule)
     return TrainedModel(network, run.config, run.step)

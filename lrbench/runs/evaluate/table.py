@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -30,11 +30,12 @@ Tell = Callable[[str], None]
 class Wish:
     """What to score of each run: the checkpoint `which`, at `lengths`, on so many strings.
 
+    No `which`: that of the table's rule.
     `every` asks for runs that do not solve their task as well.
     """
 
     lengths: str
-    which: str = "best"
+    which: str = ""
     strings: int | None = None
     every: bool = False
 
@@ -49,6 +50,7 @@ def evaluate_table(
     UserError for a table over a corpus, for no lengths, and in the end where a run was skipped for
     a mistake.
     """
+    wish = replace(wish, which=wish.which or table.rule)
     wanted = _lengths(table, wish)
     collection = collect(runs_dir)
     failed = []

@@ -21,7 +21,7 @@ from lrbench.schema import config_from
 
 @dataclass(frozen=True)
 class Trained:
-    """A checkpoint of a run, by the rule that kept it.
+    """A checkpoint of a run, by the `rule` that kept it.
 
     `config` and `seed` are the run's, `weights` the model's at update `step`; `finished` is whether
     the run has a result.
@@ -32,34 +32,38 @@ class Trained:
     weights: dict[str, Tensor]
     step: int
     finished: bool
+    rule: str
 
 
-def trained(folder: Path, which: str) -> Trained:
+def trained(folder: Path, which: str = "") -> Trained:
     """Read the checkpoint that rule `which` kept of a run, which may still be under way.
 
-    Raises UserError for an unknown rule, for a folder that holds no such checkpoint, and where a
-    model or a task is not the code that the run was trained with.
+    No rule: the usual one of the run's protocol. Raises UserError for an unknown rule, for a folder
+    that holds no such checkpoint, and where a model or a task is not the code that the run was
+    trained with.
     """
-    if which not in rule_names():
+    if which and which not in rule_names():
         raise unknown("rule", which, rule_names(), exit_code=2)
-    finished = (folder / "result.json").exists()
+    finished, named = (folder / "result.json").exists(), f"'{which}' " if which else ""
     try:
         result = result_of(folder) if finished else None
         config = config_from(_settings(folder) if result is None else result["config"])
         protocol = declared(config.protocol.name)
+        which = which or protocol.usual_rule
         if which not in protocol.rules:
             where = " (of a run over a corpus)" if protocol.by_split else f" of {protocol.name}"
             raise unknown(f"rule{where}", which, protocol.rules, exit_code=2)
         state = checkpoints.load(folder / "checkpoints" / f"{which}.pt")
     except UnreadableFile as error:
         raise UserError(
-            f"{folder} is not a run with a '{which}' checkpoint: {error}\n"
+            f"{folder} is not a run with a {named}checkpoint: {error}\n"
             "name the folder of a run, such as outputs/sum/blockdiag/fan2024/.../s0"
         ) from error
     if result is not None:
         _refuse_other_code(folder, result.get("versions") or {}, versions_of(config))
     seed = (state if result is None else result).get("seed", config.seed)
-    return Trained(config, int(seed), state.get("model", {}), int(state.get("step", 0)), finished)
+    weights, step = state.get("model", {}), int(state.get("step", 0))
+    return Trained(config, int(seed), weights, step, finished, which)
 
 
 def _refuse_other_code(folder: Path, then: dict[str, Any], now: dict[str, Any]) -> None:

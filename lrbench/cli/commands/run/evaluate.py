@@ -48,7 +48,13 @@ def evaluate(
             help="Of a run over a corpus: splits, comma-separated; default: those tested."
         ),
     ] = None,
-    which: Annotated[str, typer.Option(help="Whose checkpoint: best, id, band or last.")] = "best",
+    which: Annotated[
+        str,
+        typer.Option(
+            metavar="RULE",
+            help="Whose checkpoint: best, id, band, last; default: the protocol's first.",
+        ),
+    ] = "",
     strings: Annotated[
         int | None, typer.Option(help="Strings for each length; default: 1000.")
     ] = None,

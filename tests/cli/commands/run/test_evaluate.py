@@ -81,3 +81,21 @@ def test_old_weights_are_not_scored_in_other_code(
         ended = lrbench("evaluate", str(file.parent), "--lengths", "5")
         assert ended.code == 1 and arguments in ended.err
     assert not list(file.parent.glob("evaluations/*"))
+
+
+def test_without_a_rule_it_is_the_first_of_the_protocol(
+    lrbench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`suite_v1` keeps no `best`."""
+    monkeypatch.chdir(tmp_path)
+    words = [word for word in TINY if "max_steps" in word or "batch_size" in word]
+    words += ["protocol=suite_v1", "task=parity", "model=elman", "model.width=4", "device=cpu"]
+    words += ["protocol.test.lengths=[40]", "protocol.look.strings=4", "protocol.certify=never"]
+    assert lrbench("train", *words, "output_dir=runs").code == 0
+    (folder,) = Path("runs").glob("parity/elman/suite_v1/*/s0")
+    assert lrbench("evaluate", str(folder), "--lengths", "41", "--strings", "9").code == 0
+    (kept,) = folder.glob("evaluations/*.json")
+    rows = json.loads(kept.read_text())["evaluations"]
+    assert {(row["which"], row["length"], row["n"]) for row in rows} == {("last", 41, 9)}
+    ended = lrbench("evaluate", str(folder), "--which", "best")
+    assert ended.code == 2 and "rule of suite_v1 'best' unknown" in ended.err
