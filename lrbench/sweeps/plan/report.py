@@ -2,70 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
-from statistics import median
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.console import Console
 
 from lrbench.checks import shown
 from lrbench.console import interactive, messages, results, stderr
+from lrbench.machine import available_cores
 from lrbench.metrics import METRICS
 from lrbench.protocols.base import declared
 from lrbench.records import Result
 from lrbench.report.output.cells import duration, spread
 from lrbench.report.output.display import columns_table, say
-from lrbench.report.runs.schema import result_complaint
-from lrbench.runs.folder import files
-from lrbench.runs.folder.files import UnreadableFile
+from lrbench.sweeps.plan.expected import Estimate, machine_ratio
 from lrbench.sweeps.plan.ledger import End
 from lrbench.sweeps.plan.plan import Plan, PlannedRun
-from lrbench.training.procedure import procedure_for
 
+PARALLEL = "hydra/launcher=joblib"
 COLUMNS = ("finished", "elsewhere", "skipped", "diverged", "failed")
-SIZES = ("train_length", "train_split", "batch_size", "micro_batch", "bucket", "supervision")
-
-
-class Estimate:
-    """What runs like those of a plan cost in the past, below the same output folders."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._rates: dict[str, list[float]] = {}
-        folders = {run.cell.folder.parents[2]: None for run in plan.runs}  # output_dir/task
-        for result in _results(folders):
-            seconds, steps = result.get("train_seconds"), result["steps"]
-            if seconds and steps:
-                self._rates.setdefault(_workload(result["config"]), []).append(seconds / steps)
-
-    def seconds(self, run: PlannedRun) -> float | None:
-        """Return the most that training this run should take; None if none like it was measured.
-
-        All updates are counted: one that stops early, or goes on from a checkpoint, takes less.
-        """
-        rates = self._rates.get(_workload(run.cell.settings))
-        return median(rates) * procedure_for(run.cell.config).updates if rates else None
-
-
-def _results(folders: Iterable[Path]) -> Iterator[Result]:
-    for folder in folders:
-        for path in folder.glob("*/*/*/s*/result.json"):
-            try:
-                result = files.read_json(path)
-            except UnreadableFile:
-                continue
-            if result_complaint(result) is None:
-                yield cast(Result, result)
-
-
-def _workload(config: dict[str, Any]) -> str:
-    """What two configurations share whose updates cost the same."""
-    protocol = config.get("protocol") or {}
-    sizes = [protocol.get(key) for key in SIZES]
-    parts = [config.get("task"), config.get("model"), sizes, config.get("threads")]
-    return json.dumps(parts, sort_keys=True)
 
 
 def announce(text: str) -> None:
@@ -137,16 +92,31 @@ def plan_table(plan: Plan) -> None:
         f"{len(plan.runs)} runs: {len(plan.runs) - len(everything)} finished,"
         f" {len(everything)} to do; one after the other at most {_expected(everything, estimate)}",
     )
+    expected = [estimate.of(run) for run in everything]
+    known = [each for each in expected if each is not None]
+    cores = available_cores()
+    if known and cores > 1 and len(everything) > 1:
+        least = max(sum(each.seconds for each in known) / cores, max(known).seconds)
+        say(console, f"on {cores} cores at once about {duration(least)}: {PARALLEL}")
+    if any(each.published for each in known):
+        ratio = machine_ratio()
+        say(
+            console,
+            f"~: guessed from published runs of the model; this machine takes {ratio:.2f} times as"
+            " long for an update that both know",
+        )
 
 
 def _expected(runs: Sequence[PlannedRun], estimate: Estimate) -> str:
-    seconds = [estimate.seconds(run) for run in runs]
-    known = [each for each in seconds if each is not None]
+    expected = [estimate.of(run) for run in runs]
+    known = [each for each in expected if each is not None]
     if not runs:
         return "-"
-    if len(known) < len(runs):
-        return "unknown" if not known else f"more than {duration(sum(known))}"
-    return duration(sum(known))
+    if not known:
+        return "unknown"
+    mark = "~" if any(each.published for each in known) else ""
+    more = "more than " if len(known) < len(runs) else ""
+    return f"{more}{mark}{duration(sum(each.seconds for each in known))}"
 
 
 def end_table(

@@ -12,8 +12,8 @@ from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.runs.folder.cell import Cell
 from lrbench.sweeps.plan.expansion import expand
+from lrbench.sweeps.plan.expected import Estimate
 from lrbench.sweeps.plan.plan import make_plan
-from lrbench.sweeps.plan.report import Estimate
 
 
 def test_one_job_a_run_and_nothing_is_written(plan_of) -> None:
@@ -80,16 +80,18 @@ def test_every_cell_is_checked(plan_of) -> None:
     assert not list(Path().iterdir())
 
 
-def test_cost_is_that_of_past_runs_of_the_same_sizes(plan_of, train) -> None:
+def test_cost_is_that_of_past_runs_of_the_same_sizes(plan_of, train, monkeypatch) -> None:
+    monkeypatch.setattr("lrbench.sweeps.plan.expected.published_costs", lambda: ())
     plan = plan_of("seed=0")
-    assert Estimate(plan).seconds(plan.runs[0]) is None
+    assert Estimate(plan).of(plan.runs[0]) is None
     train(plan.jobs[0].overrides)
     longer = plan_of("seed=1", "protocol.max_steps=400")
     result = plan_of("seed=0").finished[0].result
     expected = result["train_seconds"] / 4 * 400
-    assert Estimate(longer).seconds(longer.runs[0]) == pytest.approx(expected)
+    found = Estimate(longer).of(longer.runs[0])
+    assert found.seconds == pytest.approx(expected) and not found.published
     wider = plan_of("seed=1", "model.width=12")
-    assert Estimate(wider).seconds(wider.runs[0]) is None
+    assert Estimate(wider).of(wider.runs[0]) is None
 
 
 def test_cells_that_differ_in_their_seed_are_composed_once() -> None:

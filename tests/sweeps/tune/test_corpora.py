@@ -14,8 +14,8 @@ from lrbench.errors import UserError
 from lrbench.protocols.rir2023.trial import EpochTrial
 from lrbench.runs.folder.cell import Cell
 from lrbench.sweeps.plan.expansion import expand
+from lrbench.sweeps.plan.expected import Estimate, Expected
 from lrbench.sweeps.plan.plan import Plan, make_plan
-from lrbench.sweeps.plan.report import Estimate
 from lrbench.sweeps.tune.choice import Point, attempt, score_of, winner
 from lrbench.sweeps.tune.study import studies
 from lrbench.sweeps.tune.table import note, validation
@@ -69,14 +69,17 @@ def finish(*arguments: str, **changes: Any) -> None:
     (folder / "result.json").write_text(json.dumps(result | {"config": cell.settings} | changes))
 
 
-def test_the_time_is_that_of_all_updates_that_epochs_allow(tmp_path: Path) -> None:
+def test_the_time_is_that_of_all_updates_that_epochs_allow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lrbench.sweeps.plan.expected.published_costs", lambda: ())
     out = f"output_dir={tmp_path / 'runs'}"
     plan = plan_of("protocol.epochs=4", "seed=1", out)
-    assert Estimate(plan).seconds(plan.runs[0]) is None
+    assert Estimate(plan).of(plan.runs[0]) is None
     finish("protocol.max_steps=50", out, steps=50, train_seconds=100.0)
-    assert Estimate(plan).seconds(plan.runs[0]) == pytest.approx(4 * 3 * 2.0)
+    assert Estimate(plan).of(plan.runs[0]) == Expected(4 * 3 * 2.0, published=False)
     longer = plan_of("protocol.epochs=4", "protocol.train_split=mix_train", out)
-    assert Estimate(longer).seconds(longer.runs[0]) is None
+    assert Estimate(longer).of(longer.runs[0]) is None
 
 
 PLACE = "rir2023"

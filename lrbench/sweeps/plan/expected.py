@@ -1,0 +1,178 @@
+"""How long runs may take: what runs like them took here, else what published ones took elsewhere.
+
+A run's own past is the best guess: others of its sizes, below the same output folders. Where there
+is none, published runs of its model tell what an update costs for each symbol it reads; a known
+workload, trained for two seconds, tells how fast this machine is beside the one they ran on.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from functools import cache
+from statistics import median
+from typing import Any, NamedTuple, cast
+
+from lrbench.locations import published_dir
+from lrbench.protocols.base import declared
+from lrbench.records import Result
+from lrbench.report.runs.archive import SETTINGS, TABLE, read_archive
+from lrbench.report.runs.columns import Settings
+from lrbench.report.runs.record import flat
+from lrbench.report.runs.schema import result_complaint
+from lrbench.runs.folder import files
+from lrbench.runs.folder.files import UnreadableFile
+from lrbench.schema import config_from
+from lrbench.sweeps.plan.plan import Plan, PlannedRun
+from lrbench.training.procedure import make_trial, procedure_for
+
+SIZES = ("train_length", "train_split", "batch_size", "micro_batch", "bucket", "supervision")
+RANGE = "train_lengths"  # what protocols of several lengths have instead of `train_length`
+CALIBRATION = 2.0  # seconds of updates
+KNOWN = {"protocol": "fan2024", "task": "sum", "model": "lstm"}  # published, and trained again here
+
+
+class Expected(NamedTuple):
+    """The seconds that a run may take at most, and whether they were measured elsewhere."""
+
+    seconds: float
+    published: bool
+
+
+class Cost(NamedTuple):
+    """A published run: what it is, and the seconds of an update for each symbol it reads."""
+
+    task: str
+    model: str
+    protocol: str
+    layers: Any
+    width: Any
+    seconds: float
+
+
+class Estimate:
+    """What runs like those of a plan cost in the past, here or on the machine of published ones."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._rates: dict[str, list[float]] = {}
+        folders = {run.cell.folder.parents[2]: None for run in plan.runs}  # output_dir/task
+        for result in _results(folders):
+            seconds, steps = result.get("train_seconds"), result["steps"]
+            if seconds and steps:
+                self._rates.setdefault(_workload(result["config"]), []).append(seconds / steps)
+
+    def of(self, run: PlannedRun) -> Expected | None:
+        """Return the most that training this run should take; None if nothing like it is known.
+
+        All updates are counted: one that stops early, or goes on from a checkpoint, takes less.
+        """
+        mine = self._rates.get(_workload(run.cell.settings))
+        if mine:
+            return Expected(median(mine) * procedure_for(run.cell.config).updates, False)
+        settings = flat(run.cell.settings)
+        rate = published_rate(settings)
+        if rate is None:
+            return None
+        updates = procedure_for(run.cell.config).updates
+        return Expected(rate * _symbols(settings) * updates * machine_ratio(), True)
+
+
+def published_rate(settings: Settings) -> float | None:
+    """Return the seconds of an update for each symbol, of published runs most like one of these.
+
+    The median of those with the same model and, as far as there are such, the same sizes, protocol
+    and task; None where no published run has the model.
+    """
+    name, protocol = settings.get("model.name"), settings.get("protocol.name")
+    there = [
+        one
+        for one in published_costs()
+        if one.model == name and declared(one.protocol).by_split == _by_split(protocol)
+    ]
+    wanted = {
+        "layers": settings.get("model.layers"),
+        "width": settings.get("model.width"),
+        "protocol": protocol,
+        "task": settings.get("task.name"),
+    }
+    for key, value in wanted.items():
+        there = [one for one in there if getattr(one, key) == value] or there
+    return median(one.seconds for one in there) if there else None
+
+
+@cache
+def published_costs() -> tuple[Cost, ...]:
+    """Return what each published run of a CPU took, trained for its whole number of updates."""
+    found = []
+    for path in sorted(published_dir().glob(f"*/{TABLE}")):
+        if "varying" not in files.read_json(path.with_name(SETTINGS)):
+            continue  # measurements, no runs
+        collection = read_archive(path.parent)
+        names = ("folder", "task", "model", "protocol", "steps", "train_seconds", "device")
+        rows = zip(*(collection.runs[name].tolist() for name in names), strict=True)
+        for folder, task, model, protocol, steps, seconds, device in rows:
+            settings = collection.settings[folder]
+            symbols = _symbols(settings)
+            if device != "cpu" or not (steps and seconds and symbols) or seconds != seconds:
+                continue
+            sizes = settings.get("model.layers"), settings.get("model.width")
+            found.append(Cost(task, model, protocol, *sizes, seconds / steps / symbols))
+    return tuple(found)
+
+
+@cache
+def machine_ratio() -> float:
+    """Return how long an update takes here, over what it took where published runs were trained.
+
+    Trains a published workload for two seconds. 1 where none of it is published.
+    """
+    theirs = [
+        one.seconds
+        for one in published_costs()
+        if all(getattr(one, key) == value for key, value in KNOWN.items())
+    ]
+    if not theirs:
+        return 1.0
+    config: Any = config_from({key: {"name": name} for key, name in KNOWN.items()})
+    trial = make_trial(config, 0)
+    trial.update()  # what is compiled and allocated once
+    taken: list[float] = []
+    while sum(taken) < CALIBRATION:
+        begun = time.perf_counter()
+        trial.update()
+        taken.append(time.perf_counter() - begun)
+    symbols = float(config.protocol.batch_size * config.protocol.train_length)
+    return median(taken) / symbols / median(theirs)
+
+
+def _by_split(protocol: Any) -> bool:
+    return declared(str(protocol)).by_split
+
+
+def _symbols(settings: Settings) -> float:
+    """The symbols of an update, or 1 where a corpus decides: then an update is the measure."""
+    batch, length = settings.get("protocol.batch_size"), settings.get("protocol.train_length")
+    span = settings.get(f"protocol.{RANGE}")
+    if length is None and span is not None:
+        length = sum(json.loads(span) if isinstance(span, str) else span) / 2
+    return float(batch) * length if batch and length else 1.0
+
+
+def _results(folders: Iterable[Any]) -> Iterator[Result]:
+    for folder in folders:
+        for path in folder.glob("*/*/*/s*/result.json"):
+            try:
+                result = files.read_json(path)
+            except UnreadableFile:
+                continue
+            if result_complaint(result) is None:
+                yield cast(Result, result)
+
+
+def _workload(config: dict[str, Any]) -> str:
+    """What two configurations share whose updates cost the same."""
+    protocol = config.get("protocol") or {}
+    sizes = [protocol.get(key) for key in (*SIZES, RANGE)]
+    parts = [config.get("task"), config.get("model"), sizes, config.get("threads")]
+    return json.dumps(parts, sort_keys=True)

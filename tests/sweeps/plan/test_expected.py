@@ -1,0 +1,66 @@
+"""Times of runs that nobody has trained here: by published ones, and how fast this machine is."""
+
+from __future__ import annotations
+
+import pytest
+
+from lrbench.cli.hydra.compose import composed
+from lrbench.sweeps.plan import expected
+from lrbench.sweeps.plan.expected import Cost, Estimate, published_costs, published_rate
+from lrbench.sweeps.plan.plan import make_plan
+
+LSTM = ["task=parity", "model=lstm", "protocol.batch_size=10", "protocol.train_length=20"]
+COSTS = (
+    Cost("sum", "lstm", "fan2024", 1, 64, 3e-6),
+    Cost("sum", "lstm", "fan2024", 1, 64, 5e-6),
+    Cost("parity", "lstm", "suite_v1", 2, 64, 9e-6),
+    Cost("listops", "lstm", "rir2023", 1, 64, 1.0),
+    Cost("parity", "gru", "fan2024", 1, 64, 7e-6),
+)
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expected, "published_costs", lambda: COSTS)
+    monkeypatch.setattr(expected, "machine_ratio", lambda: 2.0)
+
+
+def settings(**own: object) -> dict[str, object]:
+    usual = {"model.layers": 1, "model.width": 64, "protocol.name": "fan2024", "task.name": "sum"}
+    return usual | {"model.name": "lstm"} | own
+
+
+@pytest.mark.usefixtures("known")
+def test_the_likest_published_runs_tell() -> None:
+    """Sizes first, then the protocol and the task; a corpus tells nothing of lengths."""
+    assert published_rate(settings()) == pytest.approx(4e-6)
+    assert published_rate(settings(**{"model.layers": 2})) == pytest.approx(9e-6)
+    assert published_rate(settings(**{"task.name": "parity"})) == pytest.approx(4e-6)
+    assert published_rate(settings(**{"protocol.name": "rir2023"})) == 1.0
+    assert published_rate(settings(**{"model.name": "mamba"})) is None
+
+
+@pytest.mark.usefixtures("known")
+def test_a_plan_is_that_many_symbols_on_this_machine(tmp_path) -> None:
+    plan = make_plan([(*LSTM, "protocol.max_steps=30", f"output_dir={tmp_path}")], composed)
+    found = Estimate(plan).of(plan.runs[0])
+    assert found is not None and found.published
+    assert found.seconds == pytest.approx(4e-6 * 10 * 20 * 30 * 2.0)
+
+
+def test_published_tables_tell_what_many_models_cost() -> None:
+    costs = published_costs()
+    models = {one.model for one in costs}
+    assert {"lstm", "gru", "blockdiag", "mamba", "slstm", "deltanet", "bbt_grc"} <= models
+    assert all(0 < one.seconds < 100 for one in costs)
+
+
+def test_the_ratio_is_of_one_workload_here_and_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that ticks once a call: an update takes one second, there a hundredth of that."""
+    cost = 1 / (128 * 40) / 100
+    monkeypatch.setattr(
+        expected, "published_costs", lambda: (Cost("sum", "lstm", "fan2024", 1, 64, cost),)
+    )
+    ticks = iter(range(1000))
+    monkeypatch.setattr(expected.time, "perf_counter", lambda: float(next(ticks)))
+    assert expected.machine_ratio.__wrapped__() == pytest.approx(100)
