@@ -44,6 +44,7 @@ ROWS = {  # published beside the models that their table names
     "suite_v1": [
         ["model=mamba2", "model.mixer.range=signed"],
         ["model=gated_deltanet", "model.mixer.range=signed"],
+        ["model=m2rnn", "model.mixer.layer=released", "model.mixer.conv_size=4"],
         *([f"model={name}"] for name in ("gated_deltaproduct", "mamba3", "rwkv7", "m2rnn")),
     ],
 }
