@@ -20,7 +20,7 @@ PARTS = {"model": "model.mixer.", "model.backbone.name": "model.backbone."}
 
 
 @dataclass(frozen=True)
-class Reading:
+class StationReading:
     """How runs become one number.
 
     rule: which checkpoint of a run. of: its test on fresh strings, or the look that chose it. over:
@@ -40,7 +40,7 @@ class Station:
     label: str
     factor: str
     overrides: tuple[str, ...]
-    reading: Reading
+    reading: StationReading
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def read_walk(place: str, content: Any, common: Iterable[str], rules: Iterable[s
     here = f"{place}, walk '{label}'"
     reading = _reading(here, content.get("reading", {}), rules)
     begun = _by_key((*common, *_words(here, content["start"])))
-    start = Station("as the first paper", "", _sorted(begun), Reading(**reading))
+    start = Station("as the first paper", "", _sorted(begun), StationReading(**reading))
     known = set(begun)
     steps = []
     for each in _list(here, content["steps"], "steps"):
@@ -169,7 +169,7 @@ def _check_keys(
 
 
 def _reading(place: str, content: Any, rules: Iterable[str]) -> dict[str, str]:
-    names = [field.name for field in fields(Reading)]
+    names = [field.name for field in fields(StationReading)]
     for key, value in _check_keys(place, content, tuple(names), ()).items():
         allowed = list(rules) if key == "rule" else list(CHOICES[key])
         if value not in allowed:

@@ -24,7 +24,7 @@ from lrbench.report.output.cells import Column, PrintedCell, Table, estimate
 from lrbench.report.runs.collection import Collection
 from lrbench.statistics import FEWEST, percentiles, resample
 from lrbench.tables import TableSpec
-from lrbench.walks import FACTORS, Reading, Station, Walk
+from lrbench.walks import FACTORS, StationReading, Station, Walk
 
 LEVEL, HALF = 0.95, 0.5
 REASON = "reason"
@@ -154,7 +154,7 @@ def walked(collection: Collection, spec: TableSpec, choose: Sequence[str] = ()) 
     return found
 
 
-def _accuracies(cell: FilledCell, reading: Reading) -> tuple[float, ...]:
+def _accuracies(cell: FilledCell, reading: StationReading) -> tuple[float, ...]:
     return tuple(cell.values(reading.rule, reading.of, "test"))
 
 
@@ -207,7 +207,7 @@ def _row(
     )
 
 
-def _read(reading: Reading) -> str:
+def _read(reading: StationReading) -> str:
     """How a number is read, such as 'best, look, max' or 'last, test, mean, scaled'."""
     scale = [reading.scale] if reading.scale != "raw" else []
     return ", ".join([reading.rule, reading.of, reading.over, *scale])
