@@ -24,7 +24,7 @@ from lrbench.report.output.cells import Column, PrintedCell, Table, estimate
 from lrbench.report.runs.collection import Collection
 from lrbench.statistics import FEWEST, percentiles, resample
 from lrbench.tables import TableSpec
-from lrbench.walks import FACTORS, StationReading, Station, Walk
+from lrbench.walks import FACTORS, Station, StationReading, Walk
 
 LEVEL, HALF = 0.95, 0.5
 REASON = "reason"
