@@ -34,3 +34,20 @@ def unknown(
     hint = f" Did you mean '{near[0]}'?" if near else ""
     lines = [f"{kind} '{name}' unknown.{hint}", f"known: {', '.join(names)}", fix]
     return UserError("\n".join(filter(None, lines)), exit_code)
+
+
+def install(extra: str) -> str:
+    """Return the command that installs an extra, in a checkout and elsewhere."""
+    return (
+        f"pip install 'lrbench-extrapolation[{extra}]'"
+        f" (in the checkout: pip install -c constraints.txt -e '.[{extra}]')"
+    )
+
+
+def missing(what: str, extra: str, instead: str = "") -> UserError:
+    """Return the error for a package that an extra brings: what wants it, and how to get it.
+
+    `instead` is a last line: what can be done without.
+    """
+    lines = [f"{what} is not installed", f"fix: {install(extra)}", instead]
+    return UserError("\n".join(filter(None, lines)))

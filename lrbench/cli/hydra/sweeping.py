@@ -25,7 +25,7 @@ from lrbench.cli.hydra.launchers import (
 )
 from lrbench.cli.hydra.overrides import check_folder
 from lrbench.config import Config
-from lrbench.errors import UserError
+from lrbench.errors import UserError, missing
 from lrbench.locations import conf_dir
 from lrbench.records import Result
 from lrbench.schema import register_schema
@@ -168,9 +168,6 @@ def _check_launcher(arguments: Sequence[str]) -> None:
 def _no_launcher(name: str, there: list[str]) -> UserError:
     extra = EXTRAS.get(name)
     if extra:
-        return UserError(
-            f"launcher '{name}' is not installed\n"
-            f"pip install 'lrbench-extrapolation[{extra}]', from a checkout -e '.[{extra}]'"
-        )
+        return missing(f"launcher '{name}'", extra)
     near = nearest(name, [*there, *EXTRAS])
     return UserError(f"launcher '{shown(name)}' unknown.{near}\nhere: {', '.join(there)}")

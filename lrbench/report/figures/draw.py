@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from lrbench.errors import UserError
+from lrbench.errors import missing
 from lrbench.report.figures.axes import STYLE
 from lrbench.report.figures.data import Panel, panels, prefix_panels
 from lrbench.report.figures.horizon_chart import CAPTION, horizon_chart, horizon_figure
@@ -193,10 +193,10 @@ def settings() -> dict[Any, Any]:
 def require_matplotlib() -> None:
     """Raise UserError where matplotlib is not installed; it is not imported yet."""
     if find_spec("matplotlib") is None:
-        raise UserError(
-            "figures, and the html page that holds them, need matplotlib, which is not installed\n"
-            "in the checkout: pip install -c constraints.txt -e '.[plot]'\n"
-            "without it there are: --format markdown, csv and latex"
+        raise missing(
+            "matplotlib, which draws figures and the html page that holds them,",
+            "plot",
+            "without it there are: --format markdown, csv and latex",
         )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from lrbench.config import TRACKERS
-from lrbench.errors import UserError, unknown
+from lrbench.errors import missing, unknown
 from lrbench.runs.folder import files
 from lrbench.runs.folder.files import UnreadableFile
 from lrbench.runs.track.points import TrackedPoint
@@ -99,10 +99,7 @@ def require_tracker(name: str) -> None:
     if name not in TRACKERS:
         raise unknown("tracker", name, TRACKERS, exit_code=2)
     if find_spec(name) is None:
-        raise UserError(
-            f"track={name} needs the package {name}, which is not installed\n"
-            f"pip install 'lrbench-extrapolation[{name}]', from a checkout -e '.[{name}]'"
-        )
+        raise missing(f"{name}, which track={name} needs,", name)
 
 
 def open_tracker(name: str, run: TrackedRun, afresh: bool = False) -> Tracker:

@@ -259,7 +259,7 @@ def test_ticks_have_room(seconds: float) -> None:
 
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(UserError, match=r"need matplotlib.*\n.*\[plot\]"):
+    with pytest.raises(UserError, match=r"matplotlib.* is not installed\nfix: .*\[plot\]"):
         next(draw([panel(curve("a", 1, 0.5))], ("svg",)))
 
 
