@@ -49,6 +49,13 @@ def recorded(settings: Any) -> dict[str, Any]:
     return _without_unrecorded(asdict(settings), settings)
 
 
+def left_out(settings: type) -> dict[str, Any]:
+    """Return the defaults of a dataclass that no file of a run names."""
+    return {
+        one.name: one.default for one in fields(settings) if one.metadata.get(RECORDED) == "if set"
+    }
+
+
 def _without_unrecorded(content: dict[str, Any], settings: Any) -> dict[str, Any]:
     kept = {}
     for one in fields(settings):

@@ -11,9 +11,11 @@ from typing import Any
 
 import pandas as pd
 
+from lrbench.config import OptimConfig
 from lrbench.errors import UserError
 from lrbench.metrics import METRICS
-from lrbench.registry import FOREIGN
+from lrbench.records import left_out
+from lrbench.registry import FOREIGN, PROTOCOLS
 from lrbench.report.grids.filled_cell import FilledCell, RunScore
 from lrbench.report.paper.reference import (
     Reference,
@@ -103,7 +105,22 @@ def _flat(key: str, text: str) -> list[tuple[str, Any]]:
 
 
 def _fits(settings: Settings, wanted: Iterable[tuple[str, Any]]) -> bool:
-    return all(settings.get(key) == value for key, value in wanted)
+    """Whether a run has these settings; one that no file names has its default."""
+    usual = _left_out(str(settings.get("protocol.name", "")))
+    return all(settings.get(key, usual.get(key)) == value for key, value in wanted)
+
+
+@cache
+def _left_out(protocol: str) -> Settings:
+    """The defaults of a protocol's settings, and of the optimiser's, that came later than runs."""
+    nodes: dict[str, type] = {"optim": OptimConfig}
+    if protocol in PROTOCOLS:
+        nodes["protocol"] = PROTOCOLS.get(protocol).config
+    return {
+        f"{node}.{name}": value
+        for node, settings in nodes.items()
+        for name, value in left_out(settings).items()
+    }
 
 
 @cache

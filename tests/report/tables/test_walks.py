@@ -110,6 +110,17 @@ def test_two_readings_of_the_same_runs_are_resampled_together(runs: Path, spec: 
     assert high == pytest.approx((0.9 - CHANCE) / (1 - CHANCE) - 0.9)
 
 
+def test_a_setting_that_no_file_names_is_at_its_default(runs: Path, tmp_path: Path) -> None:
+    """`protocol.precision` came later than the format: files of float32 runs do not have it."""
+    path = tmp_path / "more.yaml"
+    path.write_text(WALK.replace("optim.lr=0.1]", "optim.lr=0.1, protocol.precision=float32]"))
+    (same,) = walked(collect(runs), load_table(str(path)))
+    assert [len(stand.accuracies) for stand in same.stands] == [3] * 5
+    path.write_text(WALK.replace("optim.lr=0.1]", "optim.lr=0.1, protocol.precision=bfloat16]"))
+    (other,) = walked(collect(runs), load_table(str(path)))
+    assert [len(stand.accuracies) for stand in other.stands] == [0] * 5
+
+
 def test_a_station_without_runs_is_named(runs: Path, spec: TableSpec) -> None:
     for path in (runs / "sum/blockdiag/walks" / ("2" * 12)).glob("*/result.json"):
         path.unlink()
