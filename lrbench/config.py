@@ -12,10 +12,8 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from omegaconf import MISSING
-
 from lrbench.checks import at_least, between, fraction, one_of, shown
-from lrbench.protocols.base import MOST, ProtocolConfig
+from lrbench.protocols.base import MISSING, MOST, ProtocolConfig
 from lrbench.records import added, unrecorded
 from lrbench.registry import DEFAULT_PROTOCOL, PROTOCOLS
 

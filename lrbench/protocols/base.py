@@ -21,6 +21,7 @@ from lrbench.registry import DEFAULT_PROTOCOL, PROTOCOLS
 
 MOST = 10**9  # of anything that is counted: strings, updates, symbols
 MOST_LOOKS = 10_000  # each examines the model and is a line of metrics.jsonl
+MISSING = "???"  # omegaconf's mark of a setting without a value; a report loads no omegaconf for it
 
 Settings = Mapping[str, Any]
 
@@ -38,7 +39,7 @@ class ProtocolConfig:
     a run, so no file of one names it.
     """
 
-    name: str = "???"  # omegaconf's MISSING: a report need not load omegaconf for it
+    name: str = MISSING
     start_from: str | None = added(None)
     certify: str = unrecorded("auto")
 
