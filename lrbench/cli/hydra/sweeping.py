@@ -24,6 +24,7 @@ from lrbench.cli.hydra.launchers import (
     with_defaults,
 )
 from lrbench.cli.hydra.overrides import check_folder
+from lrbench.cli.hydra.sharing import SharedComposition
 from lrbench.config import Config
 from lrbench.errors import UserError, missing
 from lrbench.locations import conf_dir
@@ -41,7 +42,10 @@ EXTRAS = {"joblib": "parallel", "submitit_local": "slurm", "submitit_slurm": "sl
 
 @dataclass(frozen=True)
 class SweepRequest:
-    """What was asked for: the cells, the rule they are told by, the launcher's settings."""
+    """What was asked for: the cells, the rule they are told by, the launcher's settings.
+
+    compose: from a cell to its configuration, as `lrbench train` would be given it.
+    """
 
     cells: list[Overrides]
     labels: dict[Overrides, str] = field(default_factory=dict)
@@ -51,6 +55,7 @@ class SweepRequest:
     folder: Path | None = None
     devices: tuple[str, ...] = ()
     search: TableSearch | None = None
+    compose: Callable[[Sequence[str]], Config] = composed
 
     @classmethod
     def read(cls, arguments: Sequence[str], table: str | None, folder: Path | None) -> SweepRequest:
@@ -71,12 +76,14 @@ class SweepRequest:
         register_schema()
         launcher, devices = devices_in(launcher)
         _check_launcher(launcher)
+        request = cls([], {}, "best", table, launcher, folder, devices, None, _composition(folder))
         if table is None:
-            return cls(expand(rest), launcher=launcher, folder=folder, devices=devices)
+            return replace(request, cells=expand(rest))
         spec = load_table(table)
         labels = table_cells(spec, rest)
-        request = cls(list(labels), labels, spec.rule, table, launcher, folder, devices)
-        return replace(request, search=spec.search)
+        return replace(
+            request, cells=list(labels), labels=labels, rule=spec.rule, search=spec.search
+        )
 
     def report_of(self, plan: Plan) -> str:
         """Return the command that prints the numbers of a plan's runs."""
@@ -94,13 +101,20 @@ class SweepRequest:
         """Whether seeds of a cell go together: not where a launcher has other jobs beside them."""
         return launcher_of(self.launcher) == BASIC
 
-    def compose(self, overrides: Sequence[str]) -> Config:
-        """Return the configuration of a cell, as `lrbench train` would be given it."""
-        if self.folder is None:
-            return composed(overrides)
+
+def _composition(folder: Path | None) -> Callable[[Sequence[str]], Config]:
+    """Return the way from a cell to its configuration, with the user's own files in `folder`."""
+    if folder is None:
+        return SharedComposition(composed)
+    ours = ["--config-dir", str(folder)]
+
+    def with_files(overrides: Sequence[str]) -> Config:
         found: list[Config] = []
-        run_hydra(["--config-dir", str(self.folder), *overrides], found.append)
+        run_hydra([*ours, *overrides], found.append)
         return found[0]
+
+    texts = (path.read_text(errors="replace") for path in folder.rglob("*.yaml"))
+    return with_files if any("${" in text for text in texts) else SharedComposition(with_files)
 
 
 def run_plan(

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from lrbench.tasks import make_task
 from lrbench.tasks.base import TaskBase
 from lrbench.training.hardening import Hardening
 from lrbench.training.memory import NUMBER
+from lrbench.training.precision import precision_of
 from lrbench.training.procedure import procedure_for
 from lrbench.training.trial import model_for
 
@@ -205,12 +207,35 @@ def parameters(config: Config, task: TaskBase) -> int:
 
 
 def _unallocated(config: Config, task: TaskBase) -> nn.Module:
-    """Return the model of a configuration, its weights without memory where that can be had."""
+    """Return the model of a configuration, its weights without memory where that can be had.
+
+    Nobody may change it: cells of a sweep that differ in their optimiser alone share it.
+    """
+    name, node = config.model.name, config.model
+    parts = [(ENCODERS if name in ENCODERS else MIXERS).get(name)]
+    if name in MIXERS:
+        parts.append(BACKBONES.get(node.backbone.name))  # type: ignore[attr-defined]
+    code = type(task), *(part.cls for part in parts)  # a plug-in may register a name again
+    words = repr(config.task), repr(node), precision_of(config)
+    return _built(_Shape((*code, *words), config, task))
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What a model is made of; `key` has all of it that the model depends on."""
+
+    key: tuple[Any, ...]
+    config: Config = field(compare=False)
+    task: TaskBase = field(compare=False)
+
+
+@lru_cache(maxsize=64)
+def _built(shape: _Shape) -> nn.Module:
     try:
         with torch.device("meta"):
-            return model_for(config, task, 0)
+            return model_for(shape.config, shape.task, 0)
     except RuntimeError:  # a plugin that reads its weights while it makes them, or too large
-        return model_for(config, task, 0)
+        return model_for(shape.config, shape.task, 0)
 
 
 def memory_of(device: torch.device) -> int:

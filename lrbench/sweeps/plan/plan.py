@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lrbench.config import Config
@@ -14,7 +13,6 @@ from lrbench.runs.folder.run import Run
 from lrbench.runs.train.validate import validated
 from lrbench.sweeps.plan.expansion import Overrides, distinct_names
 
-SEED = re.compile(r"seed=(\d{1,9})")  # a plain one; all else is left to the composition
 Stamp = tuple[int, int] | None  # which file lay there: time and inode
 
 
@@ -83,7 +81,7 @@ def make_plan(
     checked: set[str] = set()
     known: set[Path] = set()
     plan = Plan()
-    configs = _configs(cells, compose)
+    configs = [compose(overrides) for overrides in cells]
     for overrides, config, name in zip(cells, configs, _names(cells, configs, labels), strict=True):
         cell = Cell.of(config)
         if str(cell.folder) not in checked:
@@ -97,27 +95,6 @@ def make_plan(
     if groups:
         plan.jobs = _grouped(plan.jobs)
     return plan
-
-
-def _configs(
-    cells: Sequence[Overrides], compose: Callable[[Sequence[str]], Config]
-) -> list[Config]:
-    """Compose every cell; of cells that differ in their seed alone only the first.
-
-    A table of many seeds is planned in the time of one of them.
-    """
-    composed: dict[Overrides, Config] = {}
-    configs = []
-    for overrides in cells:
-        seeds = [found for word in overrides if (found := SEED.fullmatch(word))]
-        rest = tuple(word for word in overrides if not SEED.fullmatch(word))
-        if len(seeds) != 1 or any("seed" in word for word in rest):
-            configs.append(compose(overrides))
-            continue
-        if rest not in composed:
-            composed[rest] = compose(overrides)
-        configs.append(replace(composed[rest], seed=int(seeds[0][1])))
-    return configs
 
 
 def _names(

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from lrbench.cli.hydra.compose import composed
-from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.runs.folder.cell import Cell
-from lrbench.sweeps.plan.expansion import expand
 from lrbench.sweeps.plan.expected import Estimate
-from lrbench.sweeps.plan.plan import make_plan
 
 
 def test_one_job_a_run_and_nothing_is_written(plan_of) -> None:
@@ -92,20 +88,3 @@ def test_cost_is_that_of_past_runs_of_the_same_sizes(plan_of, train, monkeypatch
     assert found.seconds == pytest.approx(expected) and not found.published
     wider = plan_of("seed=1", "model.width=12")
     assert Estimate(wider).of(wider.runs[0]) is None
-
-
-def test_cells_that_differ_in_their_seed_are_composed_once() -> None:
-    asked: list[Sequence[str]] = []
-
-    def compose(overrides: Sequence[str]) -> Config:
-        asked.append(overrides)
-        return composed(overrides)
-
-    cells = expand(["task=sum", "model=rnn", "optim.lr=1e-3,1e-4", "seed=range(0,20)"])
-    plan = make_plan(cells, compose)
-    assert len(asked) == 2
-    alone = [make_plan([cell], composed).runs[0] for cell in cells]
-    assert [run.cell for run in plan.runs] == [run.cell for run in alone]
-    asked.clear()
-    make_plan(expand(["task=sum", "model=rnn", "data_seed=1", "seed=0,1"]), compose)
-    assert len(asked) == 2  # a data seed beside it: each as it was typed
