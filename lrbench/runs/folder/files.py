@@ -21,7 +21,7 @@ from typing import Any
 from lrbench import machine
 from lrbench.disk import sync_folder
 
-TEMPORARY = re.compile(r"\..+\.(?P<pid>\d+)\.(?P<host>[0-9a-f]{6})[0-9a-f]{8}\.tmp")
+TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<pid>\d+)\.(?P<host>[0-9a-f]{6})[0-9a-f]{8}\.tmp")
 FOREIGN_AGE = 3600.0  # seconds after which another machine's temporary file is left over
 CLOCK_SLACK = 2.0  # seconds by which a boot time and a file time may disagree
 
@@ -133,12 +133,17 @@ def keep_lines_until(path: Path, step: int) -> int:
     return unreadable
 
 
-def sweep_temporary(folder: Path) -> list[Path]:
-    """Remove the temporary files that dead processes left in `folder`, and return them."""
+def sweep_temporary(folder: Path, name: str = "") -> list[Path]:
+    """Remove the temporary files that dead processes left in `folder`, and return them.
+
+    With `name` only those of the file of that name: a folder that is the user's has others' too.
+    """
     removed = []
     for path in folder.glob(".*.tmp"):
         match = TEMPORARY.fullmatch(path.name)
-        if match and _left_over(path, int(match["pid"]), match["host"]):
+        if match is None or name not in ("", match["name"]):
+            continue
+        if _left_over(path, int(match["pid"]), match["host"]):
             path.unlink(missing_ok=True)
             removed.append(path)
     return removed

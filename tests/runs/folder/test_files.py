@@ -232,6 +232,12 @@ def test_sweep_removes_what_the_dead_left_only(tmp_path: Path) -> None:
         path.touch()
     for path in (before_me, foreign_old):
         os.utime(path, (time.time() - 10**7,) * 2)
+    assert files.sweep_temporary(tmp_path, "json") == []
+    assert files.sweep_temporary(tmp_path, "b.json") == []
+    assert set(files.sweep_temporary(tmp_path, "a.json")) == {left, before_me, foreign_old}
+    for path in (left, before_me, foreign_old):
+        path.touch()
+        os.utime(path, (time.time() - 10**7,) * 2)
     assert set(files.sweep_temporary(tmp_path)) == {left, before_me, foreign_old}
     assert names(tmp_path) == sorted(path.name for path in kept)
 

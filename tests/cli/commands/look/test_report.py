@@ -115,6 +115,19 @@ def test_a_file_instead_of_stdout(lrbench: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("cell")
+def test_what_a_killed_report_left_goes_with_the_next(lrbench: Run, tmp_path: Path) -> None:
+    killed = (
+        "import os, signal\nfrom pathlib import Path\nfrom lrbench.runs.folder import files\n"
+        "os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "files.write_bytes(Path('report.md'), b'half')"
+    )
+    assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == -9
+    assert len(list(tmp_path.glob(".report.md.*.tmp"))) == 1
+    assert lrbench("report", "--output", "report.md").code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["outputs", "report.md"]
+
+
+@pytest.mark.usefixtures("cell")
 def test_a_link_stays_a_link_and_a_pipe_a_pipe(lrbench: Run, tmp_path: Path) -> None:
     shown = lrbench("report").out
     (tmp_path / "real.md").write_text("old")
