@@ -77,11 +77,12 @@ def with_rows_of(table: TableSpec, collection: Collection) -> TableSpec:
 def tables_of(
     collection: Collection, request: Request, references: Path | None = None
 ) -> list[Table]:
-    """Return the tables asked for.
+    """Return the tables asked for: the first, and of the others those that have rows.
 
     Raises UserError for a name or fingerprint that no run has, and for a part that is not there.
     """
-    tables = _all_tables(collection, request, references)
+    found = _all_tables(collection, request, references)
+    tables = [table for at, table in enumerate(found) if at == 0 or table.rows]
     if not request.part:
         return tables
     found = [table for table in tables if table.part == request.part]
