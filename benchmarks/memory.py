@@ -87,7 +87,7 @@ SIDES = ("training", "examination")
 
 
 def main(words: list[str] | None = None) -> None:
-    """Measure, print, and with `--write` keep the numbers."""
+    """Measure, print, and with `--write` keep the numbers, after each model."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--tasks", nargs="+", default=["sum", "even_pair", "mod_arith"])
     parser.add_argument("--model", nargs="+", default=["blockdiag"])
@@ -107,13 +107,9 @@ def main(words: list[str] | None = None) -> None:
                     found[side] = training(task, model)
                 measured = (f"{at}: {mib:.1f} MiB" for at, mib in found[side].items())
                 print(f"{model:18} {task:18} {side:12}", *measured, flush=True)
-    if options.write:
-        keep(
-            RESULTS / f"{options.write}.json",
-            "memory against length",
-            vars(options),
-            {"models": models},
-        )
+        if options.write:
+            path = RESULTS / f"{options.write}.json"
+            keep(path, "memory against length", vars(options), {"models": models})
 
 
 if __name__ == "__main__":
