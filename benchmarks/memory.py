@@ -1,14 +1,17 @@
 """Memory against length: of training updates (linear), of an examination (flat).
 
-    python -m benchmarks.memory [--tasks sum "group group=S3"] [--model blockdiag] [--write]
+    python -m benchmarks.memory [--tasks sum "group group=S3"] [--model blockdiag] [--write NAME]
+    python -m benchmarks.memory --tasks parity --model mamba slstm --sides examination --strings 8
 
 Each number is what a process of its own adds to its resident memory at the peak: over its size
-with the model built, of some updates on strings of a length, or of scoring 128 strings of a length.
+with the model built, of some updates on strings of a length, or of scoring
+some strings of a length (`--strings`, 128).
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -53,57 +56,60 @@ def training(task: str, model: str) -> dict[int, float]:
     return found
 
 
-def examination(task: str, model: str) -> dict[int, float]:
+def examination(
+    task: str, model: str, lengths: Sequence[int] = EXAMINED, strings: int = STRINGS
+) -> dict[int, float]:
     """Return MiB that scoring needs, by length."""
     context = get_context("spawn")
     found = {}
-    for length in EXAMINED:
+    for length in lengths:
         with ProcessPoolExecutor(1, mp_context=context) as pool:
             at = valid(task, length)
-            found[at] = pool.submit(examined, task, model, at).result()
+            found[at] = pool.submit(examined, task, model, at, strings).result()
     return found
 
 
-def examined(task: str, model: str, length: int) -> float:
-    """Return MiB that scoring STRINGS strings adds to this process."""
+def examined(task: str, model: str, length: int, strings: int = STRINGS) -> float:
+    """Return MiB that scoring `strings` strings adds to this process."""
     torch.set_num_threads(1)
     trial = LengthTrial(composed([*task_of(task), f"model={model}"]), 0)
     shortest = valid(task, EXAMINED[0])
-    score(trial.model, trial.task, trial.stream("test", 0), shortest, STRINGS, trial.device)
+    score(trial.model, trial.task, trial.stream("test", 0), shortest, strings, trial.device)
     with PeakMemory(trial.device) as before:
         pass
     with PeakMemory(trial.device) as peak:
         stream = trial.stream("test", length)
-        score(trial.model, trial.task, stream, length, STRINGS, trial.device)
+        score(trial.model, trial.task, stream, length, strings, trial.device)
     return peak.mib - before.mib
 
 
-SIDES = {"training": training, "examination": examination}
+SIDES = ("training", "examination")
 
 
 def main(words: list[str] | None = None) -> None:
-    """Measure, print, and with `--write` keep the numbers."""
+    """Measure, print, and with `--write` keep the numbers, after each model."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--tasks", nargs="+", default=["sum", "even_pair", "mod_arith"])
-    parser.add_argument("--model", default="blockdiag")
-    parser.add_argument("--sides", nargs="+", default=list(SIDES))
+    parser.add_argument("--model", nargs="+", default=["blockdiag"])
+    parser.add_argument("--strings", type=int, default=STRINGS, help="that are scored")
+    parser.add_argument("--lengths", type=int, nargs="+", default=EXAMINED, help="of those")
+    parser.add_argument("--sides", nargs="+", default=SIDES, choices=SIDES)
     parser.add_argument("--write", metavar="NAME", help="write results/NAME.json")
     options = parser.parse_args(words)
-    tasks = {}
-    for task in options.tasks:
-        found = {}
-        for side in options.sides:
-            found[side] = SIDES[side](task, options.model)
-            measured = (f"{at}: {mib:.1f} MiB" for at, mib in found[side].items())
-            print(f"{task:24} {side:12}", *measured, flush=True)
-        tasks[task] = found
-    if options.write:
-        keep(
-            RESULTS / f"{options.write}.json",
-            "memory against length",
-            vars(options),
-            {"tasks": tasks},
-        )
+    models: dict[str, dict[str, dict[str, dict[int, float]]]] = {}
+    for model in options.model:
+        for task in options.tasks:
+            found = models.setdefault(model, {}).setdefault(task, {})
+            for side in options.sides:
+                if side == "examination":
+                    found[side] = examination(task, model, options.lengths, options.strings)
+                else:
+                    found[side] = training(task, model)
+                measured = (f"{at}: {mib:.1f} MiB" for at, mib in found[side].items())
+                print(f"{model:18} {task:18} {side:12}", *measured, flush=True)
+        if options.write:
+            path = RESULTS / f"{options.write}.json"
+            keep(path, "memory against length", vars(options), {"models": models})
 
 
 if __name__ == "__main__":

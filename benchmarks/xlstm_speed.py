@@ -43,7 +43,7 @@ def layers() -> dict[str, tuple[nn.Module, nn.Module]]:
         config = getattr(module, f"{prefix}LayerConfig")
         more = {"context_length": LENGTH} if name == "mlstm" else {}
         theirs = getattr(module, f"{prefix}Layer")(config(embedding_dim=WIDTH, **args, **more))
-        made = MAKERS[name](args, theirs)
+        made = MAKERS[f"{module.__name__}.{prefix}Layer"](args, theirs)
         assert not isinstance(made, str), made
         settings, weights = made
         entry = MIXERS.get(name)

@@ -60,7 +60,7 @@ def test_a_wrong_map_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         settings, weights = twins._mamba(args, layer)
         return settings, lambda theirs: {**weights(theirs), "skip": 1.01 * weights(theirs)["skip"]}
 
-    monkeypatch.setitem(twins.MAKERS, "mamba", scaled)
+    monkeypatch.setitem(twins.MAKERS, "mambapy.mamba.MambaBlock", scaled)
     findings = {
         one.name: one for one in run_contract("foreign", ["model.mixer.target=mambapy_mamba"])
     }

@@ -5,11 +5,11 @@ Vaswani et al. 2017, "Attention Is All You Need", arXiv:1706.03762, section 3.2,
     q_k, k_k, v_k = W u_k + c                     H heads of K = D / H features each
     y_k = W_o concat_h( sum_{j <= k} softmax_j(q_k . k_j / sqrt(K) + bias_kj) v_j ) + c_o
 
-Positions (`positions`): `nope` none, `sinusoidal`, `rope`, `alibi`, and
-`randomised_sinusoidal`, `randomised_rope`, `randomised_alibi`.
+Positions (`positions`): `nope` none, `sinusoidal`, `learnt`, `relative`, `rope`, `alibi`, and each
+but the first with `randomised_` before it: those of Ruoss et al. 2023.
 
-Sinusoids are added to what the first layer reads, and to what it returns: so they get into the
-residual stream, and later layers see them as if they had been added to the embedding.
+Sinusoids and learnt vectors are added to what the first layer reads, and to what it returns: so
+they get into the residual stream, and later layers see them as if they were of the embedding.
 
 The state is every key and value so far, so it grows with the string and `state_size` is None: this
 is the one model here that does not run in constant memory. Weights start as torch's
@@ -19,6 +19,9 @@ mask: their numbers are not this model's.
 What the positions are:
 
     sinusoidal   a vector per position, added to the input              (Vaswani et al. 2017)
+    learnt       the same, of a table of `position_range` rows          (Gehring et al. 2017)
+    relative     scores (q_k + c) . k_j + (q_k + r) . W s(k - j), with sinusoids s of distances and
+                 learnt c, r, W                                         (Dai et al. 2019, Eq. 4)
     rope         queries and keys turned by angles position * base^(-2 i / K)  (Su et al. 2021)
     alibi        -2^(-8 i / H) * distance added to the scores of head i = 1..H  (Press et al. 2022)
 
@@ -29,9 +32,10 @@ batch of short strings in training then has seen the positions of long ones.
 Differences from Ruoss et al., of positions: they draw T of `position_range` for every batch, at
 test time too, where T is the length of its strings. So do we in training. But a mixer reads test
 strings piece by piece and does not know how long they will be, and a cached key must keep its
-position. So one draw
-of `longest` positions, made with the weights, serves all other strings: one of n symbols is read at
-the first n. Test lengths near `longest` are read as theirs are; far shorter ones more densely.
+position. So one draw of `longest` positions, made with the weights, serves all other strings: one
+of n symbols is read at the first n. Test lengths near `longest` are read as theirs are; far shorter
+ones more densely. Randomised `relative` has the distances between the positions drawn; they draw
+the distances themselves, the same for all queries.
 """
 
 from __future__ import annotations
@@ -41,7 +45,7 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch.nn.functional import linear, pad
 
 from lrbench.checks import at_least, one_of
 from lrbench.errors import UserError
@@ -51,15 +55,16 @@ from lrbench.scan.rows import rows
 
 State = tuple[Tensor, Tensor]
 RANDOMISED = "randomised_"
-PLAIN = ("nope", "sinusoidal", "rope", "alibi")
+PLAIN = ("nope", "sinusoidal", "rope", "alibi", "learnt", "relative")
 KINDS = (*PLAIN, *(RANDOMISED + kind for kind in PLAIN[1:]))
 
 
 @dataclass
 class TransformerConfig:
-    """Settings of `transformer`; the last two are of randomised positions alone.
+    """Settings of `transformer`; the last two are of randomised and learnt positions alone.
 
-    position_range: positions are numbers below it. longest: of the strings read when not training.
+    position_range: positions are numbers below it. longest: of the strings read when not training,
+    of randomised positions.
 
     heads: of the attention. positions: how positions are told apart; nope: not at all.
     """
@@ -108,11 +113,22 @@ class TransformerMixer(Mixer):
             if config.positions.startswith(RANDOMISED)
             else None
         )
+        if self.kind == "learnt":
+            self.table = nn.Parameter(SMALL * torch.randn(config.position_range, width))
+        if self.kind == "relative":
+            self.distance = nn.Linear(width, width, bias=False)
+            nn.init.xavier_uniform_(self.distance.weight)
+            shape = config.heads, 1, width // config.heads
+            self.content_bias, self.distance_bias = (
+                nn.Parameter(SMALL * torch.randn(shape)) for _ in range(2)
+            )
         self.place(0, 1)
 
     def place(self, layer: int, layers: int) -> None:
-        """Note whether this is the first layer: sinusoids are added there alone."""
-        self.adds = self.kind == "sinusoidal" and layer == 0
+        """Note whether this is the first layer: vectors of positions are added there alone."""
+        self.adds = self.kind in ("sinusoidal", "learnt") and layer == 0
+        if self.kind == "learnt" and layer:
+            self.register_parameter("table", None)
 
     @property
     def state_size(self) -> None:
@@ -137,7 +153,7 @@ class TransformerMixer(Mixer):
         cache = self.initial_state(batch) if state is None else state
         before = cache[0].shape[2]
         positions = self._positions(before, length, u.device)
-        added = sinusoids(positions[before:], self.width).to(projected.dtype) if self.adds else None
+        added = self._vectors(positions[before:]).to(projected.dtype) if self.adds else None
         if added is not None:
             projected = projected + linear(added, self.project.weight)
         parts = projected.unflatten(2, (3, self.config.heads, -1)).permute(2, 0, 3, 1, 4)
@@ -148,10 +164,23 @@ class TransformerMixer(Mixer):
         y = self.out(mixed.transpose(1, 2).flatten(2))
         return y if added is None else y + added, cache
 
+    def _vectors(self, positions: Tensor) -> Tensor:
+        """Return what is added at positions (T), (T, D)."""
+        if self.kind == "sinusoidal":
+            return sinusoids(positions, self.width)
+        table: Tensor = self.table
+        return table[positions]
+
     def _positions(self, before: int, length: int, device: torch.device) -> Tensor:
         """Return the positions (N) of `length` symbols and the `before` ones cached."""
         if self.random is None:
-            return torch.arange(before + length, device=device)
+            end, most = before + length, self.config.position_range
+            if self.kind == "learnt" and end > most:
+                raise UserError(
+                    f"learnt positions: a string of {end} symbols, but only {most} positions\n"
+                    f"raise model.mixer.position_range to at least {end}"
+                )
+            return torch.arange(end, device=device)
         drawn: Tensor = self.random(before, length, self.training and torch.is_grad_enabled())
         return drawn
 
@@ -176,10 +205,29 @@ class TransformerMixer(Mixer):
         if self.kind == "rope":
             query, key = rotated(query, here), rotated(key, here)
         keys, values = torch.cat([cache[0], key], dim=2), torch.cat([cache[1], value], dim=2)
-        q, k, v = (part.flatten(0, 1) for part in (query, keys, values))  # (B H, ..)
+        asking, asked, scale = query, keys, query.shape[3] ** -0.5
+        if self.kind == "relative":
+            waves = distance_waves(positions, self.width).to(keys.dtype)
+            asking = torch.cat([query + self.content_bias, self._turned(query, here)], -1)
+            asked = torch.cat([keys, waves.expand(*keys.shape[:2], -1, -1)], -1)
+        q, k, v = (part.flatten(0, 1) for part in (asking, asked, values))  # (B H, ..)
         bias = self._bias(here, positions).to(q.dtype).repeat(len(query), 1, 1)
-        scores = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=query.shape[3] ** -0.5)
+        scores = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=scale)
         return (scores.softmax(-1) @ v).view_as(query), (keys, values)
+
+    def _turned(self, query: Tensor, here: Tensor) -> Tensor:
+        """Return what makes, times `distance_waves` at j, (q_k + r) . W s(k - j): (B, H, T, D).
+
+        The sinusoids of a difference are products of those of its parts, so no pair of positions
+        needs a vector of its own.
+        """
+        weight = self.distance.weight.unflatten(0, (self.config.heads, -1))  # (H, K, D)
+        found = (query + self.distance_bias) @ weight
+        found = pad(found, (0, self.width % 2)).unflatten(-1, (-1, 2))
+        sin, cos = (wave.to(found.dtype) for wave in _waves(here, self.width))
+        of_sin, of_cos = found.unbind(-1)
+        parts = of_cos * sin - of_sin * cos, of_sin * sin + of_cos * cos
+        return torch.stack(parts, -1).flatten(-2)
 
     def _bias(self, here: Tensor, positions: Tensor) -> Tensor:
         """Return what is added to scores, (H, T, N): minus infinity for positions to come."""
@@ -192,6 +240,7 @@ class TransformerMixer(Mixer):
 
 
 BASE = 10_000.0
+SMALL = 0.02  # the deviation of learnt vectors and biases as they begin
 # Multipliers of the 64-bit finaliser of SplitMix (Steele, Lea & Flood 2014), as signed numbers.
 INCREMENT, FIRST, SECOND = -7046029254386353131, -4658895280553007687, -7723592293110705685
 
@@ -204,6 +253,16 @@ def sinusoids(positions: Tensor, width: int) -> Tensor:
     angles = _angles(positions, width)
     pairs = torch.stack([angles.sin(), angles.cos()], dim=-1)
     return pairs.flatten(1)[:, :width]
+
+
+def distance_waves(positions: Tensor, width: int) -> Tensor:
+    """Return `sinusoids` of positions (N), filled up to whole pairs of sin and cos."""
+    return torch.stack(_waves(positions, width), -1).flatten(1)
+
+
+def _waves(positions: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    angles = _angles(positions, width)
+    return angles.sin(), angles.cos()
 
 
 def rotated(x: Tensor, positions: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ Glossary
     conv   conv_size      a short causal convolution of q, k and v, or none at 0
     SiLU   qk_activation  of q and k: silu or identity. v always has it
     W_g    output_gate    off: y_t = W_o RMSNorm(..)
+    silu   gate           of W_g u_t: silu; sigmoid: sigmoid(W_g u_t + b_g), as in KDA
     S_0    learn_x0       zero, or learnt from the identity
 
 The state: S (H, V, K) and the last conv_size - 1 of W u. Modes: `lrbench/scan/delta/`.
@@ -33,6 +34,7 @@ always zero there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -45,11 +47,13 @@ from lrbench.mixers.base import RANGES, STARTS, Mixer, ParameterRule
 from lrbench.mixers.convolution import ACTIVATIONS, CausalConvolution
 from lrbench.mixers.normalisation import unit_length
 from lrbench.mixers.time_steps import time_bias
+from lrbench.records import added
 from lrbench.registry import register_mixer
 from lrbench.scan.delta.householder import MODES, HouseholderProducts, delta_rule
 
 DECAYS = ("none", "scalar", "channel")
 ERASES = ("scalar", "channel")
+GATES: dict[str, Callable[[Tensor], Tensor]] = {"silu": silu, "sigmoid": torch.sigmoid}
 EPSILON = 1e-5
 STACK = "gpt_rms"
 FIX = "set model.mixer.{}, or heads that divide it"
@@ -69,7 +73,8 @@ class DeltaNetConfig:
     decays: not, by a number a head (scalar), or by one for each feature of a key (channel). erase:
     beta is a number a head (scalar), or one for each feature (channel). conv_size: positions of the
     convolution of q, k and v; 0: none. qk_activation: what q and k go through. output_gate: whether
-    the output is gated by the input. learn_x0: whether the first state is learnt, not zero.
+    the output is gated by the input. gate: what the gate goes through, silu or sigmoid (with a
+    bias). learn_x0: whether the first state is learnt, not zero.
     """
 
     heads: int = 4
@@ -82,6 +87,7 @@ class DeltaNetConfig:
     conv_size: int = 4
     qk_activation: str = "silu"
     output_gate: bool = False
+    gate: str = added("silu")
     learn_x0: bool = False
     init: str = "random"
 
@@ -95,6 +101,7 @@ class DeltaNetConfig:
         one_of("model.mixer.decay", self.decay, DECAYS)
         one_of("model.mixer.erase", self.erase, ERASES)
         one_of("model.mixer.qk_activation", self.qk_activation, tuple(ACTIVATIONS))
+        one_of("model.mixer.gate", self.gate, tuple(GATES))
         one_of("model.mixer.init", self.init, STARTS)
 
 
@@ -152,7 +159,7 @@ class DeltaNetMixer(Mixer):
             self.log_rate = nn.Parameter(torch.empty(heads).uniform_(1e-3, 16).log())
             self.time_bias = nn.Parameter(time_bias(rates))
         if config.output_gate:
-            self.gate = nn.Linear(width, heads * self.values, bias=False)
+            self.gate = nn.Linear(width, heads * self.values, bias=config.gate == "sigmoid")
         self.norm = nn.RMSNorm(self.values, EPSILON)
         self.out = nn.Linear(heads * self.values, width, bias=False)
         shape = heads, self.values, self.keys
@@ -187,7 +194,7 @@ class DeltaNetMixer(Mixer):
         heads = self.config.heads
         y = self.norm(y.unflatten(0, (-1, heads)).transpose(1, 2))  # (B, T, H, V)
         if self.config.output_gate:
-            y = y * silu(self.gate(u)).unflatten(-1, (heads, -1))
+            y = y * GATES[self.config.gate](self.gate(u)).unflatten(-1, (heads, -1))
         return self.out(y.flatten(2)), (s.unflatten(0, (-1, heads)), after)
 
     def coefficients(

@@ -1,7 +1,7 @@
 """Layers of known libraries: where each is, what installs it, what it needs, and our twin of it.
 
-Read in flash-linear-attention 0.5 and 0.6, mamba-ssm 2.2, xlstm 2.0.6 and mambapy 1.2.0. Layers
-that take one object with all settings name the class of that object.
+Read in flash-linear-attention 0.5 and 0.6, mamba-ssm 2.2 (its Mamba3 as of 2026), xlstm 2.0.6 and
+mambapy 1.2.0. Layers that take one object with all settings name the class of that object.
 """
 
 from __future__ import annotations
@@ -51,9 +51,14 @@ LAYERS = {
     ),
     "fla_kda": LibraryLayer("fla.layers.KimiDeltaAttention", twin="gated_deltanet"),
     "fla_mamba3": LibraryLayer("fla.layers.Mamba3", twin="mamba3"),
-    "fla_rwkv7": LibraryLayer("fla.layers.RWKV7Attention", twin="rwkv7"),
+    "fla_rwkv7": LibraryLayer(
+        "fla.layers.RWKV7Attention",
+        fixed={"num_hidden_layers": 2},  # its initial values divide by one less
+        twin="rwkv7",
+    ),
     "mamba_ssm_mamba": LibraryLayer("mamba_ssm.Mamba", twin="mamba"),
     "mamba_ssm_mamba2": LibraryLayer("mamba_ssm.Mamba2", twin="mamba2"),
+    "mamba_ssm_mamba3": LibraryLayer("mamba_ssm.modules.mamba3.Mamba3", twin="mamba3"),
     "mambapy_mamba": LibraryLayer(
         "mambapy.mamba.MambaBlock",
         settings="mambapy.mamba.MambaConfig",

@@ -28,33 +28,43 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def make(positions: str, **options: Any) -> TransformerMixer:
+def make(positions: str, width: int = WIDTH, **options: Any) -> TransformerMixer:
     torch.manual_seed(0)
     config = TransformerConfig(**{"heads": HEADS, "positions": positions, **options})
-    mixer = TransformerMixer(config, WIDTH).double().eval()
+    mixer = TransformerMixer(config, width).double().eval()
     nn.init.normal_(mixer.project.bias)
     nn.init.normal_(mixer.out.bias)
+    for name in ("table", "content_bias", "distance_bias"):
+        if hasattr(mixer, name):
+            nn.init.normal_(getattr(mixer, name))
     return mixer
 
 
 def by_sums(mixer: TransformerMixer, u: Tensor, positions: list[int]) -> Tensor:
     """Attend head by head and position by position, as the docstrings have it."""
-    kind, heads = mixer.kind, mixer.config.heads
+    kind, heads, width = mixer.kind, mixer.config.heads, mixer.width
     at = torch.tensor(positions)
-    added = sinusoids(at, WIDTH) if kind == "sinusoidal" else 0.0
-    q, k, v = ((u + added) @ mixer.project.weight.T + mixer.project.bias).split(WIDTH, 2)
-    size, gathered = WIDTH // heads, []
+    added = sinusoids(at, width) if kind == "sinusoidal" else 0.0
+    added = mixer.table[at] if kind == "learnt" else added
+    q, k, v = ((u + added) @ mixer.project.weight.T + mixer.project.bias).split(width, 2)
+    size, gathered = width // heads, []
     for head in range(heads):
         part = slice(head * size, (head + 1) * size)
         qs, ks = q[..., part], k[..., part]
         if kind == "rope":
             qs, ks = rotated(qs, at), rotated(ks, at)
         slope = 2 ** (-8 * (head + 1) / heads) if kind == "alibi" else 0.0
+        further = torch.zeros(len(u), len(at), len(at), dtype=u.dtype)
+        if kind == "relative":
+            distances = sinusoids((at[:, None] - at).flatten(), width) @ mixer.distance.weight.T
+            towards = distances[:, part].unflatten(0, (len(at), -1))  # (T, T, K)
+            further = torch.einsum("bik,ijk->bij", qs + mixer.distance_bias[head], towards)
+            qs = qs + mixer.content_bias[head]
         rows = []
         for i in range(u.shape[1]):
             scores = torch.stack(
                 [
-                    (qs[:, i] * ks[:, j]).sum(1) / math.sqrt(size)
+                    ((qs[:, i] * ks[:, j]).sum(1) + further[:, i, j]) / math.sqrt(size)
                     - slope * (positions[i] - positions[j])
                     for j in range(i + 1)
                 ],
@@ -75,6 +85,13 @@ def positions_of(mixer: TransformerMixer, length: int = LENGTH) -> list[int]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_outputs_are_the_sums(kind: str, mode: str) -> None:
     mixer, u = make(kind), draw(BATCH, LENGTH, WIDTH)
+    wanted = by_sums(mixer, u, positions_of(mixer))
+    torch.testing.assert_close(mixer(u, None, mode)[0], wanted, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("mode", TransformerMixer.modes)
+def test_distances_of_an_odd_width_are_the_sums(mode: str) -> None:
+    mixer, u = make("randomised_relative", width=5, heads=1), draw(BATCH, LENGTH, 5)
     wanted = by_sums(mixer, u, positions_of(mixer))
     torch.testing.assert_close(mixer(u, None, mode)[0], wanted, rtol=1e-10, atol=1e-10)
 
@@ -119,7 +136,19 @@ def test_sinusoids_enter_in_the_first_layer_alone() -> None:
     torch.testing.assert_close(first(u)[0], plain(u + added)[0] + added)
 
 
-@pytest.mark.parametrize("kind", ["rope", "alibi", "nope"])
+def test_learnt_vectors_are_of_the_first_layer_and_end() -> None:
+    deep, first = make("learnt", position_range=512), make("learnt", position_range=512)
+    deep.place(1, 2)
+    assert deep.table is None and first.table.shape == (512, WIDTH)
+    plain = make("nope")
+    plain.load_state_dict(deep.state_dict())
+    torch.testing.assert_close(deep(draw(1, 4, WIDTH)), plain(draw(1, 4, WIDTH)))
+    _, state = first(draw(1, 510, WIDTH))
+    with pytest.raises(UserError, match="position_range to at least 513"):
+        first(draw(1, 3, WIDTH), state)
+
+
+@pytest.mark.parametrize("kind", ["rope", "alibi", "nope", "relative"])
 def test_outputs_do_not_depend_on_where_a_string_starts(kind: str) -> None:
     mixer, u = make(kind), draw(BATCH, LENGTH, WIDTH)
     wanted = by_sums(mixer, u, [p + 1000 for p in range(LENGTH)])

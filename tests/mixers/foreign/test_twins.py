@@ -1,7 +1,7 @@
-"""Layers of flash-linear-attention against our models with their weights.
+"""Layers of libraries that need a GPU against our models with their weights.
 
-That library needs a GPU. Its layers are written again here, a position after another, with its
-names of parameters and arguments, as its 0.6.0 has them. Others: tests/oracles/test_foreign.py.
+The layers are written again with their names of parameters and arguments (`written_again.py`).
+Libraries that run on a CPU: tests/oracles/test_foreign.py.
 """
 
 from __future__ import annotations
@@ -11,116 +11,54 @@ from types import ModuleType
 
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import rms_norm, silu, softplus
 
 from lrbench import plugins
 from lrbench.contract import run_contract
 from lrbench.contract.subject import device_for
 from lrbench.mixers.foreign import libraries
+from lrbench.mixers.foreign.foreign import ForeignMixer
+from lrbench.mixers.foreign.libraries import LAYERS
+from lrbench.mixers.foreign.settings import ForeignConfig
+from lrbench.mixers.foreign.target import named_by_user
+from lrbench.mixers.foreign.twins import MAKERS, Twin, twin_of
 from lrbench.schema import model_node
+from tests.mixers.foreign import written_again as again
+
+PACKAGES = {
+    "fla.layers": {
+        "DeltaNet": again.DeltaNet,
+        "GatedDeltaNet": again.GatedDeltaNet,
+        "GatedDeltaProduct": again.GatedDeltaProduct,
+        "KimiDeltaAttention": again.KimiDeltaAttention,
+        "RWKV7Attention": again.RWKV7Attention,
+        "Mamba3": again.FlaMamba3,
+    },
+    "mamba_ssm": {"Mamba2": again.Mamba2},
+    "mamba_ssm.modules.mamba3": {"Mamba3": again.Mamba3},
+}
+
+WIDTH = 16
 
 
-class ShortConvolution(nn.Conv1d):
-    def __init__(self, hidden_size: int, kernel_size: int) -> None:
-        super().__init__(
-            hidden_size,
-            hidden_size,
-            kernel_size,
-            groups=hidden_size,
-            bias=False,
-            padding=kernel_size - 1,
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return silu(super().forward(x.mT)[..., : x.shape[1]]).mT
-
-
-def unit(x: Tensor) -> Tensor:
-    return x * (x.square().sum(-1, keepdim=True) + 1e-6).rsqrt()
-
-
-class Norm(nn.Module):
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(size))
-
-
-class DeltaNet(nn.Module):
-    """What `fla.layers.DeltaNet` computes; its default is without a gate at the output."""
-
-    gated = False
-
-    def __init__(
-        self,
-        hidden_size: int = 1024,
-        num_heads: int = 4,
-        use_gate: bool = False,
-        use_short_conv: bool = True,
-        conv_size: int = 4,
-        allow_neg_eigval: bool = False,
-        norm_eps: float = 1e-5,
-        layer_idx: int | None = None,
-    ) -> None:
-        super().__init__()
-        self.heads, self.range = num_heads, 2 if allow_neg_eigval else 1
-        for name in "qkv":
-            setattr(self, f"{name}_proj", nn.Linear(hidden_size, hidden_size, bias=False))
-            if use_short_conv:
-                setattr(self, f"{name}_conv1d", ShortConvolution(hidden_size, conv_size))
-        self.b_proj = nn.Linear(hidden_size, num_heads, bias=False)
-        if self.gated:
-            self.a_proj = nn.Linear(hidden_size, num_heads, bias=False)
-            self.A_log = nn.Parameter(torch.empty(num_heads).uniform_(1, 16).log())
-            self.dt_bias = nn.Parameter(torch.randn(num_heads) - 3)
-        self.g_proj = nn.Linear(hidden_size, hidden_size, bias=False) if use_gate else None
-        self.o_norm = Norm(hidden_size // num_heads)
-        self.o_proj = nn.Linear(hidden_size, hidden_size, bias=False)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, None, None]:
-        q, k, v = (self._part(name, x).unflatten(-1, (self.heads, -1)) for name in "qkv")
-        q, k = unit(q) * q.shape[-1] ** -0.5, unit(k)
-        beta = self.range * self.b_proj(x).sigmoid()
-        decay = torch.ones_like(beta)
-        if self.gated:
-            decay = (-self.A_log.exp() * softplus(self.a_proj(x) + self.dt_bias)).exp()
-        state = x.new_zeros(len(x), self.heads, v.shape[-1], k.shape[-1])
-        outputs = []
-        for t in range(x.shape[1]):
-            state = state * decay[:, t, :, None, None]
-            error = v[:, t] - torch.einsum("bhvk,bhk->bhv", state, k[:, t])
-            state = state + torch.einsum("bh,bhv,bhk->bhvk", beta[:, t], error, k[:, t])
-            outputs.append(torch.einsum("bhvk,bhk->bhv", state, q[:, t]))
-        y = torch.stack(outputs, 1)
-        y = rms_norm(y, y.shape[-1:], self.o_norm.weight, 1e-5)
-        if self.g_proj is not None:
-            y = y * silu(self.g_proj(x)).unflatten(-1, (self.heads, -1))
-        return self.o_proj(y.flatten(2)), None, None
-
-    def _part(self, name: str, x: Tensor) -> Tensor:
-        made = getattr(self, f"{name}_proj")(x)
-        if hasattr(self, f"{name}_conv1d"):
-            return getattr(self, f"{name}_conv1d")(made)
-        return silu(made)
-
-
-class GatedDeltaNet(DeltaNet):
-    gated = True
-
-
-@pytest.fixture
-def fla(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `fla.layers` be the layers above, as a package that runs on a CPU."""
-    package, layers = ModuleType("fla"), ModuleType("fla.layers")
-    for name, module in (("fla", package), ("fla.layers", layers)):
-        module.__file__ = __file__
-        module.__spec__ = None
-        monkeypatch.setitem(sys.modules, name, module)
-    layers.DeltaNet, layers.GatedDeltaNet = DeltaNet, GatedDeltaNet
-    monkeypatch.setitem(libraries.LIBRARIES, "fla", libraries.Library("fla", cuda=False))
-    monkeypatch.setattr(plugins, "_loaded", {"fla": package})
-    for name in ("_check_installed", "_outermost"):
-        monkeypatch.setattr(f"lrbench.mixers.foreign.target.{name}", lambda name: "fla")
+@pytest.fixture(autouse=True)
+def on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the packages be the layers above, and run on a CPU."""
+    found = {}
+    for path, classes in PACKAGES.items():
+        parts = path.split(".")
+        for name in (".".join(parts[:end]) for end in range(1, len(parts) + 1)):
+            module = found.setdefault(name, ModuleType(name))
+            module.__file__ = __file__
+            module.__spec__ = None
+            monkeypatch.setitem(sys.modules, name, module)
+        vars(found[path]).update(classes)
+    for name in ("fla", "mamba_ssm"):
+        monkeypatch.setitem(libraries.LIBRARIES, name, libraries.Library(name, cuda=False))
+    monkeypatch.setattr(plugins, "_loaded", {name: found[name] for name in ("fla", "mamba_ssm")})
+    monkeypatch.setattr("lrbench.mixers.foreign.target._check_installed", lambda name: None)
+    monkeypatch.setattr(
+        "lrbench.mixers.foreign.target._outermost", lambda name: name.partition(".")[0]
+    )
 
 
 def twin(*words: str) -> tuple[bool | None, str]:
@@ -128,6 +66,11 @@ def twin(*words: str) -> tuple[bool | None, str]:
     print(findings["twin"])
     assert [str(one) for one in findings.values() if one.passed is False] == []
     return findings["twin"].passed, findings["twin"].detail
+
+
+def layer(target: str, **args: object) -> ForeignMixer:
+    torch.manual_seed(0)
+    return ForeignMixer(named_by_user(ForeignConfig(target, args)), WIDTH)
 
 
 @pytest.mark.parametrize("name", ["fla_delta_net", "fla_gated_deltanet"])
@@ -138,13 +81,81 @@ def twin(*words: str) -> tuple[bool | None, str]:
         "{num_heads: 4, allow_neg_eigval: true, use_short_conv: false}",
     ],
 )
-def test_fla(fla: None, name: str, args: str) -> None:
+def test_delta_rule(name: str, args: str) -> None:
     extra = "{use_gate: true, " if name == "fla_gated_deltanet" else "{use_gate: false, "
     passed, detail = twin(f"model.mixer.target={name}", "model.mixer.args=" + extra + args[1:])
     assert passed and "DeltaNetMixer with its weights" in detail
 
 
-@pytest.mark.parametrize(("target", "device"), [("fla_kda", "cuda"), ("xlstm_slstm", "cpu")])
+CASES = [
+    ("fla_gated_deltaproduct", {"num_heads": 2, "head_dim": 6}),
+    (
+        "fla_gated_deltaproduct",
+        {
+            "num_heads": 3,
+            "head_dim": 4,
+            "expand_v": 1,
+            "num_householder": 3,
+            "use_forget_gate": False,
+            "use_output_gate": False,
+            "allow_neg_eigval": False,
+            "use_short_conv": False,
+        },
+    ),
+    ("fla_kda", {"num_heads": 2, "head_dim": 6, "expand_v": 2}),
+    ("fla_kda", {"num_heads": 3, "head_dim": 4, "allow_neg_eigval": True}),
+    ("fla_rwkv7", {"head_dim": 8, "norm_eps": 8e-5, "gate_low_rank_dim": 5, "a_low_rank_dim": 3}),
+    ("fla_rwkv7", {"head_dim": 16, "norm_eps": 4e-5, "decay_low_rank_dim": 40}),
+    ("mamba_ssm_mamba2", {"d_state": 12, "headdim": 8}),
+    ("mamba_ssm_mamba2", {"d_state": 5, "headdim": 16, "expand": 1, "d_conv": 2}),
+    ("mamba_ssm_mamba3", {"d_state": 12, "headdim": 8}),
+    ("mamba_ssm_mamba3", {"d_state": 6, "headdim": 16, "rope_fraction": 1.0}),
+    ("fla_mamba3", {"state_size": 8, "head_dim": 16, "expand": 1}),
+]
+
+
+@pytest.mark.parametrize(("target", "args"), CASES)
+def test_others(target: str, args: dict) -> None:
+    """Outputs, and gradients of all of their parameters, in float64; none of them is zero."""
+    mixer = layer(target, **args).double()
+    found = twin_of(mixer)
+    assert isinstance(found, Twin), found
+    found.mixer.double()
+    theirs = dict(mixer.layer.named_parameters())
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for one in theirs.values():
+            one += 0.1 * torch.randn(one.shape, dtype=torch.float64, generator=generator)
+    u = torch.randn(2, 19, WIDTH, dtype=torch.float64, generator=generator)
+    expected, y = mixer.outputs(u), found.outputs(theirs, u)
+    torch.testing.assert_close(y, expected, rtol=1e-9, atol=1e-11)
+    weight = torch.randn(u.shape, dtype=torch.float64, generator=generator)
+    one, other = (torch.autograd.grad((x * weight).sum(), theirs.values()) for x in (y, expected))
+    torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-10)
+    assert all(slope.abs().max() > 0 for slope in one)
+
+
+@pytest.mark.parametrize(
+    ("target", "args", "reason"),
+    [
+        ("fla_gated_deltaproduct", {"num_v_heads": 12}, "num_v_heads=12"),
+        ("fla_kda", {"safe_gate": True}, "safe_gate=True"),
+        ("fla_rwkv7", {"head_dim": 8}, "norm_eps=1e-05 of heads of 8: 0.00064 in all"),
+        ("mamba_ssm_mamba2", {"headdim": 8, "rmsnorm": False}, "rmsnorm=False"),
+        ("mamba_ssm_mamba2", {"headdim": 8, "dt_limit": [0.0, 1.0]}, "dt_limit=[0.0, 1.0]"),
+        ("mamba_ssm_mamba3", {"headdim": 8, "is_mimo": True}, "is_mimo=True"),
+    ],
+)
+def test_what_our_model_has_not_is_said(target: str, args: dict, reason: str) -> None:
+    assert twin_of(layer(target, **args)) == f"model={LAYERS[target].twin} has no {reason}"
+
+
+def test_every_named_layer_has_a_map() -> None:
+    assert {one.target for one in LAYERS.values()} == set(MAKERS)
+    assert all(one.twin for one in LAYERS.values())
+
+
+@pytest.mark.parametrize(("target", "device"), [("fla_kda", "cpu"), ("xlstm_slstm", "cpu")])
 def test_where_a_layer_is_checked(target: str, device: str) -> None:
     node = model_node("foreign")()
     node.mixer.target = target
