@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from torch.nn.functional import cross_entropy
 from lrbench.tasks.base import IGNORE, SampledTask
 from lrbench.tasks.stream import Stream
 from lrbench.training.positions import PositionCounts
+from lrbench.training.trial import Check, unwatched
 
 ROWS = 256  # strings read side by side
 # Symbols in a piece, rows x positions. What keeps (rows, positions, h, b, b) small, and pieces long
@@ -101,7 +102,7 @@ def score(
     with_loss: bool = False,
     by_position: bool = False,
     rows: int = ROWS,
-    check: Callable[[], None] = lambda: None,
+    check: Check = unwatched,
 ) -> Score:
     """Score `model` on n strings of `length` from `stream`, or on as many as it has.
 
@@ -111,7 +112,8 @@ def score(
         by_position: also count the answers at every position, not only the final ones; those of
             `averaged` tasks are always counted.
         rows: strings read side by side; changes speed and memory, never which strings are read.
-        check: called between pieces; may raise to stop (a signal, a lost lease).
+        check: called before each piece with its symbols; may raise to stop (a signal, a lost
+            lease).
     """
     began = time.perf_counter()
     available = task.available(stream)
@@ -145,7 +147,7 @@ def _score_rows(
     batch: int,
     device: torch.device | str,
     with_loss: bool,
-    check: Callable[[], None],
+    check: Check,
     positions: PositionCounts | None,
 ) -> _Sums:
     """Return what `batch` strings add up to; count them in `positions`, too."""
@@ -158,7 +160,7 @@ def _score_rows(
         positions.begin(batch)
     everywhere, end = with_loss or positions is not None, task.positions(length)
     for piece in task.segments(stream, batch, length, segment, device):
-        check()
+        check(read=batch * piece.tokens.shape[1])
         read += piece.tokens.shape[1]
         final = read == end
         how = "all" if everywhere else "last" if final else "none"
@@ -184,19 +186,28 @@ def _score_numbers(
     length: int,
     batch: int,
     device: torch.device | str,
-    check: Callable[[], None],
+    check: Check,
 ) -> _Sums:
     """Return what `batch` strings of numbers add up to; their loss is the squared error."""
     state, sums = None, _Sums()
     segment = _segment(model, task, length, batch)
     for piece in task.segments(stream, batch, length, segment, device):
-        check()
+        check(read=batch * piece.tokens.shape[1])
         outputs, state = model(piece.tokens, state, read="all")
         targets = piece.targets.double()
         error = float((outputs[..., 0].double() - targets).square().sum())
         power = float(targets.square().sum())
         sums = sums.and_also(_Sums(0, error, targets.numel(), error, power))
     return sums
+
+
+def symbols_of(task: SampledTask, tests: Iterable[tuple[Stream, int, int]]) -> int:
+    """Return how many symbols `score` reads for tests of (stream, length, strings)."""
+    total = 0
+    for stream, length, n in tests:
+        available = task.available(stream)
+        total += task.positions(length) * (n if available is None else min(n, available))
+    return total
 
 
 def reads_whole(model: nn.Module) -> bool:

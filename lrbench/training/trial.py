@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 import torch
@@ -22,7 +21,19 @@ from lrbench.training.optim import learning_rate, make_optimiser, set_learning_r
 from lrbench.training.precision import FLOAT32, precision_of, round_outputs, round_weights
 from lrbench.training.telemetry import Telemetry
 
-Check = Callable[[], None]  # called during long examinations; may raise to stop
+
+class Check(Protocol):
+    """Called during long examinations: it hears how far they are, and may raise to stop."""
+
+    def __call__(self, read: int = 0, planned: int = 0) -> None:
+        """Take note of `read` symbols that are read next, and of `planned` ones to come.
+
+        Each symbol that is read was planned before, as far as that was known.
+        """
+
+
+def unwatched(read: int = 0, planned: int = 0) -> None:
+    """Check nothing: the `Check` of an examination that nobody follows or stops."""
 
 
 def model_for(config: Config, task: TaskBase, seed: int) -> nn.Module:
@@ -55,6 +66,11 @@ class Rules(ABC):
     @abstractmethod
     def consider(self, look: Look) -> list[str]:
         """Weigh a new look; return the rules that now believe it."""
+
+    @property
+    def updates_kept(self) -> int:
+        """How many different updates the rules kept: as many checkpoints are examined."""
+        return len(set(self.steps().values()))
 
     def steps(self) -> dict[str, int]:
         """Return the update at which each rule's look was taken."""
@@ -267,8 +283,8 @@ class Watcher(Protocol):
     def failed(self, trial: Trial, error: Exception) -> None:
         """Take note that a trial failed and leaves the group; raise what concerns all of it."""
 
-    def check(self) -> None:
-        """Raise Interrupted if the program should stop; called during long examinations."""
+    def check(self, read: int = 0, planned: int = 0) -> None:
+        """Raise Interrupted if the program should stop; the `Check` of looks."""
 
 
 def compact(value: Any) -> Any:

@@ -12,6 +12,7 @@ from lrbench.errors import UserError
 from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.training.group.stacked import stackable
 from lrbench.training.hardening import ramp
+from lrbench.training.trial import unwatched
 from tests.training.conftest import TINY
 
 ANY_MODEL = [
@@ -67,7 +68,7 @@ def test_looks_have_neither_noise_nor_a_draw() -> None:
     trial = hard()
     trial.update()
     before = trial.generator.get_state()
-    looks = [trial.look(lambda: None) for _ in range(2)]
+    looks = [trial.look(unwatched) for _ in range(2)]
     assert looks[0] == looks[1]
     assert torch.equal(trial.generator.get_state(), before)
 

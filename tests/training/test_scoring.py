@@ -61,7 +61,7 @@ def test_a_state_that_overflowed_is_wrong(trial: LengthTrial) -> None:
 
 
 def test_check_is_asked_between_pieces(trial: LengthTrial) -> None:
-    def stop() -> None:
+    def stop(read: int = 0, planned: int = 0) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

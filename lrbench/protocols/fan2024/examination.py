@@ -28,7 +28,7 @@ from lrbench.statistics import guessing_best_of, horizon, passes
 from lrbench.tasks.base import SampledTask
 from lrbench.tasks.baselines import best_baseline, measure_baselines
 from lrbench.training.procedure import Load
-from lrbench.training.scoring import Score, score
+from lrbench.training.scoring import Score, score, symbols_of
 from lrbench.training.trial import Check, Trial
 
 T = TypeVar("T", bound=Trial)
@@ -57,6 +57,9 @@ def final_tests(
     trial: LengthTrial, load: Load, check: Check
 ) -> tuple[list[Evaluation], dict[str, Horizon]]:
     """Score the checkpoint that each rule kept; return (evaluation rows, horizon of each rule)."""
+    plan = test_plan(trial.task, trial.config.protocol)
+    tests = [(trial.stream("test", length), length, n) for length, _, n in plan]
+    check(planned=trial.rules.updates_kept * symbols_of(trial.task, tests))
     return each_kept(trial, load, lambda: _examine(trial, check), _looks_of)
 
 
@@ -157,6 +160,7 @@ def rule_or_rounding(trial: Trial, length: int, n: int, check: Check) -> Float64
     exact = copy.deepcopy(trial.model).to(torch.float64)
     n = min(n, STRINGS_AGAIN)
     stream = trial.stream("test", length)
+    check(planned=symbols_of(trial.task, [(stream, length, n)]))
     again = score(exact, trial.task, stream, length, n, trial.device, check=check)
     passed = passes(again.correct, again.n)
     verdict: Any = "rounding" if passed else "rule"

@@ -22,7 +22,7 @@ from lrbench.training.procedure import (
     Procedure,
     parse_lengths,
 )
-from lrbench.training.scoring import score
+from lrbench.training.scoring import score, symbols_of
 from lrbench.training.trial import Check
 
 
@@ -97,6 +97,8 @@ class Fan2024Procedure(Procedure):
         for length in lengths:
             self._refuse_length(f"--lengths {length}", length)
         n = request.strings or STRINGS
+        tests = [(trial.stream(purpose, length), length, n) for length in lengths]
+        check(planned=symbols_of(trial.task, tests))
         return [_scored_at(trial, length, n, which, check, purpose) for length in lengths]
 
     @property

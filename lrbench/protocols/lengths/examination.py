@@ -7,6 +7,7 @@ them; what each length gave stands beside it, with the metric `at_length`, under
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from lrbench.protocols.base import declared
@@ -23,7 +24,7 @@ from lrbench.records import BY_LENGTH, Baseline, Evaluation, Guessing, Horizon, 
 from lrbench.statistics import FEWEST_STRINGS, guessing_best_of
 from lrbench.tasks.baselines import best_baseline
 from lrbench.training.procedure import Load
-from lrbench.training.scoring import Score, pooled
+from lrbench.training.scoring import Score, pooled, symbols_of
 from lrbench.training.trial import Check
 
 TRAIN_STRINGS = 2048  # of the training lengths, at most
@@ -41,7 +42,29 @@ def final_tests(
     trial: LengthsTrial, load: Load, check: Check
 ) -> tuple[list[Evaluation], dict[str, Horizon]]:
     """Score the checkpoint that each rule kept; return (evaluation rows, horizon of each rule)."""
+    check(planned=trial.rules.updates_kept * _planned(trial))
     return each_kept(trial, load, lambda: _examine(trial, check), looks_of)
+
+
+def _planned(trial: LengthsTrial) -> int:
+    """Return how many symbols the tests of a checkpoint read, about as many where drawn."""
+    protocol, task = trial.config.protocol, trial.task
+    test = protocol.test
+    if test.mix == "step":
+        tests = [
+            (trial.stream("test", length), length, test.strings) for length in lengths_tested(trial)
+        ]
+        total = symbols_of(task, tests)
+    else:
+        total = test.strings * _middle(trial, test.lengths)
+    if protocol.train_lengths[1] != test.lengths[1]:
+        total += min(test.strings, TRAIN_STRINGS) * _middle(trial, protocol.train_lengths)
+    return total
+
+
+def _middle(trial: LengthsTrial, span: Sequence[int]) -> int:
+    """Return the symbols of a string of a range of lengths, on average about."""
+    return sum(trial.task.positions(trial.task.nearest_length(end)) for end in span) // len(span)
 
 
 def number(scores: list[Score], how: str) -> float:

@@ -18,6 +18,7 @@ from lrbench.tasks.base import IGNORE, Batch, LabelledTask
 from lrbench.tasks.stream import Stream
 from lrbench.training.positions import PositionCounts
 from lrbench.training.scoring import ROWS, SYMBOLS, Score, score
+from lrbench.training.trial import Check, unwatched
 
 
 @torch.no_grad()
@@ -29,7 +30,7 @@ def score_lengths(
     device: torch.device | str,
     *,
     only_last: bool = False,
-    check: Callable[[], None] = lambda: None,
+    check: Check = unwatched,
 ) -> tuple[list[Score], float]:
     """Score a string of each of `lengths`; return the scores by length and the mean loss.
 
@@ -73,7 +74,7 @@ def score_each(
     lengths: Sequence[int],
     strings: int,
     device: torch.device | str,
-    check: Callable[[], None] = lambda: None,
+    check: Check = unwatched,
 ) -> list[Score]:
     """Score `strings` strings of each of `lengths`, with the answers at every position."""
     return [
@@ -93,15 +94,15 @@ def final_targets(batch: Batch) -> Tensor:
 
 
 def _read(
-    model: nn.Module, batch: Batch, targets: Tensor, counted: Tensor, check: Callable[[], None]
+    model: nn.Module, batch: Batch, targets: Tensor, counted: Tensor, check: Check
 ) -> tuple[Tensor, float]:
     """Return how many counted answers of each row are right, and the summed loss."""
     rows, width = batch.targets.shape
     hits = torch.zeros(rows, dtype=torch.int64, device=batch.targets.device)
     state, total, segment = None, 0.0, max(1, SYMBOLS // rows)
     for start in range(0, width, segment):
-        check()
         piece = slice(start, min(start + segment, width))
+        check(read=rows * (piece.stop - start))
         wanted, scored = targets[:, piece], counted[:, piece]
         needed = bool(scored.any() or (wanted != IGNORE).any())
         read = "all" if needed else "none"

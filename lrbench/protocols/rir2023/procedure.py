@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from lrbench.errors import UserError
@@ -58,10 +60,11 @@ class Rir2023Procedure(Procedure):
         """Score on the test splits; there is no horizon."""
         rows: list[Evaluation] = []
         examined: dict[int, list[Evaluation]] = {}
+        splits = self.protocol.test_splits
+        check(planned=trial.rules.updates_kept * _symbols_of(trial, splits))
         for rule, step in trial.rules.steps().items():
             if step not in examined:
                 trial.model.load_state_dict(load(rule))
-                splits = self.protocol.test_splits
                 examined[step] = [_test(trial, split, check) for split in splits]
             rows += _looks_of(trial, trial.rules.kept[rule], rule)
             rows += [{**row, "which": rule} for row in examined[step]]
@@ -102,7 +105,13 @@ class Rir2023Procedure(Procedure):
         purpose: str,
     ) -> list[Evaluation]:
         splits = named_splits(trial, request.splits)
+        check(planned=_symbols_of(trial, splits))
         return [split_row(trial, split, which, check) for split in splits]
+
+
+def _symbols_of(trial: EpochTrial, splits: Sequence[str]) -> int:
+    """Return how many symbols scoring these splits reads, of pairs those of the longer sides."""
+    return sum(int(sizes_of(trial.task.load(split)).sum()) for split in splits)
 
 
 def named_splits(trial: EpochTrial, text: str) -> list[str]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from lrbench.tasks.corpus.strings import Strings
-from lrbench.training.trial import Check
+from lrbench.training.trial import Check, unwatched
 
 Rows = NDArray[np.int64]
 
@@ -50,17 +50,17 @@ def strings_at(
 
 @torch.no_grad()
 def score_split(
-    model: nn.Module, strings: Strings, device: torch.device | str, check: Check = lambda: None
+    model: nn.Module, strings: Strings, device: torch.device | str, check: Check = unwatched
 ) -> SplitScore:
     """Score a model on every string of a split, without dropout.
 
-    check: called between batches; may raise to stop (a signal, a lost lease).
+    check: called before each batch with its symbols; may raise to stop (a signal, a lost lease).
     """
     began = time.perf_counter()
     correct, loss = 0, 0.0
     sizes = sizes_of(strings)
     for rows in batches_by_length(sizes):
-        check()
+        check(read=int(sizes[rows].sum()))
         inputs, labels = strings_at(strings, rows, device)
         logits = model(*inputs)
         answered = logits.isfinite().all(-1)  # argmax makes something of NaN

@@ -28,7 +28,7 @@ from lrbench.records import (
 )
 from lrbench.tasks.stream import Stream
 from lrbench.training.procedure import Load
-from lrbench.training.scoring import Score, score
+from lrbench.training.scoring import Score, score, symbols_of
 from lrbench.training.trial import Check
 
 SHARED = ("test", "baseline")  # purposes whose strings do not depend on the run's own seeds
@@ -60,6 +60,12 @@ class SuiteProcedure(LengthsProcedure):
     def examine(  # type: ignore[override]
         self, trial: SuiteTrial, load: Load, check: Check
     ) -> tuple[list[Evaluation], dict[str, Horizon]]:
+        task, test = trial.task, trial.config.protocol.test
+        tests = [
+            (trial.stream("test", length), length, test.strings_at(length))
+            for length in grid_lengths(task, test)
+        ]
+        check(planned=trial.rules.updates_kept * symbols_of(task, tests))
         return each_kept(trial, load, lambda: _examine(trial, check), looks_of)
 
     def levels(  # type: ignore[override]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,10 +12,12 @@ from lrbench.errors import Interrupted, UserError
 from lrbench.records import SCHEMA, Evaluation
 from lrbench.runs.evaluate.trained import trained
 from lrbench.runs.folder import files
+from lrbench.runs.train.display import ExaminationDisplay
 from lrbench.runs.train.signals import StopRequest
 from lrbench.runs.train.validate import resolve_device
 from lrbench.training.procedure import EvaluationRequest, procedure_for
 from lrbench.training.subnormals import flushed
+from lrbench.training.trial import Check
 
 
 def evaluate_run(
@@ -32,7 +33,11 @@ def evaluate_run(
     Writes evaluations/<time>.json and returns its rows. Raises UserError as `score_run` does, and
     where nothing can be written.
     """
-    rows, device = score_run(folder, lengths, which, strings, device_name, splits=splits)
+    name = f"{folder.absolute().parent.name}/{folder.name}"
+    with ExaminationDisplay("evaluating", [name]) as display:
+        rows, device = score_run(
+            folder, lengths, which, strings, device_name, splits=splits, display=display
+        )
     _keep(folder, rows, device)
     return rows
 
@@ -46,6 +51,7 @@ def score_run(
     device_name: str,
     purpose: str = "evaluate",
     splits: str = "",
+    display: ExaminationDisplay | None = None,
 ) -> tuple[list[Evaluation], torch.device]:
     """Score a run's checkpoint at `lengths` on the strings of a purpose; return rows and device.
 
@@ -65,7 +71,11 @@ def score_run(
     trial = procedure.trial(run.seed, device)
     take_weights(trial.model, run.weights, folder, run.rule)
     with StopRequest() as stop:
-        rows = procedure.evaluate(trial, request, run.rule, _checked(stop), purpose)
+        check = _checked(stop)
+        part = None if display is None else display.part(display.names[0], check)
+        rows = procedure.evaluate(trial, request, run.rule, part or check, purpose)
+        if part is not None:
+            part.end()
     return _of_checkpoint(rows, run.step), device
 
 
@@ -84,8 +94,8 @@ def take_weights(model: nn.Module, weights: dict[str, Tensor], folder: Path, whi
         ) from error
 
 
-def _checked(stop: StopRequest) -> Callable[[], None]:
-    def check() -> None:
+def _checked(stop: StopRequest) -> Check:
+    def check(read: int = 0, planned: int = 0) -> None:
         if stop.requested:
             raise Interrupted(f"{stop.name}: stopped; no evaluation was written")
 

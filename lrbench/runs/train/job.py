@@ -18,10 +18,11 @@ from lrbench.runs.folder.run import Run
 from lrbench.runs.folder.start import start_of
 from lrbench.runs.lease import Lease
 from lrbench.runs.track.live import LiveTracking
+from lrbench.runs.train.display import Display, ExaminationDisplay, Part
 from lrbench.runs.train.result import Outcome, assemble
 from lrbench.runs.train.signals import StopRequest
 from lrbench.runs.train.validate import out_of_memory, validated
-from lrbench.runs.train.watch import Display, GroupWatch, LeaseLost
+from lrbench.runs.train.watch import GroupWatch, LeaseLost
 from lrbench.training.group.members import SideBySide, members_for
 from lrbench.training.loop import train_group
 from lrbench.training.memory import keep_freed_memory
@@ -130,25 +131,28 @@ def _ended(
 ) -> list[Outcome]:
     """Tell of the trials that failed, and examine the others."""
     outcomes = []
-
-    def finish(trial: Trial) -> Outcome:
-        return _finish(trial, runs[trial.seed], watch)
-
     for trial in trials:
         if trial.seed in watch.failures:
             outcomes.append(_failed(trial, runs[trial.seed], watch.failures[trial.seed]))
     whole = [trial for trial in trials if trial.seed not in watch.failures]
-    for outcome in members.each(finish, whole):
-        if isinstance(outcome, Exception):
-            raise outcome
-        outcomes.append(outcome)
+    names = {trial.seed: f"{trial.task.name} seed {trial.seed}" for trial in whole}
+    with ExaminationDisplay("examining", list(names.values())) as display:
+
+        def finish(trial: Trial) -> Outcome:
+            part = display.part(names[trial.seed], watch.check)
+            return _finish(trial, runs[trial.seed], watch, part)
+
+        for outcome in members.each(finish, whole):
+            if isinstance(outcome, Exception):
+                raise outcome
+            outcomes.append(outcome)
     return outcomes
 
 
-def _finish(trial: Trial, run: Run, watch: GroupWatch) -> Outcome:
+def _finish(trial: Trial, run: Run, watch: GroupWatch, part: Part) -> Outcome:
     """Examine a trained trial and write its result."""
     try:
-        result = _examine(trial, run, watch)
+        result = _examine(trial, run, part)
         watch.finished(trial, result)
     except (Interrupted, LeaseLost):
         raise
@@ -157,14 +161,15 @@ def _finish(trial: Trial, run: Run, watch: GroupWatch) -> Outcome:
     return Outcome(trial.seed, run.final_folder, result["status"], result)
 
 
-def _examine(trial: Trial, run: Run, watch: GroupWatch) -> Result:
+def _examine(trial: Trial, run: Run, part: Part) -> Result:
     if trial.stopped == "diverged":
         messages().print(f"seed {trial.seed}: diverged by update {trial.step:,}")
     messages().print(f"seed {trial.seed}: examining on fresh strings")
     procedure = procedure_for(trial.config)
-    rows, horizons = procedure.examine(trial, run.kept, watch.check)
-    baselines, guessing = procedure.levels(trial, watch.check)
+    rows, horizons = procedure.examine(trial, run.kept, part)
+    baselines, guessing = procedure.levels(trial, part)
     data = procedure.data()
+    part.end()
     return assemble(run.cell, trial, rows, horizons, baselines, guessing, data)
 
 

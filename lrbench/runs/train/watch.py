@@ -1,146 +1,18 @@
-"""What happens around a group's updates: records, checkpoints, what is shown, and stopping.
-
-Progress is a live bar on a terminal, plain lines elsewhere.
-"""
+"""What happens around a group's updates: records, checkpoints, and stopping."""
 
 from __future__ import annotations
 
 import time
-from collections import deque
-from types import TracebackType
 
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-
-from lrbench.console import interactive, messages
 from lrbench.errors import Interrupted, UserError
 from lrbench.records import Look, Result
-from lrbench.report.output.cells import duration
 from lrbench.runs.folder.run import Run
 from lrbench.runs.lease import Lease
 from lrbench.runs.track.live import LiveTracking
+from lrbench.runs.train.display import Display
 from lrbench.runs.train.signals import StopRequest
 from lrbench.training.telemetry import CONVERGED
 from lrbench.training.trial import Trial
-
-QUIET_SECONDS = 10.0  # plain lines come at looks, and this often between them
-RECENT = 10  # losses that speeds are of
-
-
-class Pace:
-    """Updates a second over the newest losses: the first ones are mostly compilation."""
-
-    def __init__(self) -> None:
-        self._points: deque[tuple[float, int]] = deque(maxlen=RECENT)
-
-    def add(self, seconds: float, step: int) -> None:
-        """Note that `step` was reached after so many seconds."""
-        self._points.append((seconds, step))
-
-    @property
-    def rate(self) -> float | None:
-        """Updates a second; None before two points."""
-        if len(self._points) < 2:
-            return None
-        (first, begin), (last, end) = self._points[0], self._points[-1]
-        return (end - begin) / (last - first) if last > first and end > begin else None
-
-
-class Display:
-    """Shows each trial's loss, last look, updates per second and time left."""
-
-    def __init__(self, trials: list[Trial]) -> None:
-        self.steps = max(trial.steps for trial in trials)
-        self.trials = trials
-        self.last_line = time.perf_counter()
-        self.paces = {trial.seed: Pace() for trial in trials}  # of updates alone
-        self.pace = Pace()  # of all trials together, by the clock: looks take time too
-        self.look: dict[int, str] = {}
-        self.bar: Progress | None = None
-        self.rows: dict[int, TaskID] = {}
-        if interactive():
-            self.bar = _bar()
-            for trial in trials:
-                name = f"{trial.task.name} seed {trial.seed}"
-                row = self.bar.add_task(name, total=self.steps, completed=trial.step, note="")
-                self.rows[trial.seed] = row
-
-    def __enter__(self) -> Display:
-        if self.bar is not None:
-            self.bar.start()
-        return self
-
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self.bar is not None:
-            self.bar.stop()
-
-    def logged(self, trial: Trial, loss: float) -> None:
-        """Show a loss."""
-        self.paces[trial.seed].add(trial.seconds, trial.step)
-        self.pace.add(time.perf_counter(), sum(each.step for each in self.trials))
-        if self.bar is not None:
-            note = f"loss {loss:.4f}{self.look.get(trial.seed, '')}  {self._speed(trial)}"
-            self.bar.update(self.rows[trial.seed], completed=trial.step, note=note)
-        elif time.perf_counter() - self.last_line > QUIET_SECONDS:
-            self._line(trial, f"loss {loss:.4f}")
-
-    def looked(self, trial: Trial, look: Look) -> None:
-        """Show a look."""
-        short, long = _scores(trial, look)
-        self.look[trial.seed] = f"  {short}"
-        if self.bar is None:
-            self._line(trial, f"look: {long}")
-
-    def notice(self, trial: Trial, text: str) -> None:
-        """Say something that a user ought to know, once."""
-        messages().print(f"seed {trial.seed}  {text}", markup=False)
-
-    def _line(self, trial: Trial, text: str) -> None:
-        self.last_line = time.perf_counter()
-        parts = [f"seed {trial.seed}", f"update {trial.step:,}/{self.steps:,}", text]
-        parts += [self._speed(trial), self._left()]
-        messages().print("  ".join(part for part in parts if part), markup=False)
-
-    def _speed(self, trial: Trial) -> str:
-        rate = self.paces[trial.seed].rate
-        return f"{rate:.1f} updates/s" if rate else ""
-
-    def _left(self) -> str:
-        """Say how long training takes at most: it may end before its budget does."""
-        going = [trial for trial in self.trials if trial.stopped is None]
-        updates, rate = sum(trial.steps - trial.step for trial in going), self.pace.rate
-        return f"at most {duration(updates / rate)} left" if rate and updates else ""
-
-
-def _scores(trial: Trial, look: Look) -> tuple[str, str]:
-    """Return what a look says, in short and in full."""
-    metric = trial.task.metric.name
-    if "epoch" in look:
-        short = f"{look['validation_accuracy']:.3f} on dev"
-        return short, f"{short}, loss {look['validation_loss']:.4f}, epoch {look['epoch']:g}"
-    value = f"{look[f'test_{metric}']:.3f}"
-    named = "" if trial.task.metric.counts else f"{trial.task.metric.title} "
-    short = f"{named}{value} at {look['test_length']}"
-    beside = f"{look[f'validation_{metric}']:.3f} at training length"
-    if (band := look.get(f"band_{metric}")) is not None:
-        beside += f", {band:.3f} in band"
-    return short, f"{short}  {beside}"
-
-
-def _bar() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        TextColumn("{task.completed:,}/{task.total:,}"),
-        TextColumn("{task.fields[note]}"),
-        TimeRemainingColumn(),
-        console=messages(),
-    )
-
 
 CHECKPOINT_SECONDS = 60.0  # at most this much work is lost to kill -9 between looks
 
@@ -217,7 +89,7 @@ class GroupWatch:
             raise error
         self.failures[trial.seed] = error
 
-    def check(self) -> None:
+    def check(self, read: int = 0, planned: int = 0) -> None:
         """Stop during an examination; what was trained is already kept."""
         if self.stop.requested:
             raise Interrupted(

@@ -65,7 +65,7 @@ class Reporter:
         send(self.connection, Failed(portable(error)))
         self.ended = True
 
-    def check(self) -> None:
+    def check(self, read: int = 0, planned: int = 0) -> None:
         """Give up a look when asked to stop."""
         if self.stopping:
             raise Interrupted("asked to stop")

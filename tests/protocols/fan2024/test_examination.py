@@ -11,6 +11,7 @@ from lrbench.config import Config
 from lrbench.protocols.fan2024.examination import chance_levels, final_tests, test_plan
 from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.tasks import make_task
+from lrbench.training.trial import unwatched
 
 test_plan.__test__ = False  # type: ignore[attr-defined]
 Make = Callable[..., Config]
@@ -32,7 +33,7 @@ def test_checkpoints_that_coincide_are_examined_once(tiny: Make) -> None:
     weights: dict[int, Any] = {}
     for step in (1, 2):
         trial.update()
-        look = trial.look(lambda: None)
+        look = trial.look(unwatched)
         look["test_accuracy"], look["validation_loss"] = 1 / step, 1 / step
         look["band_accuracy"] = 1 / step
         trial.rules.consider(look)
@@ -43,7 +44,7 @@ def test_checkpoints_that_coincide_are_examined_once(tiny: Make) -> None:
         loads.append(rule)
         return weights[trial.rules.steps()[rule]]
 
-    rows, horizons = final_tests(trial, load, lambda: None)
+    rows, horizons = final_tests(trial, load, unwatched)
     assert trial.rules.steps() == {"best": 1, "id": 2, "band": 1, "last": 2}
     assert loads == ["best", "id"]
     assert set(horizons) == {"best", "id", "band", "last"}
@@ -53,9 +54,23 @@ def test_checkpoints_that_coincide_are_examined_once(tiny: Make) -> None:
     assert tests["id", 9] == tests["last", 9]
 
 
+def test_every_symbol_that_is_read_was_planned(tiny: Make) -> None:
+    trial = LengthTrial(tiny(), 0)
+    trial.update()
+    trial.rules.consider(trial.look(unwatched))
+    seen = {"read": 0, "planned": 0}
+
+    def check(read: int = 0, planned: int = 0) -> None:
+        seen["read"] += read
+        seen["planned"] += planned
+
+    final_tests(trial, lambda _: trial.model.state_dict(), check)
+    assert seen["read"] == seen["planned"] > 0
+
+
 def test_chance_of_sum_and_guessing(tiny: Make) -> None:
     trial = LengthTrial(tiny("protocol.look_size=128", "protocol.max_steps=160"), 0)
-    baselines, guessing = chance_levels(trial, lambda: None)
+    baselines, guessing = chance_levels(trial, unwatched)
     assert {b["length"] for b in baselines} == {6, 9, 12}
     assert all(b["value"] == pytest.approx(0.2, abs=0.02) for b in baselines)
     assert guessing[0]["looks"] == 40

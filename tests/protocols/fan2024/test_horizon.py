@@ -10,6 +10,7 @@ from lrbench.config import Config
 from lrbench.protocols.fan2024.examination import rule_or_rounding
 from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.statistics import horizon
+from lrbench.training.trial import unwatched
 
 
 def scored(length: int, correct: int, n: int = 1000) -> tuple[int, int, int]:
@@ -36,7 +37,7 @@ def test_interval(
 
 def test_float64_leaves_the_model_as_it_was(tiny: Callable[..., Config]) -> None:
     trial = LengthTrial(tiny(), 0)
-    again = rule_or_rounding(trial, 9, 20, lambda: None)
+    again = rule_or_rounding(trial, 9, 20, unwatched)
     assert again["verdict"] == "rule"  # an untrained model does not know the rule
     assert (again["length"], again["n"]) == (9, 20)
     assert next(trial.model.parameters()).dtype.is_floating_point

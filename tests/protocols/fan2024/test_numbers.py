@@ -19,6 +19,7 @@ from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.statistics import horizon
 from lrbench.training.loop import train_group
 from lrbench.training.scoring import Score, pooled, score
+from lrbench.training.trial import unwatched
 
 test_plan.__test__ = False  # type: ignore[attr-defined]
 
@@ -56,7 +57,7 @@ class Looks:
     def updated(self, trial: LengthTrial) -> None:
         pass
 
-    def check(self) -> None:
+    def check(self, read: int = 0, planned: int = 0) -> None:
         pass
 
 
@@ -165,7 +166,7 @@ def test_the_examination_is_of_the_test_series_and_has_no_horizon(
     trial, _ = trained
     weights = {key: value.clone() for key, value in trial.model.state_dict().items()}
     assert test_plan(trial.task, trial.config.protocol) == [(60, "test", 64)]
-    rows, horizons = final_tests(trial, lambda rule: weights, lambda: None)
+    rows, horizons = final_tests(trial, lambda rule: weights, unwatched)
     assert horizons == {}
     tests = [row for row in rows if row["kind"] == "test"]
     assert {(row["metric"], row["length"], row["split"], row["n"]) for row in tests} == {
@@ -177,7 +178,7 @@ def test_the_examination_is_of_the_test_series_and_has_no_horizon(
         for split in ("test", "train_length", "band")
         for metric in ("nrmse", "loss")
     } - {("test", "loss")}
-    baselines, guessing = chance_levels(trial, lambda: None)
+    baselines, guessing = chance_levels(trial, unwatched)
     assert guessing == []
     assert {row["baseline"] for row in baselines} == {"mean", "persistence"}
     assert tests[0]["value"] < next(b["value"] for b in baselines if b["baseline"] == "mean")

@@ -11,6 +11,7 @@ from lrbench.protocols.fan2024.procedure import Fan2024Procedure
 from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.records import POSITIONS
 from lrbench.training.procedure import EvaluationRequest
+from lrbench.training.trial import unwatched
 
 OVERRIDES = [
     "model=lstm",
@@ -24,7 +25,7 @@ OVERRIDES = [
 
 def test_rows_of_every_position_stand_beside_the_usual_ones() -> None:
     trial = LengthTrial(composed(["task=group", "task.group=S3", *OVERRIDES]), seed=0)
-    rows, _ = _examine(trial, lambda: None)
+    rows, _ = _examine(trial, unwatched)
     usual = [row for row in rows if row["split"] != POSITIONS]
     assert [(row["length"], row["metric"]) for row in usual] == [(10, "accuracy"), (20, "accuracy")]
     found = {(row["metric"], row["length"]): row["value"] for row in rows if row not in usual}
@@ -46,14 +47,14 @@ def test_other_tasks_have_no_such_rows() -> None:
     trial = LengthTrial(
         composed(["task=group", "task.group=S3", "task.ask=last", *OVERRIDES]), seed=0
     )
-    assert {row["split"] for row in _examine(trial, lambda: None)[0]} == {"train_length", "test"}
+    assert {row["split"] for row in _examine(trial, unwatched)[0]} == {"train_length", "test"}
 
 
 def test_an_evaluation_tells_them_too() -> None:
     procedure = Fan2024Procedure(composed(["task=group", "task.group=S3", *OVERRIDES]))
     trial = procedure.trial(0)
     request = EvaluationRequest("7,12", 50, "")
-    rows = procedure.evaluate(trial, request, "last", lambda: None, "evaluate")
+    rows = procedure.evaluate(trial, request, "last", unwatched, "evaluate")
     assert [(row["length"], row["metric"], row["n"]) for row in rows] == [
         (7, "accuracy", 50),
         (12, "accuracy", 50),

@@ -11,6 +11,7 @@ from lrbench.cli.hydra.compose import composed
 from lrbench.config import Config
 from lrbench.protocols.fan2024.examination import chance_levels, final_tests, test_plan
 from lrbench.protocols.fan2024.trial import LengthTrial
+from lrbench.training.trial import unwatched
 from tests import made_up_mnist
 
 test_plan.__test__ = False  # type: ignore[attr-defined]
@@ -45,15 +46,15 @@ def test_only_the_last_position_is_asked_and_made(config: Config) -> None:
 def test_it_is_examined_by_accuracy_without_a_horizon(config: Config) -> None:
     trial = LengthTrial(config, 0)
     trial.update()
-    look = trial.look(lambda: None)
+    look = trial.look(unwatched)
     assert (look["test_n"], look["validation_n"]) == (20, 10)
     assert 0 <= look["test_accuracy"] <= 1
     trial.rules.consider(look)
     weights = {key: value.clone() for key, value in trial.model.state_dict().items()}
-    rows, horizons = final_tests(trial, lambda rule: weights, lambda: None)
+    rows, horizons = final_tests(trial, lambda rule: weights, unwatched)
     assert horizons == {}
     tests = [row for row in rows if row["kind"] == "test"]
     assert {(row["metric"], row["split"], row["n"]) for row in tests} == {("accuracy", "test", 20)}
-    baselines, guessing = chance_levels(trial, lambda: None)
+    baselines, guessing = chance_levels(trial, unwatched)
     assert {row["baseline"] for row in baselines} == {"uniform", "majority"}
     assert (guessing[0]["strings"], guessing[0]["looks"]) == (20, 2)

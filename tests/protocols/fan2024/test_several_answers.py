@@ -21,6 +21,7 @@ from lrbench.tasks.base import IGNORE
 from lrbench.training import scoring
 from lrbench.training.procedure import EvaluationRequest
 from lrbench.training.scoring import pooled, score
+from lrbench.training.trial import unwatched
 
 
 def config_of(*arguments: str) -> Config:
@@ -92,10 +93,10 @@ def test_all_slots_are_trained_on() -> None:
 def test_results_tell_exact_strings_beside_the_average() -> None:
     trial = LengthTrial(config_of(), 0)
     trial.update()
-    look = trial.look(lambda: None)
+    look = trial.look(unwatched)
     trial.rules.consider(look)
     weights = {key: value.clone() for key, value in trial.model.state_dict().items()}
-    rows, horizons = final_tests(trial, lambda rule: weights, lambda: None)
+    rows, horizons = final_tests(trial, lambda rule: weights, unwatched)
     last = [row for row in rows if row["kind"] == "test" and row["which"] == "last"]
     exact = {row["length"]: row["value"] for row in last if row["metric"] == "exact"}
     accuracy = {row["length"]: row["value"] for row in last if row["metric"] == "accuracy"}
@@ -104,7 +105,7 @@ def test_results_tell_exact_strings_beside_the_average() -> None:
     assert {row["split"] for row in last if row["metric"] == "exact"} == {POSITIONS}
     assert {row["metric"] for row in last} == {"exact", "accuracy"}
     assert horizons["last"]["lower"] is None
-    baselines, guessing = chance_levels(trial, lambda: None)
+    baselines, guessing = chance_levels(trial, unwatched)
     assert {row["length"] for row in baselines} == {5, 9, 12}
     assert guessing[0]["length"] == 9
 
@@ -113,7 +114,7 @@ def test_an_evaluation_tells_exact_strings() -> None:
     procedure = Fan2024Procedure(config_of())
     trial = procedure.trial(0)
     request = EvaluationRequest("7,11", 30, "")
-    rows = procedure.evaluate(trial, request, "last", lambda: None, "evaluate")
+    rows = procedure.evaluate(trial, request, "last", unwatched, "evaluate")
     assert [(row["length"], row["n"]) for row in rows] == [(7, 30), (11, 30)]
     assert all(0 <= row["exact"] <= row["value"] <= 1 for row in rows)
 

@@ -14,6 +14,7 @@ from lrbench.protocols.lengths.scoring import score_lengths
 from lrbench.protocols.lengths.trial import LengthsTrial
 from lrbench.runs.train.validate import validated
 from lrbench.statistics import guessing_best_of
+from lrbench.training.trial import unwatched
 
 Make = Callable[..., Config]
 LENGTHS = [5, 9, 5, 7, 6, 9, 5, 8]
@@ -56,8 +57,8 @@ def test_mixed_lengths_are_scored_as_each_string_alone(small: Make, settings: st
 
 def test_the_number_of_a_mean_is_that_of_its_lengths(small: Make) -> None:
     trial = LengthsTrial(small(), 0)
-    trial.rules.consider(trial.look(lambda: None))
-    rows, horizons = final_tests(trial, lambda _: trial.model.state_dict(), lambda: None)
+    trial.rules.consider(trial.look(unwatched))
+    rows, horizons = final_tests(trial, lambda _: trial.model.state_dict(), unwatched)
     last = [row for row in rows if row["which"] == "last" and row["kind"] == "test"]
     each = [row["value"] for row in last if row["metric"] == "at_length"]
     (number,) = (row for row in last if row["split"] == "test")
@@ -71,8 +72,8 @@ def test_scaled_has_chance_at_zero(small: Make) -> None:
     assert scaled(0.8296, 0.2) == pytest.approx(0.787)
     config = small("protocol=grazzi2025_short", "protocol.test.strings=40")
     trial = LengthsTrial(config, 0)
-    trial.rules.consider(trial.look(lambda: None))
-    rows, _ = final_tests(trial, lambda _: trial.model.state_dict(), lambda: None)
+    trial.rules.consider(trial.look(unwatched))
+    rows, _ = final_tests(trial, lambda _: trial.model.state_dict(), unwatched)
     found = {row["metric"]: row["value"] for row in rows if row["split"] == "test"}
     assert found["scaled"] == pytest.approx(2 * found["accuracy"] - 1)  # parity: chance 0.5
 
@@ -98,7 +99,7 @@ def test_a_guesser_by_each_rule_has_the_figures_of_the_specification(
     for chance, expected in ((0.5, at_half), (0.2, at_fifth)):
         known = [{"baseline": "uniform", "length": 1, "value": chance, "n": 1}]
         monkeypatch.setattr(examination, "baselines_at", lambda *_, known=known: known)
-        (guess,) = chance_levels(trial, lambda: None)[1]
+        (guess,) = chance_levels(trial, unwatched)[1]
         assert guess["value"] == pytest.approx(expected, abs=6e-4)
         assert guess["value"] == guessing_best_of(chance, guess["strings"], guess["looks"])
 

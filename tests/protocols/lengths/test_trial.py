@@ -10,6 +10,7 @@ import torch
 from lrbench.config import Config
 from lrbench.protocols.lengths.trial import LengthsTrial
 from lrbench.tasks.base import IGNORE
+from lrbench.training.trial import unwatched
 
 Make = Callable[..., Config]
 
@@ -90,6 +91,6 @@ def test_all_carried_states_are_where_the_strings_before_ended(small: Make) -> N
 def test_a_threshold_ends_it(small: Make) -> None:
     trial = LengthsTrial(small("protocol.stop=threshold", "protocol.stop_at=0.5"), 0)
     trial.step = 4
-    look = trial.look(lambda: None) | {"test_accuracy": 0.5}
+    look = trial.look(unwatched) | {"test_accuracy": 0.5}
     assert trial.ending(look) == "perfect"
     assert trial.ending(look | {"test_accuracy": 0.49}) is None

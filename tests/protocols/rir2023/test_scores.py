@@ -13,7 +13,7 @@ from lrbench.protocols.rir2023 import scores
 from lrbench.protocols.rir2023.scores import batches_by_length, score_split, strings_at
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.training.procedure import make_trial, procedure_for
-from lrbench.training.trial import Trial
+from lrbench.training.trial import Trial, unwatched
 from tests import made_up_corpora
 
 
@@ -68,7 +68,7 @@ def test_final_rows_name_their_splits(trial: Trial) -> None:
     trial.rules.kept = {"best": look, "last": {**look, "step": 5}}
     weights = {name: value.clone() for name, value in trial.model.state_dict().items()}
     procedure = procedure_for(trial.config)
-    rows, horizons = procedure.examine(trial, lambda rule: weights, lambda: None)
+    rows, horizons = procedure.examine(trial, lambda rule: weights, unwatched)
     assert horizons == {}
     tests = [(row["which"], row["split"]) for row in rows if row["kind"] == "test"]
     assert tests == [
@@ -76,7 +76,7 @@ def test_final_rows_name_their_splits(trial: Trial) -> None:
     ]
     looks = [row for row in rows if row["kind"] == "look" and row["metric"] == "accuracy"]
     assert {(row["split"], row["value"], row["n"]) for row in looks} == {("dev", 0.25, 24)}
-    baselines, guessing = procedure.levels(trial, lambda: None)
+    baselines, guessing = procedure.levels(trial, unwatched)
     assert guessing == []
     assert {row["split"] for row in baselines} == {"near_iid", "args_10"}
     assert {row["baseline"] for row in baselines} >= {"uniform", "majority", "root_digits"}

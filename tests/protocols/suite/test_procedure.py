@@ -19,6 +19,7 @@ from lrbench.report.suite.entries import SCORED
 from lrbench.report.suite.lock import lock_path
 from lrbench.runs.train.validate import validated
 from lrbench.tables import load_table
+from lrbench.training.trial import unwatched
 
 SMALL = [
     *("protocol=suite_v1", "model=lstm", "model.width=8", "protocol.max_steps=4"),
@@ -50,7 +51,7 @@ def test_no_look_and_no_update_sees_more_than_forty_symbols() -> None:
 
     real, made.model.forward = made.model.forward, forward  # type: ignore[method-assign]
     made.update()
-    look = made.look(lambda: None)
+    look = made.look(unwatched)
     assert max(longest) <= 40
     assert "band_accuracy" not in look
     assert (look["test_length"], look["test_n"], look["validation_n"]) == (40, 1024, 1024)
@@ -59,8 +60,8 @@ def test_no_look_and_no_update_sees_more_than_forty_symbols() -> None:
 def test_each_length_of_the_grid_is_a_row_and_its_strings_are_told() -> None:
     procedure = SuiteProcedure(composed([*SMALL, "task=mod_arith", "model.layers=1"]))
     made = procedure.trial(3)
-    made.rules.consider({"step": 1, "validation_loss": 1.0} | made.look(lambda: None))
-    rows, horizons = procedure.examine(made, lambda _: made.model.state_dict(), lambda: None)
+    made.rules.consider({"step": 1, "validation_loss": 1.0} | made.look(unwatched))
+    rows, horizons = procedure.examine(made, lambda _: made.model.state_dict(), unwatched)
     tests = {r["length"]: r for r in rows if r["which"] == "id" and r["metric"] == "accuracy"}
     assert {n: row["n"] for n, row in tests.items() if row["kind"] == "test"} == {
         5: 5,
@@ -68,7 +69,7 @@ def test_each_length_of_the_grid_is_a_row_and_its_strings_are_told() -> None:
         1003: 2,
     }
     assert set(horizons) == {"last", "id"}
-    baselines, guessing = procedure.levels(made, lambda: None)
+    baselines, guessing = procedure.levels(made, unwatched)
     assert {row["length"] for row in baselines} == {5, 11, 1003}
     assert guessing == []
     assert {length: one["n"] for length, one in procedure.data().items()} == {
