@@ -19,6 +19,7 @@ from lrbench.training.trial import Check, Trial
 QUIET_SECONDS = 10.0  # plain lines come at looks, and this often between them
 RECENT = 10  # losses that speeds are of
 SHOWN_SECONDS = 0.2  # between two updates of an examination's bar
+FORESEEN = 0.02  # of an examination, read before it is said how long the rest takes
 POINT_SECONDS = 1.0  # between two points that its speed is of
 
 
@@ -194,7 +195,8 @@ class ExaminationDisplay(Shown):
         share = 1 - (sum(left) + waiting) / (whole * each)
         what = self.names[0] if len(self.names) == 1 else f"{len(self.names)} runs"
         line, rate = f"{what}  {self.doing}: {share:.0%}", self.pace.rate
-        seconds = (sum(left) + waiting) / rate if rate else 0
+        known = rate if rate and share >= FORESEEN else 0.0
+        seconds = (sum(left) + waiting) / known if known else 0
         return f"{line}  about {duration(seconds)} left" if seconds else line
 
 
