@@ -1,20 +1,27 @@
 r"""A table as LaTeX: a booktabs tabular with caption, label and notes, every character escaped.
 
-What is printed compiles with pdflatex, and needs `\usepackage{booktabs}`; a table too wide for a
-page is scaled to it and needs `\usepackage{graphicx}` too.
+What is printed compiles with pdflatex, and needs `\usepackage{booktabs}`. A table too wide for a
+column of a paper goes across both, in smaller letters; one too wide for that goes on below itself,
+with the columns of names again. Only a single column too wide for a page is scaled to it, which
+needs `\usepackage{graphicx}` too.
 """
 
 from __future__ import annotations
 
 import re
+import textwrap
 import unicodedata
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from dataclasses import replace
+from itertools import pairwise, takewhile
 
 from lrbench.report.output.cells import Column, PrintedCell, Table
 from lrbench.report.output.display import group_starts
 
-WIDEST = 85  # characters of a row that fit a page as they are
+WIDEST = 85  # characters of a row that fit in one column or a page, in small letters
+ACROSS = 127  # characters that fit across both columns of a paper, in letters for footnotes
+FOLDED = 22  # characters of a cell that stay on a line in a table too wide for that
+TALLEST = 36  # lines of text in a float; a table of more is several
 LONG = 60  # characters from which the text of a cell is broken into lines
 BARE = "-"  # what stands where there is no number
 
@@ -59,10 +66,15 @@ LABEL = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 def to_latex(tables: Sequence[Table], unused_files: Sequence[str] = ()) -> str:
     """Return all tables; `unused_files`, lines on what could not be used, as comments below."""
-    wide = any(map(_wide, tables))
-    head = HEAD + (" and \\usepackage{graphicx}" if wide else "")
+    blocks = [block for table in tables for block in _blocks(table)]
+    scaled = any(map(_scaled, blocks))
+    head = HEAD + (" and \\usepackage{graphicx}" if scaled else "")
     labels = _labels(tables)
-    parts = [_environment(table, label) for table, label in zip(tables, labels, strict=True)]
+    parts = [
+        part
+        for table, label in zip(tables, labels, strict=True)
+        for part in _environments(table, label)
+    ]
     comments = ["\n".join(f"% {_line(text)}" for text in unused_files)] if unused_files else []
     return "\n\n".join([head, *parts, *comments]) + "\n"
 
@@ -88,31 +100,145 @@ def _line(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(text.split()))
 
 
-def _environment(table: Table, label: str) -> str:
-    wide = _wide(table)
-    name = "table*" if wide else "table"
-    grid = _tabular(table)
-    if wide:
-        grid = ["\\resizebox{\\textwidth}{!}{%", *grid, "}"]
-    lines = [
-        "\\centering",
-        f"\\caption{{{escape(table.title)}}}",
-        f"\\label{{tab:{label}}}",
-        "\\smallskip",
-        "\\small",
-        *grid,
-        *_notes(table.styled_notes),
-    ]
-    return "\n".join(
-        [f"\\begin{{{name}}}[tbp]", *(f"  {one}" for one in lines), f"\\end{{{name}}}"]
-    )
+def _environments(table: Table, label: str) -> Iterator[str]:
+    """Yield the floats of a table: one, or one for each of its blocks where they are tall."""
+    blocks = _blocks(table)
+    wide = _width(table) > WIDEST
+    together = sum(map(_height, blocks)) <= TALLEST
+    floats = [blocks] if together else [[part] for block in blocks for part in _parts(block)]
+    for number, inside in enumerate(floats):
+        last = number == len(floats) - 1
+        caption = escape(table.title) + (" (continued)" if number else "")
+        grids = [_grid(block) for block in inside]
+        lines = [
+            "\\centering",
+            f"\\caption{{{caption}}}",
+            f"\\label{{tab:{label}{f'-{number + 1}' if number else ''}}}",
+            "\\smallskip",
+            *(["\\footnotesize", "\\setlength{\\tabcolsep}{3pt}"] if wide else ["\\small"]),
+            *grids[0],
+            *(line for grid in grids[1:] for line in ("\\par\\medskip", *grid)),
+            *(_notes(table.styled_notes) if last else []),
+        ]
+        name = "table*" if wide else "table"
+        yield "\n".join(
+            [f"\\begin{{{name}}}[tbp]", *(f"  {one}" for one in lines), f"\\end{{{name}}}"]
+        )
 
 
-def _wide(table: Table) -> bool:
+def _grid(block: Table) -> list[str]:
+    grid = _tabular(block)
+    return ["\\resizebox{\\textwidth}{!}{%", *grid, "}"] if _scaled(block) else grid
+
+
+def _scaled(block: Table) -> bool:
+    return _width(block) > ACROSS
+
+
+def _widths(table: Table) -> list[int]:
+    """Return how many characters each column needs, with the space between columns."""
     grid = [[column.title for column in table.columns]]
     grid += [[cell.text for cell in row] for row in table.rows]
-    widths = [min(max(map(len, column)), LONG) + 2 for column in zip(*grid, strict=True)]
-    return sum(widths) > WIDEST
+    return [min(max(map(_longest, column)), LONG) + 2 for column in zip(*grid, strict=True)]
+
+
+def _longest(text: str) -> int:
+    return max(map(len, text.split("\n")))
+
+
+def _fold(text: str) -> list[str]:
+    """Return a text on lines: what follows a comma below it, names of several words broken."""
+    if len(text) <= FOLDED:
+        return [text]
+    head, comma, rest = text.rpartition(", ")
+    if comma:
+        return [f"{head},", rest]
+    return textwrap.wrap(text, FOLDED, break_long_words=False, break_on_hyphens=False) or [text]
+
+
+def _width(table: Table) -> int:
+    return sum(_widths(table))
+
+
+def _blocks(table: Table) -> list[Table]:
+    """Return a table in parts that fit across a page, each with the columns of names."""
+    if _width(table) <= ACROSS:
+        return [table]
+    indices = range(len(table.columns))
+    names = list(takewhile(lambda at: _are_names(table, at), indices))
+    named = _folded(table, names)
+    if _width(named) <= ACROSS:
+        return [named]
+    folded = _folded(table, indices)
+    widths = _widths(folded)
+    room = ACROSS - sum(widths[at] for at in names)
+    blocks: list[list[int]] = []
+    used = room
+    for at in indices[len(names) :]:
+        if used + widths[at] > room or not blocks:
+            blocks.append(list(names))
+            used = 0
+        blocks[-1].append(at)
+        used += widths[at]
+    return [_with_columns(folded, block) for block in _evened(blocks, len(names))] or [table]
+
+
+def _evened(blocks: Sequence[Sequence[int]], names: int) -> list[list[int]]:
+    """Return blocks with about as many columns each, no block longer than the longest was."""
+    numbers = [at for block in blocks for at in block[names:]]
+    each = -(-len(numbers) // max(1, len(blocks)))
+    if each > min((len(block) - names for block in blocks[:-1]), default=each):
+        return [list(block) for block in blocks]
+    return [[*blocks[0][:names], *numbers[i : i + each]] for i in range(0, len(numbers), each)]
+
+
+def _folded(table: Table, columns: Sequence[int]) -> Table:
+    """Return a table with line breaks in the long cells of these columns."""
+
+    def cell(at: int, one: PrintedCell) -> PrintedCell:
+        return replace(one, text="\n".join(_fold(one.text))) if at in columns else one
+
+    rows = tuple(tuple(cell(at, one) for at, one in enumerate(row)) for row in table.rows)
+    return replace(table, rows=rows)
+
+
+def _lines(row: Sequence[PrintedCell]) -> int:
+    return max(cell.text.count("\n") + 1 for cell in row)
+
+
+def _height(block: Table) -> int:
+    return 2 + sum(map(_lines, block.rows))
+
+
+def _parts(block: Table) -> Iterator[Table]:
+    """Yield the rows of a block a page at a time; rows of one name stay together."""
+    starts = group_starts(block)
+    groups: list[list[tuple[PrintedCell, ...]]] = []
+    for row, start in zip(block.rows, starts, strict=True):
+        if start or not groups or not any(starts):
+            groups.append([])
+        groups[-1].append(row)
+    rows: list[tuple[PrintedCell, ...]] = []
+    for group in groups:
+        if rows and sum(map(_lines, [*rows, *group])) > TALLEST:
+            yield replace(block, rows=tuple(rows))
+            rows = []
+        rows += group
+    yield replace(block, rows=tuple(rows))
+
+
+def _are_names(table: Table, at: int) -> bool:
+    """Whether a column says what the rows are: no cell of it begins with a number."""
+    texts = (row[at].text for row in table.rows)
+    return not table.columns[at].right and not any(re.match(r"[-<>=]*\s*\d|-$", x) for x in texts)
+
+
+def _with_columns(table: Table, kept: Sequence[int]) -> Table:
+    return replace(
+        table,
+        columns=tuple(table.columns[at] for at in kept),
+        rows=tuple(tuple(row[at] for at in kept) for row in table.rows),
+    )
 
 
 def _tabular(table: Table) -> list[str]:
@@ -131,7 +257,7 @@ def _tabular(table: Table) -> list[str]:
 
 def _left_aligned(table: Table, index: int) -> str:
     """A column of words: as wide as they are, or of lines where one is too long."""
-    longest = max((len(row[index].text) for row in table.rows), default=0)
+    longest = max((_longest(row[index].text) for row in table.rows), default=0)
     return "l" if longest <= LONG else "p{7cm}"
 
 
@@ -157,6 +283,14 @@ def _title(column: Column) -> str:
 
 def _cell(cell: PrintedCell) -> str:
     """A dash for no number, a minus sign before one, a bold number where it is the best."""
+    first, *below = cell.text.split("\n")
+    lines = [_one_line(replace(cell, text=first)), *map(escape, below)]
+    if not below:
+        return lines[0]
+    return "".join(["\\begin{tabular}[t]{@{}l@{}}", " \\\\ ".join(lines), "\\end{tabular}"])
+
+
+def _one_line(cell: PrintedCell) -> str:
     if cell.text == BARE:
         return "{--}"
     negative = re.fullmatch(r"-(\d[\d.,]*)", cell.text)

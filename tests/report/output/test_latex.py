@@ -88,12 +88,34 @@ def test_a_row_that_starts_like_an_argument() -> None:
     assert [row[:5] for row in rows if row.endswith(r"\\")][1:] == ["{}[1p", "{}* y"]
 
 
-def test_a_wide_table_is_scaled_to_the_page() -> None:
-    wide = Table("t", (Column("n"),) * 20, ((PrintedCell("1.0000"),) * 20,))
-    text = to_latex([wide, table("word " * 20)])
-    assert r"\usepackage{graphicx}" in text.splitlines()[0]
-    assert r"\resizebox{\textwidth}{!}{%" in text and r"\begin{table*}" in text
+def test_a_wide_table_goes_on_below_itself() -> None:
+    columns = (Column("model", right=False), *(Column(f"n{at}") for at in range(20)))
+    row = (
+        PrintedCell("one"),
+        *(PrintedCell(f"0.{at:02}00 ± 0.9999 (3), at chance") for at in range(20)),
+    )
+    text = to_latex([Table("t", columns, (row,)), table("word " * 20)])
+    assert r"\resizebox" not in text and "graphicx" not in text
+    assert (
+        text.count(r"\caption{t}") == 1 and text.count("one &") == text.count(r"\toprule") - 1 > 2
+    )
+    assert all(text.count(f"0.{at:02}00 ") == 1 and text.count(f"n{at}}}") == 1 for at in range(20))
+    assert r"0.0700 $\pm$ 0.9999 (3), \\ at chance\end{tabular}" in text
     assert r"\begin{tabular}{p{7cm}rr}" in text
+
+
+def test_a_tall_table_is_several_floats_and_one_cell_too_wide_is_scaled() -> None:
+    columns = (Column("model", right=False), Column("x", right=False), Column("y"))
+    long = PrintedCell("x" * 70), PrintedCell("2" * 70)
+    rows = tuple((PrintedCell(f"m{at}"), *long) for at in range(90))
+    text = to_latex([Table("t", columns, rows)])
+    assert r"\usepackage{graphicx}" in text.splitlines()[0]
+    assert (
+        text.count(r"\caption{t}") == 1
+        and text.count("(continued)") == text.count("table*}[") - 1 == 2
+    )
+    assert text.count(r"\label{tab:t") == len(set(re.findall(r"label\{(.*?)\}", text)))
+    assert all(text.count(f"m{at} ") == 1 for at in range(90))
 
 
 def test_what_was_left_out_is_a_comment_of_one_line() -> None:
