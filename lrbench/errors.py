@@ -1,9 +1,18 @@
-"""Errors that are the user's to mend, told in a few lines and without a traceback."""
+"""Errors that the user can mend: a few lines each, without a traceback."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+
+MANY = 12  # more names than this are left to the command that lists them
+LISTS = {
+    "model": "lrbench models",
+    "encoder": "lrbench models",
+    "task": "lrbench tasks",
+    "protocol": "lrbench protocols",
+    "table": "lrbench tables",
+}
 
 
 class UserError(Exception):
@@ -25,15 +34,22 @@ class Interrupted(Exception):
 def unknown(
     kind: str, name: str, known: Iterable[str], exit_code: int = 1, fix: str = ""
 ) -> UserError:
-    """Return the error for a misspelt name: what was asked, the nearest match, all that exist.
+    """Return the error for a misspelt name: what was asked, the nearest match, the known names.
 
     `fix` is a last line for a name that may be right and is not there yet.
     """
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
     hint = f" Did you mean '{near[0]}'?" if near else ""
-    lines = [f"{kind} '{name}' unknown.{hint}", f"known: {', '.join(names)}", fix]
+    lines = [f"{kind} '{name}' unknown.{hint}", listed(kind, names), fix]
     return UserError("\n".join(filter(None, lines)), exit_code)
+
+
+def listed(kind: str, names: Collection[str]) -> str:
+    """Return the line of the known names, or the command that lists them where they are many."""
+    if len(names) > MANY and kind in LISTS:
+        return f"`{LISTS[kind]}` lists all {len(names)}"
+    return f"known: {', '.join(names)}"
 
 
 def install(extra: str) -> str:

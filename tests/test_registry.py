@@ -39,12 +39,14 @@ def test_an_entry_describes_itself_by_its_docstring() -> None:
     assert TASKS.get("sum").builtin
 
 
-def test_unknown_name_is_reported_the_nearest_and_all() -> None:
+def test_an_unknown_name_brings_the_nearest_and_the_command_that_lists_all() -> None:
     with pytest.raises(
-        UserError,
-        match=r"(?s)task 'summ' unknown.*'sum'.*known: .*even_pair.*, listops, logic",
-    ):
+        UserError, match=r"(?s)task 'summ' unknown.*'sum'.*`lrbench tasks` lists all \d\d"
+    ) as error:
         TASKS.get("summ")
+    assert max(map(len, str(error.value).splitlines())) < 100
+    with pytest.raises(UserError, match=r"backbone 's5' unknown.*\nknown: bare, gpt, .*xlstm"):
+        BACKBONES.get("s5")
 
 
 def test_a_taken_name_names_both() -> None:

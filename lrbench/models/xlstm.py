@@ -32,11 +32,10 @@ FACTOR, MULTIPLE = 1.3, 64  # the perceptron is so many times D wide, rounded up
 class XlstmConfig:
     """Settings of the backbone `xlstm`.
 
-    slstm_at: blocks, from 0, that are sLSTM with `slstm_heads` heads and a convolution of
-    `slstm_conv_size` positions (0: none).
+    slstm_at: numbers, from 0, of the blocks that are sLSTM.
 
-    slstm_heads: heads of those. slstm_conv_size: positions of their convolution; 0: none. dropout:
-    of what a block adds.
+    slstm_heads: heads of those blocks. slstm_conv_size: positions of their convolution; 0: none.
+    dropout: the probability of dropout on each output that is added to the residual.
     """
 
     name: str = "xlstm"

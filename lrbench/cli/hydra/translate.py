@@ -13,7 +13,7 @@ from omegaconf import errors as omega
 
 from lrbench.checks import nearest, shown
 from lrbench.cli.hydra.overrides import GROUPS
-from lrbench.errors import UserError
+from lrbench.errors import UserError, listed
 from lrbench.registry import OWN
 
 KINDS = {int: "whole number", float: "number", str: "word"}
@@ -73,9 +73,9 @@ def _unknown_choice(error: MissingConfigException) -> str:
     known = [one for one in error.options or () if one != group]
     if not name:
         return f"there is no configuration '{shown(group)}'\ngroups: {', '.join(GROUPS)}"
-    listed = f"\nknown: {', '.join(known)}" if known else ""
+    there = f"\n{listed(group, known)}" if known else ""
     own = f"\n{OWN}" if group in ("task", "model") else ""
-    return f"{group} '{shown(name)}' unknown.{nearest(name, known)}{listed}{own}"
+    return f"{group} '{shown(name)}' unknown.{nearest(name, known)}{there}{own}"
 
 
 def _about_setting(error: omega.OmegaConfBaseException, typed: Mapping[str, str]) -> str:

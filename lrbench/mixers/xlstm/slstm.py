@@ -17,8 +17,8 @@ Glossary
                from remembering to forgetting; otherwise zero, as R is
 
 Differences: the paper allows f = e^f; the released code, and this, have a sigmoid. The code keeps
-(h, c, n, m) and takes a string for begun where any n of the batch is not zero; here each string
-says so itself. The paper's block also has a perceptron, of the backbone `xlstm` here.
+(h, c, n, m) and treats all strings of a batch as begun once any n is not zero; here that is decided
+string by string. The paper's block also has a perceptron; here it belongs to the backbone `xlstm`.
 
 Non-linear in the state, so there is no scan: a loop, compiled where it can be (0.05 ms a position
 of 64 strings and 64 units).

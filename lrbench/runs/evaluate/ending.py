@@ -1,10 +1,10 @@
-"""The search for wrong strings that ends a training: short, and never at the cost of a result."""
+"""The short search for wrong strings that ends a training, and that cannot cost a result."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lrbench.certificates.record import CertificateRecord, shortened
+from lrbench.certificates.record import CertificateRecord, SearchRecord, shortened
 from lrbench.certificates.witness import SearchBudget
 from lrbench.config import Config
 from lrbench.console import messages
@@ -74,7 +74,7 @@ def _searched(
         raise
     except UserError as error:
         return f"not searched for wrong strings: {error}"
-    except Exception as error:  # told, and the result stays: the command of its own shows where
+    except Exception as error:  # reported, and the result stays: the command of its own shows where
         return (
             f"not searched for wrong strings: {type(error).__name__}: {error}\n"
             f"lrbench certify {outcome.folder} shows where that is from"
@@ -86,12 +86,7 @@ def sentence(task: Task, record: CertificateRecord) -> str:
     """Return what a search found as one line."""
     searched, witness = record["searched"], record["witness"]
     if witness is None:
-        stopped = ", stopped there" if searched["out_of_time"] else ""
-        return (
-            f"no wrong string found: every one to {searched['complete_to']:,} symbols is right,"
-            f" patterns to {searched['families_to']:,}, the most narrowly answered to"
-            f" {searched['beam_to']:,} ({searched['seconds']:.1f} s{stopped})"
-        )
+        return f"no wrong string found: {_extent(searched)}"
     how = "the shortest there is" if witness["shortest"] else "the shortest found"
     given = witness["given"] or "nothing finite"
     shown = shortened(task, tuple(witness["tokens"]))
@@ -100,3 +95,18 @@ def sentence(task: Task, record: CertificateRecord) -> str:
         f"wrong on {shown} ({witness['length']:,} symbol{plural}, {how}): {given} instead of"
         f" {witness['right']}"
     )
+
+
+def _extent(searched: SearchRecord) -> str:
+    """Return how far a search went that found nothing; a part that tried nothing is left out."""
+    tried = [
+        text.format(searched[key])
+        for key, text in (
+            ("complete_to", "all strings of up to {:,} symbols are right"),
+            ("families_to", "repeated patterns were tried to {:,} symbols"),
+            ("beam_to", "strings with narrow margins to {:,}"),
+        )
+        if searched[key]
+    ]
+    stopped = ", stopped by its time limit" if searched["out_of_time"] else ""
+    return f"{'; '.join(tried) or 'no length was searched whole'} ({searched['seconds']:.1f} s{stopped})"

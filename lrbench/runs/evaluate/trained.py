@@ -18,6 +18,8 @@ from lrbench.runs.folder.files import UnreadableFile
 from lrbench.runs.folder.versions import versions_of
 from lrbench.schema import config_from
 
+DEPTH = 5  # folders above s<seed> in outputs/<task>/<model>/<protocol>/<fingerprint>/s<seed>
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -55,9 +57,9 @@ def trained(folder: Path, which: str = "") -> Trained:
             raise unknown(f"rule{where}", which, protocol.rules, exit_code=2)
         state = checkpoints.load(folder / "checkpoints" / f"{which}.pt")
     except UnreadableFile as error:
+        reason = error.reason if error.path == folder else str(error)
         raise UserError(
-            f"{folder} is not a run with a {named}checkpoint: {error}\n"
-            "name the folder of a run, such as outputs/sum/blockdiag/fan2024/.../s0"
+            f"{folder} is not a run with a {named}checkpoint: {reason}\n{_instead(folder)}"
         ) from error
     if result is not None:
         _refuse_other_code(folder, result.get("versions") or {}, versions_of(config))
@@ -103,6 +105,19 @@ def result_of(folder: Path) -> Result:
 
 def _settings(folder: Path) -> dict[str, Any]:
     """Return the configuration of a run that has no result yet: that of its cell."""
+    if not folder.exists():
+        raise UnreadableFile(folder, "the folder does not exist")
     if not (folder / "checkpoints").is_dir():
         raise UnreadableFile(folder, "no result.json and no checkpoints")
     return files.read_json(folder.parent / "config.json")
+
+
+def _instead(folder: Path) -> str:
+    """Return the line that says what to name: the first two runs below the folder, if any."""
+    patterns = ("*/" * depth + "s[0-9]*/checkpoints" for depth in range(DEPTH))
+    found = (path.parent for pattern in patterns for path in folder.glob(pattern))
+    below = sorted(str(path) for path in found if path.name[1:].isdigit())
+    if not below:
+        return "name the folder of a run, such as outputs/sum/blockdiag/fan2024/.../s0"
+    more = f", and {len(below) - 2} more" if len(below) > 2 else ""
+    return f"runs below it: {', '.join(below[:2])}{more}; name one of them"

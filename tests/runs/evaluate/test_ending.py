@@ -100,3 +100,23 @@ def test_a_search_ends_when_its_seconds_have_passed() -> None:
     assert found.complete_to == found.families_to == found.beam_to == 0
     whole = search(model, machine, SearchBudget(complete=100, beam=2, longest=20))
     assert not whole.out_of_time and whole.complete_to > 0
+
+
+def test_a_part_of_a_search_that_tried_nothing_is_not_named() -> None:
+    """Of a model that is right everywhere: the extent of each part, and the time limit if hit."""
+    task = Parity(ParityConfig())
+    machine = task.machine()
+    model, _ = exact_rnn(machine, gain=4.0)
+
+    def said(budget: SearchBudget) -> str:
+        found = search(model, machine, budget)
+        return sentence(task, {"searched": search_record(found), "witness": None})
+
+    whole = said(SearchBudget(complete=100, beam=2, longest=20))
+    assert whole.startswith("no wrong string found: all strings of up to 5 symbols are right; ")
+    assert "patterns were tried to 20 symbols; strings with narrow margins to 20 (" in whole
+    assert "limit" not in whole
+    nothing = said(SearchBudget(seconds=0.0))
+    assert "patterns" not in nothing and "narrow" not in nothing
+    assert nothing.startswith("no wrong string found: no length was searched whole (")
+    assert nothing.endswith(" s, stopped by its time limit)")

@@ -242,7 +242,7 @@ def test_an_output_replaces_nobodys_files(run: Path, lrbench: Run, tmp_path: Pat
     ("arguments", "message", "code"),
     [
         ((), "name a run's folder, or a file", 2),
-        (("nowhere",), "is not a run", 1),
+        (("nowhere",), "nowhere is not a run with a 'last' checkpoint: the folder does not", 1),
         (("nowhere", "--which", "luck"), "rule 'luck' unknown", 2),
         (("nowhere", "--beam", "-1"), "--beam must be between", 2),
         (("nowhere", "--complete", "nan"), "--complete must be between", 2),

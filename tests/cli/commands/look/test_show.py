@@ -82,7 +82,7 @@ def test_a_default_length_that_the_task_has(lrbench: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("task=summ", "Did you mean 'sum'?\nknown: dfa"),
+        ("task=summ", "Did you mean 'sum'?\n`lrbench tasks` lists all "),
         ("lenght=3", "Did you mean 'length'?\nthere are: task, length, count, seed, task.modulus"),
         ("task.modulos=3", "Did you mean 'task.modulus'?"),
         ("task.modulus=abc", "task.modulus cannot be 'abc'\nit must be a whole number"),
