@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from lrbench.errors import UserError
-from lrbench.registry import TASKS, Registry
+from lrbench.registry import BACKBONES, TASKS, Registry
 
 
 @dataclass

@@ -99,14 +99,11 @@ def sentence(task: Task, record: CertificateRecord) -> str:
 
 def _extent(searched: SearchRecord) -> str:
     """Return how far a search went that found nothing; a part that tried nothing is left out."""
-    tried = [
-        text.format(searched[key])
-        for key, text in (
-            ("complete_to", "all strings of up to {:,} symbols are right"),
-            ("families_to", "repeated patterns were tried to {:,} symbols"),
-            ("beam_to", "strings with narrow margins to {:,}"),
-        )
-        if searched[key]
-    ]
+    parts = (
+        (searched["complete_to"], "all strings of up to {:,} symbols are right"),
+        (searched["families_to"], "repeated patterns were tried to {:,} symbols"),
+        (searched["beam_to"], "strings with narrow margins to {:,}"),
+    )
+    tried = "; ".join(text.format(longest) for longest, text in parts if longest)
     stopped = ", stopped by its time limit" if searched["out_of_time"] else ""
-    return f"{'; '.join(tried) or 'no length was searched whole'} ({searched['seconds']:.1f} s{stopped})"
+    return f"{tried or 'no length was searched whole'} ({searched['seconds']:.1f} s{stopped})"

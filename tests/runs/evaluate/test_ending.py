@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from lrbench.certificates.record import search_record
 from lrbench.certificates.witness import SearchBudget, search
 from lrbench.errors import Interrupted, UserError
 from lrbench.runs.evaluate import ending
-from lrbench.runs.evaluate.ending import search_after_training
+from lrbench.runs.evaluate.ending import search_after_training, sentence
 from lrbench.runs.train.result import Outcome
 from lrbench.schema import config_from
 from lrbench.tasks.symbols.cyclic import Parity, ParityConfig
@@ -110,10 +111,11 @@ def test_a_part_of_a_search_that_tried_nothing_is_not_named() -> None:
 
     def said(budget: SearchBudget) -> str:
         found = search(model, machine, budget)
-        return sentence(task, {"searched": search_record(found), "witness": None})
+        record: Any = {"searched": search_record(task, found), "witness": None}
+        return sentence(task, record)
 
     whole = said(SearchBudget(complete=100, beam=2, longest=20))
-    assert whole.startswith("no wrong string found: all strings of up to 5 symbols are right; ")
+    assert whole.startswith("no wrong string found: all strings of up to 6 symbols are right; ")
     assert "patterns were tried to 20 symbols; strings with narrow margins to 20 (" in whole
     assert "limit" not in whole
     nothing = said(SearchBudget(seconds=0.0))
