@@ -38,6 +38,16 @@ def run(lrbench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return next(tmp_path.glob("runs/*/*/*/*/s0"))
 
 
+def test_a_folder_above_runs_names_them(lrbench: Run, run: Path, tmp_path: Path) -> None:
+    ended = lrbench("certify", "runs")
+    assert ended.code == 1 and ended.err.count("no result.json and no checkpoints") == 1
+    assert f"runs below it: {run.relative_to(tmp_path)}; name one of them" in ended.err
+    for seed in (1, 2):
+        (run.with_name(f"s{seed}") / "checkpoints").mkdir(parents=True)
+    below = f"{run.relative_to(tmp_path)}, {run.relative_to(tmp_path).with_name('s1')}, and 1 more;"
+    assert below in lrbench("certify", "runs").err
+
+
 def test_a_wrong_string_is_found_kept_and_confirmed(lrbench: Run, run: Path) -> None:
     result = (run / "result.json").read_bytes()
     ended = lrbench("certify", str(run))
