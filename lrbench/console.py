@@ -1,4 +1,4 @@
-"""Where the program speaks: results on stdout, progress and messages on stderr.
+"""The output of the program: results on stdout, progress and messages on stderr.
 
 One console for stderr, so that a progress bar and messages never overwrite each other.
 """

@@ -1,4 +1,4 @@
-"""Where the files that come with the program are: in the wheel, or in a checkout."""
+"""The folders of the files that come with the program: in the wheel, or in a checkout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What answers are scored by. The one place that knows an accuracy from an error.
+"""Metrics of answers, and the one place that knows whether a metric is an accuracy or an error.
 
 A report reads the metric of a run from the names of its evaluations, a program from its task.
 """

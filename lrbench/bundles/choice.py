@@ -1,4 +1,4 @@
-"""Which table a bundle is of, which runs stand in it, and the table itself."""
+"""The table of a bundle, the runs that stand in it, and their choice."""
 
 from __future__ import annotations
 

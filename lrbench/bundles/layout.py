@@ -1,4 +1,4 @@
-"""What lies where in a bundle, and what its manifest must say."""
+"""The layout of a bundle, and the rules for its manifest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a bundle is what it says: hashes, fingerprints, data, the table, and fresh scores.
+"""The check of a bundle: hashes, fingerprints, data, the table, and fresh scores.
 
 What is not scored again is told, too: splits, and why; what was added later.
 """

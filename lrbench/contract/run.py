@@ -1,4 +1,4 @@
-"""Run every check on one registered model; what its code raises is a failure, not a crash."""
+"""A run of all checks on one registered model; an exception in its code is a failed check."""
 
 from __future__ import annotations
 

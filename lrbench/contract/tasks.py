@@ -1,4 +1,4 @@
-"""What `lrbench check task=NAME` asks of a task of symbols: is it what it says it is?
+"""The checks of `lrbench check task=NAME`: a task of symbols against its oracle and itself.
 
 A wrong task trains without a word, so that each promise is held against something slower: answers
 against the oracle, pieces against whole strings, batches against their rows drawn alone.

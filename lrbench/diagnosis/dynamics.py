@@ -1,4 +1,4 @@
-"""How far a model's step stretches its state: eigenvalues, or products of Jacobians along words.
+"""The stretch of states by a model's step: eigenvalues, or products of Jacobians along words.
 
 A linear recurrence x' = A_s x + v_s keeps what lies along eigenvalues of modulus one. A task that
 counts to n needs some that are n-th roots of unity, and by as much as they are off, the state

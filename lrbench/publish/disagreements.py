@@ -1,4 +1,4 @@
-"""Where we and the paper disagree: each cell with its verdict, and two sentences from the notes."""
+"""Disagreements with the paper: each cell, its verdict, and two sentences from the notes."""
 
 from __future__ import annotations
 

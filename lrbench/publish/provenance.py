@@ -1,4 +1,4 @@
-"""How a table was made: commands, dates, commits, machines, versions, and what tuning cost."""
+"""A table's provenance: commands, dates, commits, machines, versions, and the cost of tuning."""
 
 from __future__ import annotations
 

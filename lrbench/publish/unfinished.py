@@ -1,4 +1,4 @@
-"""What a table still lacks: runs under way and cells with too few, each with its command."""
+"""Missing parts of a table: runs under way and cells with too few, each with its command."""
 
 from __future__ import annotations
 

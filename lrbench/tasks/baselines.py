@@ -1,4 +1,4 @@
-"""What knows nothing of the rule: accuracies to hold every other accuracy against."""
+"""Baselines that know nothing of the rule: accuracies to compare every other accuracy with."""
 
 from __future__ import annotations
 

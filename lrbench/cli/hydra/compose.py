@@ -1,4 +1,4 @@
-"""From the words a user typed to a Config: Hydra composes, what it refuses is told in our words."""
+"""Composition of a Config from typed words by Hydra, and its errors in our words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the jobs of a sweep run: the launcher that was typed, its defaults, devices, --detach."""
+"""The launcher of a sweep: the one that was typed, its defaults, devices, --detach."""
 
 from __future__ import annotations
 

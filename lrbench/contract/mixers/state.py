@@ -1,4 +1,4 @@
-"""A state is finite and has the size it says; how far it grows is told, not judged."""
+"""Checks of states: finite, and of the declared size; their growth is reported, not judged."""
 
 from __future__ import annotations
 

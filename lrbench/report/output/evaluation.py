@@ -1,4 +1,4 @@
-"""What a person sees after `lrbench evaluate`: a line a length, or a split."""
+"""The output of `lrbench evaluate`: a line for each length, or split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person sees at the end of a run.
+"""The summary printed at the end of a run.
 
 A line for each length that was tested, or for each split: a layout of each kind. Printed to the
 console that is passed in (stdout's): styled on a terminal, the same words in plain text otherwise,

@@ -1,4 +1,4 @@
-"""What a run's folder keeps of a search: its certificates, and the strings that it gets wrong.
+"""The kept results of searches in a run's folder: certificates, and strings it gets wrong.
 
     certificates/<rule>.json     what is known of the checkpoint of a rule (.npz: a proof's boxes)
     counterexample.json          the string that `last` gets wrong

@@ -1,4 +1,4 @@
-"""What a run ran on: versions, commit, processor, devices, threads; no folder or host names."""
+"""The environment of a run: versions, commit, processor, devices, threads; no folder, no host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run ended: result.json, with everything a report needs of it, and what the user is told."""
+"""The end of a run: its result.json, with all that a report needs, and the message to the user."""
 
 from __future__ import annotations
 

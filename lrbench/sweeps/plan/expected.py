@@ -1,4 +1,4 @@
-"""How long runs may take: what runs like them took here, else what published ones took elsewhere.
+"""Expected durations of runs: from similar runs here, else from published ones elsewhere.
 
 A run's own past is the best guess: others of its sizes, below the same output folders. Where there
 is none, published runs of its model tell what an update costs for each symbol it reads; a known

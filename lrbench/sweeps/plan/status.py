@@ -1,4 +1,4 @@
-"""How the runs below a folder stand, from their files alone: no run and no sweep is asked.
+"""The states of the runs below a folder, from their files alone; no process is asked.
 
 A run whose lease is held is running; its rate is that of its newest updates, so that compiling
 does not count. One that has begun, has no result and is trained by nobody has stopped: the command
