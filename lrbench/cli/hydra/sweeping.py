@@ -42,7 +42,7 @@ EXTRAS = {"joblib": "parallel", "submitit_local": "slurm", "submitit_slurm": "sl
 
 @dataclass(frozen=True)
 class SweepRequest:
-    """What was asked for: the cells, the rule they are told by, the launcher's settings.
+    """A sweep as it was typed: its cells, the rule of its numbers, the launcher's settings.
 
     compose: from a cell to its configuration, as `lrbench train` would be given it.
     """
@@ -113,8 +113,16 @@ def _composition(folder: Path | None) -> Callable[[Sequence[str]], Config]:
         run_hydra([*ours, *overrides], found.append)
         return found[0]
 
-    texts = (path.read_text(errors="replace") for path in folder.rglob("*.yaml"))
-    return with_files if any("${" in text for text in texts) else SharedComposition(with_files)
+    return with_files if _refers(folder) else SharedComposition(with_files)
+
+
+def _refers(folder: Path) -> bool:
+    """Whether a file of the user's may have a value that refers to another one."""
+    try:
+        texts = [path.read_text(errors="replace") for path in folder.rglob("*.yaml")]
+    except OSError:  # a folder of that name, or a file of others: Hydra says so if it needs it
+        return True
+    return any("${" in text for text in texts)
 
 
 def run_plan(

@@ -209,7 +209,8 @@ def parameters(config: Config, task: TaskBase) -> int:
 def _unallocated(config: Config, task: TaskBase) -> nn.Module:
     """Return the model of a configuration, its weights without memory where that can be had.
 
-    Nobody may change it: cells of a sweep that differ in their optimiser alone share it.
+    It is not to be changed: cells of a sweep that differ in their optimiser alone share it. One
+    whose weights take memory is not kept.
     """
     name, node = config.model.name, config.model
     parts = [(ENCODERS if name in ENCODERS else MIXERS).get(name)]
@@ -217,7 +218,10 @@ def _unallocated(config: Config, task: TaskBase) -> nn.Module:
         parts.append(BACKBONES.get(node.backbone.name))  # type: ignore[attr-defined]
     code = type(task), *(part.cls for part in parts)  # a plug-in may register a name again
     words = repr(config.task), repr(node), precision_of(config)
-    return _built(_Shape((*code, *words), config, task))
+    try:
+        return _built(_Shape((*code, *words), config, task))
+    except RuntimeError:  # a plugin that reads its weights while it makes them, or too large
+        return model_for(config, task, 0)
 
 
 @dataclass(frozen=True)
@@ -231,10 +235,7 @@ class _Shape:
 
 @lru_cache(maxsize=64)
 def _built(shape: _Shape) -> nn.Module:
-    try:
-        with torch.device("meta"):
-            return model_for(shape.config, shape.task, 0)
-    except RuntimeError:  # a plugin that reads its weights while it makes them, or too large
+    with torch.device("meta"):
         return model_for(shape.config, shape.task, 0)
 
 

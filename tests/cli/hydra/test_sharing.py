@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from pathlib import Path
 
 import pytest
 
 from lrbench.cli.hydra.compose import composed
 from lrbench.cli.hydra.sharing import SharedComposition
+from lrbench.cli.hydra.sweeping import SweepRequest
 from lrbench.config import Config
 from lrbench.errors import UserError
 
@@ -86,3 +88,17 @@ def test_a_module_of_somebody_elses_is_looked_at_for_every_cell() -> None:
         target = ("model=foreign", "model.mixer.target=torch.nn.Linear", f"model.width={width}")
         shared((*target, "model.mixer.width_as=[in_features,out_features]"))
     assert counted.calls == 2
+
+
+def test_files_whose_values_refer_to_others_are_composed_for_every_cell(tmp_path: Path) -> None:
+    preset = tmp_path / "mine" / "preset.yaml"
+    preset.parent.mkdir()
+    for text, data_seeds in (("data_seed: 5", [5, 5]), ("data_seed: ${seed}", [1, 2])):
+        preset.write_text(f"# @package _global_\n{text}\n")
+        request = SweepRequest.read(["+mine=preset", "seed=1,2"], None, tmp_path)
+        found = [request.compose(cell) for cell in request.cells]
+        assert [(one.seed, one.data_seed) for one in found] == list(
+            zip((1, 2), data_seeds, strict=True)
+        )
+    (tmp_path / "folder.yaml").mkdir()
+    assert SweepRequest.read(["seed=1,2"], None, tmp_path).cells
