@@ -11,8 +11,11 @@ import json
 import time
 from collections.abc import Iterable, Iterator
 from functools import cache
+from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple, cast
+
+import torch
 
 from lrbench.locations import published_dir
 from lrbench.protocols.base import declared
@@ -56,6 +59,7 @@ class Estimate:
 
     def __init__(self, plan: Plan) -> None:
         self._rates: dict[str, list[float]] = {}
+        self._of: dict[Path, Expected | None] = {}  # by cell: its runs take as long as each other
         folders = {run.cell.folder.parents[2]: None for run in plan.runs}  # output_dir/task
         for result in _results(folders):
             seconds, steps = result.get("train_seconds"), result["steps"]
@@ -67,6 +71,11 @@ class Estimate:
 
         All updates are counted: one that stops early, or goes on from a checkpoint, takes less.
         """
+        if run.cell.folder not in self._of:
+            self._of[run.cell.folder] = self._measured(run)
+        return self._of[run.cell.folder]
+
+    def _measured(self, run: PlannedRun) -> Expected | None:
         mine = self._rates.get(_workload(run.cell.settings))
         if mine:
             return Expected(median(mine) * procedure_for(run.cell.config).updates, False)
@@ -136,12 +145,17 @@ def machine_ratio() -> float:
         return 1.0
     config: Any = config_from({key: {"name": name} for key, name in KNOWN.items()})
     trial = make_trial(config, 0)
-    trial.update()  # what is compiled and allocated once
     taken: list[float] = []
-    while sum(taken) < CALIBRATION:
-        begun = time.perf_counter()
-        trial.update()
-        taken.append(time.perf_counter() - begun)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as a run has; several wait for each other where others work
+    try:
+        trial.update()  # what is compiled and allocated once
+        while sum(taken) < CALIBRATION:
+            begun = time.perf_counter()
+            trial.update()
+            taken.append(time.perf_counter() - begun)
+    finally:
+        torch.set_num_threads(threads)
     symbols = float(config.protocol.batch_size * config.protocol.train_length)
     return median(taken) / symbols / median(theirs)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from lrbench.cli.hydra.compose import composed
 from lrbench.sweeps.plan import expected
@@ -64,3 +65,22 @@ def test_the_ratio_is_of_one_workload_here_and_there(monkeypatch: pytest.MonkeyP
     ticks = iter(range(1000))
     monkeypatch.setattr(expected.time, "perf_counter", lambda: float(next(ticks)))
     assert expected.machine_ratio.__wrapped__() == pytest.approx(100)
+
+
+def test_the_workload_has_one_thread_as_a_run_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With several, a busy machine looked fifteen times as slow as it is for a run."""
+    threads: list[int] = []
+
+    class Recorder:
+        def update(self) -> None:
+            threads.append(torch.get_num_threads())
+
+    monkeypatch.setattr(expected, "make_trial", lambda config, seed: Recorder())
+    monkeypatch.setattr(expected, "published_costs", lambda: COSTS)
+    monkeypatch.setattr(expected, "CALIBRATION", 1e-9)
+    torch.set_num_threads(2)
+    try:
+        expected.machine_ratio.__wrapped__()
+        assert set(threads) == {1} and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
