@@ -1,4 +1,4 @@
-"""lrbench: did the model learn the rule, or did it learn length 40?
+"""lrbench: length-extrapolation benchmarks for sequence models.
 
 From Python: `config`, `train`, `load` and `results` do what the commands do (lrbench/api.py). They
 are imported when they are first used: importing lrbench loads neither torch nor pandas.

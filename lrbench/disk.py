@@ -1,4 +1,4 @@
-"""What file systems promise, where they can: names that outlast a power cut, locks."""
+"""Guarantees of file systems, where they exist: names that outlast a power cut, and locks."""
 
 from __future__ import annotations
 

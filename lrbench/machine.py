@@ -1,8 +1,8 @@
-"""What this machine says of itself, where it does: processor, cores, and which processes live.
+"""Facts about this machine, where the system gives them: processor, cores, live processes.
 
-A process is told from another even when the system hands out its id twice. Linux says when a
-process started (proc(5): `stat` fields 3 and 22); where that is not known, being able to signal the
-id has to do.
+Two processes are told apart even when the system gives both the same id. Linux says when a process
+started (proc(5): `stat` fields 3 and 22). Where that is not known, a process counts as alive if its
+id can be signalled.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What is written of a run: the rows of result.json, metrics.jsonl and evaluations/*.json.
+"""Records of a run: the rows of result.json, metrics.jsonl and evaluations/*.json.
 
-A `TypedDict` for each, with a builder where more than one place makes such rows. Whoever reads
-files from anywhere checks them first (lrbench/report/runs/schema.py).
+Each has a `TypedDict`, and a builder where more than one place makes such rows. Files of unknown
+origin are checked before they are read as these (lrbench/report/runs/schema.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What each setting means, its default and its range: from the dataclasses of a configuration.
+"""Meanings, defaults and ranges of settings, from the dataclasses of a configuration.
 
 A dataclass of settings says what its own fields mean in its docstring, below the first line, as
 `name: meaning.`, where a sentence begins; equal ones together as `a, b: meaning.` A class takes

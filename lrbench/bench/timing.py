@@ -1,8 +1,8 @@
 """Times that can be compared on a machine that does other things as well.
 
-What is compared takes turns: A, B, C, A, B, C, .. Each round gives one time for each, so a
-neighbour who slows the machine down for a while slows all of a round, and the ratios of a round
-stay. What is told is the median of rounds.
+The compared programs take turns: A, B, C, A, B, C, .. Each round gives one time for each. Other
+work that slows the machine down for a while slows all of a round, so the ratios within a round
+stay. The reported number is the median of rounds.
 """
 
 from __future__ import annotations

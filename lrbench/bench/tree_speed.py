@@ -1,7 +1,7 @@
 """`lrbench bench rir_table1`: Table 1 of Ray Chowdhury & Caragea 2023, made again.
 
-They train on 100 strings of ListOps at a time, one by one, and tell minutes and gigabytes on an RTX
-A6000. Here a cell (a model at some lengths) is a process of its own, in which a string is read,
+They train on 100 strings of ListOps at a time, one by one, and report minutes and gigabytes on an
+RTX A6000. Here a cell (a model at some lengths) is a process of its own, in which a string is read,
 forward and backward, by the model and then by RNN-GRC: what slows the machine down slows both. The
 ratio of a cell is the median over its strings. Memory is what the longest string adds, in the first
 of these passes, to a process that has trained on a short one.

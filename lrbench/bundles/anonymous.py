@@ -1,4 +1,4 @@
-"""Taking out of a bundle who made it and where: names, hosts, folders, remotes, addresses.
+"""Removal of identities from a bundle: names, hosts, folders, remotes, addresses.
 
 Json is rewritten text by text; plugin source is not, because its hash is part of every fingerprint.
 At the end everything is searched again, and a bundle that still names its maker is refused.

@@ -1,4 +1,4 @@
-"""What a bundle takes: of a run its json files and one checkpoint, of plugins their source."""
+"""Contents of a bundle: the json files and one checkpoint of each run, the source of plugins."""
 
 from __future__ import annotations
 

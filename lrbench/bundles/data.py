@@ -1,4 +1,4 @@
-"""What identifies the data of runs: hashes of first strings, of a corpus each split by sight."""
+"""Identity of the data of runs: hashes of the first strings drawn, or of the splits of a corpus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scoring a bundle's checkpoints on strings that nobody has seen, beside those that it states.
+"""New scores of a bundle's checkpoints on unseen strings, beside the scores that it states.
 
 Over a corpus the strings are those of the run's own splits: the same scores must come out again.
 """

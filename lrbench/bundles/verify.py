@@ -1,6 +1,6 @@
 """The check of a bundle: hashes, fingerprints, data, the table, and fresh scores.
 
-What is not scored again is told, too: splits, and why; what was added later.
+It also reports what is not scored again: splits, with the reason, and what was added later.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What a model does on all strings: the shortest one it gets wrong, or a proof for every length."""
+"""Answers about all strings: the shortest one a model gets wrong, or a proof for every length."""

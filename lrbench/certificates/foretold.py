@@ -1,4 +1,4 @@
-"""The foretold horizon of a linear recurrence: accuracy at any length, and no string drawn.
+"""The predicted horizon of a linear recurrence: accuracy at any length, without drawing strings.
 
 A model of one layer whose carried state obeys x' = A_s x + v_s, with A_s and v_s of the symbol
 alone, has moments that obey exactly (p_q the probability of the task's state q, w(s|q) that of a

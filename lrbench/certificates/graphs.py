@@ -1,13 +1,13 @@
-"""Graphs of a proof: which strings share a node, and so a box.
+"""Graphs of a proof: the strings that share a node, and so a box.
 
-Every node has one state of the task. Beyond that strings are told apart in one of two ways:
+Every node has one state of the task. Beyond that, strings are distinguished in one of two ways:
 
     suffixes   by their last j symbols, after a tree of the first words
     gathered   by where they lead: a string goes to the first node of its task state whose own
                first string is led, by every next symbol, to within a distance of where it is led
 
-The second needs few nodes where the network forgets and many where it does not, whatever reason
-there is to remember: a symbol long past, or two attractors under one symbol.
+The second needs few nodes where the network forgets, and many where it remembers, for example a
+symbol long past, or two attractors under one symbol.
 """
 
 from __future__ import annotations

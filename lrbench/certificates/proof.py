@@ -1,4 +1,4 @@
-"""A proof for all lengths: which graphs are tried, and the files that a stranger can check."""
+"""Proofs for all lengths: the graphs that are tried, and the files that anybody can check."""
 
 from __future__ import annotations
 

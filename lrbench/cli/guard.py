@@ -1,4 +1,4 @@
-"""The edge of the program: where mistakes become a few lines and bugs keep their traceback."""
+"""The handler of errors: a few lines for a user's mistake, a traceback for a bug."""
 
 from __future__ import annotations
 

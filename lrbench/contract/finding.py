@@ -1,6 +1,7 @@
-"""What a check found: passed, failed or not applicable, with the numbers that say so.
+"""Findings of checks: passed, failed or not applicable, with the numbers behind it.
 
-Most checks compare two ways to compute the same: how far apart they are, and where furthest.
+Most checks compare two ways to compute the same thing. A finding says how far apart they are, and
+where the difference is largest.
 """
 
 from __future__ import annotations

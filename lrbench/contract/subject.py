@@ -1,4 +1,4 @@
-"""What a contract examines: models of one configuration, and the inputs they are given."""
+"""Subjects of the contract checks: models of one configuration, and the inputs they read."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The checks of `lrbench check task=NAME`: a task of symbols against its oracle and itself.
 
-A wrong task trains without a word, so that each promise is held against something slower: answers
+A wrong task trains without an error. So each promise is checked against something slower: answers
 against the oracle, pieces against whole strings, batches against their rows drawn alone.
 """
 

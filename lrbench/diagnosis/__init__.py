@@ -1,1 +1,1 @@
-"""What a trained model does inside: its steps, its states, and the automaton it seems to be."""
+"""Diagnosis of a trained model: its steps, its states, and the automaton extracted from it."""

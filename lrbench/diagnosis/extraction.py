@@ -1,13 +1,14 @@
-"""The automaton that a model seems to be: Angluin's L*, with the model as the one who is asked.
+"""Extraction of an automaton from a model: Angluin's L*, with membership queries to the model.
 
-A string is told by what is answered after it and a set of suffixes: its row. Strings of unlike rows
-are in unlike states. An automaton of these states is compared with the model on random strings; one
-on which they differ gives a suffix that tells two strings of one state apart (Rivest & Schapire
-1993, Information and Computation 103(2)), and so on until nothing differs.
+The row of a string is the model's answers after the string followed by each of a set of suffixes.
+Strings with different rows are in different states. An automaton of these states is compared with
+the model on random strings. A string on which they differ gives a suffix that separates two strings
+of one state (Rivest & Schapire 1993, Information and Computation 103(2)). This is repeated until no
+difference is found.
 
-What comes out is equal to the model on what was asked, and on nothing else: models that err on a
-string of 12 symbols come out without a mistake. A string on which the automaton differs from the
-task's is put to the model itself.
+The automaton equals the model on the strings that were asked, and on nothing else: models that err
+on a string of 12 symbols give an automaton without a mistake. A string on which the automaton
+differs from the task's is put to the model itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a diagnosis found, in sentences for somebody in a hurry, and in tables."""
+"""Findings of a diagnosis, as a few sentences and as tables."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Mixers whose transition never changes and that start from zero: linear time-invariant systems.
 
-They need no states where a first layer reads few symbols: what each symbol alone is answered with,
-now and later, says everything (`scan/responses.py`). Everywhere else they are scanned.
+They need no states where a first layer reads few symbols: the responses to each symbol alone, now
+and later, determine everything (`scan/time_invariant/responses.py`). Everywhere else they are
+scanned.
 """
 
 from __future__ import annotations

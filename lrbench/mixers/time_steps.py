@@ -1,4 +1,4 @@
-"""Learnt time steps: what they begin as."""
+"""Initial values of learnt time steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One mixer after another, and a head: nothing that could do a mixer's work for it.
+"""The bare stack: mixers and a head, without norms, residuals or perceptrons between them.
 
     a_0 = embedding(s), or one-hot(s), or the signal itself
     a_l = mixer_l(a_{l-1})                              no norm, no residual between

@@ -1,4 +1,4 @@
-"""Backbones: what stands around mixers, from symbols or a signal to logits.
+"""Backbones: the layers around mixers, from symbols or a signal to logits.
 
 A backbone is a stack of mixers with an input layer, normalisation and a head. It reads strings
 whole or piece by piece, carrying the state of each of its mixers.

@@ -1,4 +1,4 @@
-"""What follows the mixer in an S4 block: GELU, a gated linear map and the residual.
+"""The part of an S4 block after the mixer: GELU, a gated linear map and the residual.
 
     y = a + v sigmoid(p),   (v, p) = W gelu(x) + c,   gelu(x) = x Phi(x)
 

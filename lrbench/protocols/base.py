@@ -1,8 +1,8 @@
-"""What a protocol is: how a model is trained and looked at, and what is tested at the end.
+"""Declarations of protocols: the training of a model, its looks, and its tests at the end.
 
 A protocol is two classes. Its declaration, a `Protocol`, says what a report and a command line must
-know, and loads no torch. Its procedure (lrbench/training/procedure.py) trains and scores; it is
-named as text, `module:Class`, and imported by whoever trains.
+know, and loads no torch. Its procedure (lrbench/training/procedure.py) trains and scores. It is
+named as text, `module:Class`, and imported only for training and scoring.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What making a page again would change; and changing it."""
+"""Changes that a rebuild would make to published files, and their application."""
 
 from __future__ import annotations
 

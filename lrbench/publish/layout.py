@@ -1,4 +1,4 @@
-"""What lies where below results/, and which of its folders are tables."""
+"""The layout of results/, and the test whether one of its folders is a table."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""notes.yaml: the words of a page that a person wrote. Its numbers are none of them.
+"""notes.yaml: the hand-written words of a page, without its numbers.
 
-A decimal number there would be a result that no run holds, so outside `code` it is refused.
+A decimal number there would be a result that no run holds, so it is refused outside `code`.
 
     about: What the table is, in a paragraph or two of markdown.
     commands: [what was typed before the sweep, such as lrbench tune]

@@ -1,4 +1,4 @@
-"""Making published tables again from what lies in their folders, with the index above them.
+"""The rebuild of published tables from the files in their folders, and of the index above them.
 
 Numbers are made of records, pages of numbers and notes.
 """

@@ -1,4 +1,4 @@
-"""One process trains a run: a lease file with a heartbeat, which outlives no dead owner by much.
+"""The lease of a run: a file with a heartbeat, by which only one process trains it.
 
 `lease.json` names the owner and is rewritten every few seconds. It is abandoned
 
@@ -6,7 +6,7 @@
   same id later started at another time, and does not count);
 - when an owner elsewhere has not renewed it for `expiry` seconds, by the file system's clock, so
   that two machines need not agree on the time;
-- when nothing about it changed for `expiry` seconds while we watched, whoever owns it.
+- when nothing about it changed for `expiry` seconds while we watched, by any owner.
 
 Reading, judging and writing it happen under an exclusive flock on `lease.lock`, so of two takers
 on one machine one wins. On network file systems flock is best effort, and so is the lease: an

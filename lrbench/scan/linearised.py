@@ -1,4 +1,4 @@
-"""Scans over matrices that are known by their products: the Jacobians of a non-linear recurrence.
+"""Scans over matrices given by their products: the Jacobians of a non-linear recurrence.
 
     d_k = J_k d_{k-1} + r_k          and its adjoint          l_k = g_k + J_{k+1}^T l_{k+1}
 

@@ -1,4 +1,4 @@
-"""Products of float32 matrices on processors to whom torch's BLAS gives half of what they can do.
+"""Products of float32 matrices by oneDNN, on processors where torch's BLAS reaches half the speed.
 
 torch multiplies matrices with MKL, which takes AVX2 on every processor that is not Intel's, and
 training is mostly such products. oneDNN, which is part of torch as well, takes AVX-512 where it is,

@@ -1,4 +1,4 @@
-"""The recurrence as it is written down: the slow truth that every other algorithm is tested by."""
+"""The reference scan: the recurrence as written, slow, by which all other algorithms are tested."""
 
 from __future__ import annotations
 

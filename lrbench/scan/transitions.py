@@ -1,4 +1,4 @@
-"""What the transition A_k of a linear recurrence x_k = A_k x_{k-1} + b_k may be.
+"""Kinds of transitions A_k of a linear recurrence x_k = A_k x_{k-1} + b_k.
 
 Shapes: B batch, T length, S symbols, N state size, h blocks, b block size.
 
@@ -13,8 +13,8 @@ are eight times the size of everything else in a layer.
 `ConstantDiagonal` and `ConstantBlocks` are the same at every position of every string: linear
 time-invariant systems.
 
-Every other kind is a `Structured` one, a class of its own: how it acts on a state, and the blocks
-that it is when written out. That is all that the algorithms ask.
+Every other kind is a `Structured` one, a class of its own. It defines how it acts on a state, and
+its blocks when written out. The algorithms need no more.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a task is: labelled strings, and what a model and a protocol must know of them.
+"""Base classes of tasks: labelled strings, and what a model and a protocol must know of them.
 
-Three shapes: a `LabelledTask` generates its strings and knows their exact answers, piece by piece
-(`Task`) or whole (`WholeTask`); a `SeriesTask` (series.py) has a fixed set of series, of which
-strings are the beginnings; a `CorpusTask` (corpus/task.py) has strings of many lengths in splits.
-The first two are drawn in batches of one length: `SampledTask`.
+There are three kinds. A `LabelledTask` generates its strings and knows their exact answers, piece
+by piece (`Task`) or whole (`WholeTask`). A `SeriesTask` (series/base.py) has a fixed set of series,
+of which strings are the beginnings. A `CorpusTask` (corpus/task.py) has strings of many lengths in
+splits. The first two are drawn in batches of one length: `SampledTask`.
 """
 
 from __future__ import annotations

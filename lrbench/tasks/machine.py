@@ -2,7 +2,7 @@
 
 A machine says of every string what its last position's answer is, in one step a symbol. It is what
 searches for wrong strings walk along, and what proofs for all lengths are checked against. Edges
-may be missing: no valid string of the task goes on that way.
+may be missing: no valid string of the task continues that way.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The second stage of a run that is to be proved right: units pushed to the ends of their range.
+"""The second training stage, towards a proof: units pushed to the ends of their range.
 
     loss = usual loss + r lambda mean(1 - h^2),   states with noise N(0, (r sigma)^2),
     r = min(1, 2 i / steps) at update i
 
 lambda is `optim.saturate`, sigma `model.mixer.noise`. h is what the saturating mixers of the model
-put out, every layer, position and unit alike. A unit at the end of its range has no slope, so what
-a state is off by is forgotten; with noise the weights learn to bring about such states.
+put out, every layer, position and unit alike. A unit at the end of its range has no slope, so an
+error of a state is forgotten. With noise the weights learn to reach such states.
 
 With either from the first update units saturate before anything is learnt: this is for weights that
 know the rule already (`protocol.start_from`).

@@ -1,4 +1,4 @@
-"""Memory: what an update keeps is not given back in between; the most that work needed."""
+"""Memory of a process: freed memory kept between updates, and the peak of a piece of work."""
 
 from __future__ import annotations
 

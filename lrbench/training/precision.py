@@ -1,4 +1,4 @@
-"""Training as if weights were of a lower precision: rounding, emulated in float32 on any device.
+"""Training with weights of lower precision: rounding, emulated in float32 on any device.
 
 `float32` changes nothing. `bfloat16` is a model whose weights are bfloat16, as papers train with
 fused kernels:

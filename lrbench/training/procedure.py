@@ -1,4 +1,4 @@
-"""What a protocol does: trains a model, examines it, scores it later, and says what that costs.
+"""Procedures of protocols: training, examination, later scoring, and their cost.
 
 The declaration of a protocol (lrbench/protocols/base.py) names its procedure, which is imported
 here, when a run needs it.

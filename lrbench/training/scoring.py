@@ -1,4 +1,4 @@
-"""Accuracy at any length in constant memory, or the error of foretold numbers.
+"""Accuracy at any length in constant memory, or the error of predicted numbers.
 
 Strings are read piece by piece, the model carrying its state and the task its own, so nothing of
 size (B, T, ...) exists: 100,000 symbols cost the memory of one piece. A model of mode `whole` would

@@ -1,4 +1,4 @@
-"""What mixers tell of their training besides the loss: iterations of a solver, for example."""
+"""Telemetry of mixers in training besides the loss, such as the iterations of a solver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels that prove themselves: no fast path is used on a machine before it computed what is so.
+"""Self-checks of kernels: no fast path is used on a machine before it has computed a known result.
 
 The first time that a kernel is wanted, a child process computes a small case of it by that kernel
 and the plain way, values and gradients, in the dtype and layout of the run (`child.py`, by the

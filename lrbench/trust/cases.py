@@ -1,9 +1,9 @@
-"""The table of kernels: for each the small case that it proves itself on.
+"""The table of kernels: for each the small case of its self-check.
 
-A case is (dtype, device, *layout) -> (function, leaves): whoever runs it calls the very function
-that models call, once with the kernel and once the plain way, and asks for gradients by the leaves
-that have one. So what is compared is what is used, the choice included. Sizes are small and uneven,
-so that a loop meets the end of a row and of a tile.
+A case is (dtype, device, *layout) -> (function, leaves). A check calls the very function that
+models call, once with the kernel and once the plain way, and asks for gradients by the leaves that
+have one. So what is compared is what is used, the choice included. Sizes are small and uneven, so
+that a loop meets the end of a row and of a tile.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The child process that kernels are tried in, seen from its parent.
+"""The parent's side of the child process in which kernels are tried.
 
 A kernel may end its process, and compiling it may never end: so it is never tried in the process
 that trains. One child serves all checks of a process, since what takes time is importing torch; it

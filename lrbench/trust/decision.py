@@ -1,4 +1,4 @@
-"""The one question that every fast path asks before it is taken: is this kernel trusted here?"""
+"""The decision before every fast path: whether a kernel is trusted on this machine."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Hydra at the edge: from the words a user typed to checked configurations, and to jobs."""
+"""The interface to Hydra: typed words made into checked configurations, and into jobs."""

@@ -1,4 +1,4 @@
-"""What may be typed after `lrbench tune`: a grid, and settings that all of its points share."""
+"""Overrides typed after `lrbench tune`: a grid, and settings that all of its points share."""
 
 from __future__ import annotations
 

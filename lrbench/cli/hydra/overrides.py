@@ -1,7 +1,7 @@
-"""What may be typed after `lrbench train`: overrides, and those of Hydra's flags that fit here.
+"""Words typed after `lrbench train`: overrides, and the Hydra flags that are accepted here.
 
-Looked at before Hydra composes anything, because Hydra lets a key be taken away in silence, and
-because its own settings and --multirun make files before the configuration is checked.
+They are checked before Hydra composes anything. Hydra removes a key without a message, and its own
+settings and --multirun make files before the configuration is checked.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A sweep over a table with a search: every cell is tuned first, by the same search for all.
 
-The runs of the search have folders of their own, as all runs do, so the same command goes on where
-it stopped. A choice is made by validation strings of the training lengths: the first point of the
-grid that is good enough (`enough` of the table), else the one of lowest loss. It is noted in no
-file: the folders give the same one again.
+The runs of the search have folders of their own, as all runs do, so the same command resumes where
+it stopped. The choice is made by validation strings of the training lengths: the first point of the
+grid that is good enough (`enough` of the table), else the one of lowest loss. It is stored in no
+file: the folders give the same choice again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A sweep at the edge: what was typed becomes cells and a launcher, and Hydra runs the jobs."""
+"""Sweeps from the command line: typed words as cells and a launcher, and jobs run by Hydra."""
 
 from __future__ import annotations
 

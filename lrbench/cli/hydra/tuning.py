@@ -1,4 +1,4 @@
-"""A tuning run at the edge: a sweep over the grid, then a table and a preset for each model."""
+"""Tuning from the command line: a sweep over the grid, then a table and a preset per model."""
 
 from __future__ import annotations
 

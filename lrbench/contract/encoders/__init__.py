@@ -1,1 +1,1 @@
-"""Checks of encoders: a string's vector is its own, and what is random comes of a generator."""
+"""Checks of encoders: no effect of other strings on a string's vector, and randomness by seed."""

@@ -1,4 +1,4 @@
-"""Gradients reach everything that is trained, and are the derivative of what is computed."""
+"""Checks of an encoder's gradients: every trained weight has one, and it is the derivative."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An encoder that trains at all can learn 64 short strings by heart."""
+"""Check of training: an encoder can learn 64 short strings by heart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes, number types and devices: the same function in each."""
+"""Checks of shapes, number types and devices: an encoder is the same function in each."""
 
 from __future__ import annotations
 

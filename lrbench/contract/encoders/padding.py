@@ -1,4 +1,4 @@
-"""A string's vector is its own: neither padding, what stands there, nor other strings change it."""
+"""Checks of padding: neither padding, its content, nor other strings change a string's vector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is random in an encoder: weights by the seed, dropout by the run's generator, no more."""
+"""Checks of randomness: an encoder's weights by the seed, dropout by the run's generator."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Checks of mixers: each compares ways to compute the same, or what may not matter."""
+"""Checks of mixers: equal results of all modes, and independence of what may have no effect."""

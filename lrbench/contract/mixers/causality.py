@@ -1,4 +1,4 @@
-"""An output sees nothing after its own position, and nothing of the other strings."""
+"""Checks of causality: an output depends on no later position and on no other string."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A GPU computes what the CPU does."""
+"""Check of devices: a mixer computes on a GPU what it computes on the CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gradients of every mode are equal, and are the derivative of what the mixer computes."""
+"""Checks of a mixer's gradients: equal in every mode, and equal to the derivative."""
 
 from __future__ import annotations
 

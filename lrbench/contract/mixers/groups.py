@@ -1,4 +1,4 @@
-"""Mixers of several seeds run as one: vmap over stacked parameters equals a loop."""
+"""Check of groups: mixers of several seeds under vmap equal a loop over them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whatever the mode, a mixer computes one function: what a loop over `step` computes.
+"""Checks of a mixer's modes: each computes the same function as a loop over `step`.
 
-Outputs have the shape and dtype of the inputs; a string in pieces, with the state carried over, and
-one given by its symbols, come to the same.
+Outputs have the shape and dtype of the inputs. A string read in pieces, with the state carried
+over, gives the same outputs; so does a string given by its symbols.
 """
 
 from __future__ import annotations

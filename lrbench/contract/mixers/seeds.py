@@ -1,4 +1,4 @@
-"""A seed determines a mixer, and its state_dict is all of it."""
+"""Checks of seeds: a seed determines a mixer, and its state_dict is all of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A library's layer and our model with its weights compute the same, gradients included."""
+"""Check of twins: a library's layer and our model with its weights agree, gradients included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How beams choose merges: masked softmax with a floor, Gumbel noise, top k; tables after a step.
+"""The choice of merges in a beam search: floored softmax, Gumbel noise, top k, tables after it.
 
 Ray Chowdhury & Caragea 2023 (arXiv:2311.04449) and their released code. A masked softmax there is
 
@@ -11,9 +11,10 @@ values perturbed by Gumbel noise are k draws without replacement (Kool et al. 20
 Tables of pairs are as wide as strings are long, and every step reads them: for long strings that
 takes most time, and is compiled (`lrbench/scan/compiled/encoders/easy_first.py`).
 
-Random numbers come from the run's generator in turn, or from a source for each step and purpose: a
-search and whatever goes over its steps again (a backward, a reference) then draw the same numbers
-without keeping them. Those of a step are of the rows that are still merging, in their order.
+Random numbers come from the run's generator in turn, or from a source for each step and purpose. In
+the second case a search and every later pass over its steps (a backward, a reference) draw the same
+numbers without keeping them. Those of a step are of the rows that are still merging, in their
+order.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The second pass of easy-first trees: those that a search has found, with gradients.
 
 Beams that were pruned have no gradient, so of all nodes made in a search only those of trees that
-are left at its end are made again, from the leaves up: merges of the same height together, whatever
-string, beam and step they are of. That is some tens of calls of the cell instead of one for each
+are left at its end are made again, from the leaves up: merges of the same height together, of all
+strings, beams and steps. That is some tens of calls of the cell instead of one for each
 step, and no graph of the search.
 """
 

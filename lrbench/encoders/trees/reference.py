@@ -1,4 +1,4 @@
-"""Beam trees as released (Ray Chowdhury & Caragea 2023): what the fast forms have to equal.
+"""Reference beam trees, as released (Ray Chowdhury & Caragea 2023), for the fast forms.
 
 Beams hold all vectors of padded strings, every step scores every pair and moves every vector, and
 autograd goes back through all steps. What is drawn is drawn in the order of the fast forms, so that

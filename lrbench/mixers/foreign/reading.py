@@ -1,7 +1,7 @@
-"""How a foreign layer reads a string in pieces: whole again each time, or by a step of its own.
+"""Readers of strings in pieces for foreign layers: the whole string each time, or the layer's step.
 
-Any module can be read whole: what is kept are its inputs so far. Some libraries offer a step, and
-a cache that it carries; its numbers are put side by side here, a string a row.
+Any module can read the whole string again: its inputs so far are kept. Some libraries offer a step
+that carries a cache. The numbers of that cache are put side by side here, a string a row.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Settings of `foreign`: the class that is meant, and what its constructor is given.
+"""Settings of `foreign`: the class, and the arguments of its constructor.
 
 A signature is read once, where a user names the class. What it would leave to defaults is written
 out there, so that a run's record is whole and a changed default is another configuration.

@@ -1,4 +1,4 @@
-"""The class that `model.mixer.target` names: who may import it, and which code it is.
+"""The class named by `model.mixer.target`: permission to import it, and its code's identity.
 
 Importing a module runs it, so a module is imported only if the user named it: on the command line,
 which makes it a plug-in of this process and of those it starts, or in LRBENCH_PLUGINS. A

@@ -1,4 +1,4 @@
-"""Our models with the weights of a library's layer: what the two compute must be the same.
+"""Twins: our models with the weights of a library's layer, which must compute the same.
 
 A map gives each of our parameters from theirs by name, and is differentiable, so that gradients of
 their parameters come out of our model as well. Settings are read off the layer's arguments; a

@@ -1,4 +1,4 @@
-"""The non-linear recurrent networks to compare with: torch's own cells, one layer of them.
+"""Non-linear recurrent networks for comparison: one layer of torch's own cells.
 
     rnn    h_k = f(W u_k + b + U h_{k-1} + c),  f = tanh or relu      (Elman 1990)
     gru    r_k, z_k = sigmoid(..),  n_k = tanh(W u_k + b + r_k (U h_{k-1} + c))

@@ -1,4 +1,4 @@
-"""Find all states of a non-linear recurrence at once, by iterating linear ones.
+"""The fixed-point solver: all states of a non-linear recurrence at once, by linear scans.
 
 Su, kexue.fm 9783, Eq. 3; Lim, Zhu, Selfridge & Kasim, "Parallelizing non-linear sequential models
 over the sequence length", arXiv:2309.12252 (DEER). From an iterate X with x_0 given, and matrices

@@ -1,4 +1,4 @@
-"""Which matrices stand for the Jacobians of a recurrence while its states are iterated.
+"""Surrogate Jacobians for the fixed-point iteration of a non-linear recurrence.
 
 Su (kexue.fm 9783) derives four iterations of x_k = tanh(A x_{k-1} + u_k) one by one. All of them
 take the Jacobian of f; what differs is where, and how much of it:

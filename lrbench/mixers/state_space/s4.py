@@ -17,7 +17,7 @@ diagonal plus low rank as well,
 where products with rows stand for sums over conjugate pairs.
 
 Modes, all for any length: `series`, `krylov` and `cauchy` (the paper's) find the response in the
-ways told below; `sequential` is the recurrence. Beyond `PIECE` positions `series`
+ways given below; `sequential` is the recurrence. Beyond `PIECE` positions `series`
 reads a string in pieces that share one set of tables, since its work grows with T^2.
 
 Differences from the released code: C itself is the parameter, not C (I - Abar^L), so that no length

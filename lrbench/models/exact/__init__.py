@@ -1,1 +1,1 @@
-"""Weights that are right by construction, for tasks that are finite automata: `init=exact`."""
+"""Weights that are right by construction, for tasks that are finite automata (`init=exact`)."""

@@ -1,4 +1,4 @@
-"""What weights that are right by construction need of a task: `init=exact`."""
+"""The task's automaton as exact weights need it (`init=exact`)."""
 
 from __future__ import annotations
 

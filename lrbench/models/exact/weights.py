@@ -1,4 +1,4 @@
-"""Weights that are right by construction, for a task that is a finite automaton: `init=exact`.
+"""Exact weights of each model for a task that is a finite automaton (`init=exact`).
 
 `rnn`, tanh (after Omlin & Giles 1996 and Carrasco et al. 2000): one unit for each (new state r,
 symbol s) that can be, and one that says that the string has begun. Units near -1 are off, and what

@@ -1,4 +1,4 @@
-"""What `fan2024` does with a configuration: trains it at one length, scores it at any."""
+"""The procedure of `fan2024`: training at one length, scoring at any length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of `fan2024`: which of a run's looks is believed.
+"""The checkpoint rules of `fan2024`: the choice of one look of a run.
 
 best   the best accuracy (or whatever the task is scored by) of a look at the test length, ties
        by validation loss: the paper's rule, which selects on the test distribution and is

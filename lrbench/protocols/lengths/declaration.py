@@ -1,4 +1,4 @@
-"""Five papers' protocols of state tracking, the short form of each, and what lies between them.
+"""Protocols of five papers on state tracking, their short forms, and the steps between them.
 
 Each is a set of values of the same settings (settings.py). The optimiser that goes with it is in
 conf/preset/protocol/. A short form has a tenth of the updates, unless its text says otherwise.

@@ -1,4 +1,4 @@
-"""What a protocol of several lengths does with a configuration: trains, examines, evaluates."""
+"""The procedure of protocols with several training lengths: training, examination, evaluation."""
 
 from __future__ import annotations
 

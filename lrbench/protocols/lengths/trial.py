@@ -1,7 +1,7 @@
 """A run on strings of several lengths: its batches, its looks, and the states strings begin with.
 
-Everything an update needs is a function of its number and of what a checkpoint keeps, so a run
-that was cut off goes on as if it had not been.
+Everything an update needs is a function of its number and of what a checkpoint keeps, so an
+interrupted run resumes as if it had not been interrupted.
 """
 
 from __future__ import annotations

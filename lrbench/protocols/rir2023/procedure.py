@@ -1,4 +1,4 @@
-"""What `rir2023` does with a configuration: trains it on a split, scores it on whole splits."""
+"""The procedure of `rir2023`: training on one split of a corpus, scoring on whole splits."""
 
 from __future__ import annotations
 

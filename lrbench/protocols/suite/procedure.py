@@ -1,4 +1,4 @@
-"""What `suite_v1` does with a configuration: trains it on lengths 3 to 40, tests it on a grid.
+"""The procedure of `suite_v1`: training on lengths 3 to 40, tests on a grid of lengths.
 
 Test strings are drawn with a data seed of their own, so every run of a task meets the same ones.
 """

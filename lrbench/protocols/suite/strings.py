@@ -1,4 +1,4 @@
-"""The test strings of a suite as hashes: who scores other strings than the lock's is found out."""
+"""Hashes of a suite's test strings, which show whether a run was scored on the lock's strings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the figures show, as plain numbers: accuracy by length, cost, position; a panel a task."""
+"""Data of the figures: accuracy by length, cost and position, a panel for each task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far each run holds: a row a model, a dot a run, a panel a task, length in logs."""
+"""The chart of horizons: a row for each model, a dot for each run, a panel for each task."""
 
 from __future__ import annotations
 

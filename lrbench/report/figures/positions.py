@@ -1,4 +1,4 @@
-"""Where the splits of a corpus stand on the axis of a figure, as far as they differ in length."""
+"""Positions of a corpus's splits on the axis of a figure, where they differ in length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pictures of a suite: who holds how far on which task, and what a score costs."""
+"""The charts of a suite: horizons by model and task, and scores against their cost."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The cells of a table: which runs stand in which, and what one of them says."""
+"""The cells of a table: the runs that belong to each, and what each shows."""

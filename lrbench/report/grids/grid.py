@@ -1,4 +1,4 @@
-"""The cells of a table: rows by label, columns by an axis, and what one of them says.
+"""Grids of cells: rows by label, columns by an axis, and the text of one cell.
 
 A column is a task at its test length, or a split of a corpus. `lengths.py` and `splits.py` make
 grids of the two kinds; what stands here, and every table made of a grid, is the same for both.

@@ -1,4 +1,4 @@
-"""Which runs stand in which cell of a table: those of its overrides and of one fingerprint."""
+"""The choice of runs for a table's cells: those with a cell's overrides and one fingerprint."""
 
 from __future__ import annotations
 

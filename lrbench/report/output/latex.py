@@ -1,9 +1,9 @@
 r"""A table as LaTeX: a booktabs tabular with caption, label and notes, every character escaped.
 
 What is printed compiles with pdflatex, and needs `\usepackage{booktabs}`. A table too wide for a
-column of a paper goes across both, in smaller letters; one too wide for that goes on below itself,
-with the columns of names again. Only a single column too wide for a page is scaled to it, which
-needs `\usepackage{graphicx}` too.
+column of a paper goes across both, in smaller letters; one too wide for that continues below
+itself, with the columns of names again. Only a single column too wide for a page is scaled to it,
+which needs `\usepackage{graphicx}` too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tables for a terminal: as wide as the window, with nothing left out.
 
-What is the same in all rows is said once, columns that agree are one, and a table that is still too
-wide goes on below itself, with the columns of names again.
+Values that are equal in all rows are printed once, and equal columns become one. A table that is
+still too wide continues below itself, with the columns of names again.
 """
 
 from __future__ import annotations

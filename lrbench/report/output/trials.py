@@ -1,4 +1,4 @@
-"""What a person sees at the end of several runs of one cell: a column a seed, and their mean."""
+"""The summary of several runs of one cell: a column for each seed, and their mean."""
 
 from __future__ import annotations
 

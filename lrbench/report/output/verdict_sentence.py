@@ -1,7 +1,8 @@
 """The sentence that a run's report begins with: the rule, the training length, or neither.
 
-Random strings alone never show that a rule was learnt, so it says up to where they hold, and beside
-it what is known of all strings: a wrong one, a proof, or how far was searched.
+Random strings alone never show that a rule was learnt. So the sentence gives the length up to which
+they are answered right, and what is known of all strings: a wrong one, a proof, or how far the
+search went.
 """
 
 from __future__ import annotations

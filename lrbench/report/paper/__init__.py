@@ -1,1 +1,1 @@
-"""What papers print, how they took it, and the verdict on a number of ours beside theirs."""
+"""Numbers printed in papers, how they were measured, and verdicts on ours beside them."""

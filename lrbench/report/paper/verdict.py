@@ -1,4 +1,4 @@
-"""What a cell says against the paper's number: a word by fixed rules, from numbers alone."""
+"""Verdicts on cells against the paper's numbers: one of a few words, by fixed rules."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 runs.csv is what `lrbench report --format csv` prints: every number, to the last digit.
 settings.json has what a csv file has no place for, so that `read_archive` gives the collection
-back and every table made of it is the same: settings with their types, what runs share told once
+back and every table made of it is the same: settings with their types, what runs share written once
 (`settings.all`), then what those of a cell share (`cells`), then a run's own (`runs`); baselines of
 splits; what could not be used; how far unfinished runs are; and each cell's environment. Where
 something is known of checkpoints on all strings, certificates.csv beside them has it.

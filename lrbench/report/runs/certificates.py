@@ -1,7 +1,7 @@
-"""What `lrbench certify` said of a run's checkpoints, on all strings: its files, and a csv of them.
+"""Answers of `lrbench certify` on a run's checkpoints: reading its files, and a csv of them.
 
-certificates/<rule>.json of a run folder is read without trust, as every file there. Of a published
-table all of them stand in certificates.csv, a row a checkpoint and rule.
+certificates/<rule>.json of a run folder is read without trust, as every file there is. A published
+table has all of them in certificates.csv, a row for each checkpoint and rule.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is known of runs, wherever it was read: the columns of runs.csv, and a run as rows of them.
+"""The columns of runs.csv, and records of runs, finished or under way, in these columns.
 
 After the fixed columns of runs.csv come the configuration keys and `versions.*` on which the runs
 differ.

@@ -1,7 +1,6 @@
 """Folders of runs and the json files in them, read without trust.
 
-What cannot be looked into is named, never passed over; what is wrong with a file is told, never
-raised.
+A folder that cannot be read is named, never skipped. A fault of a file is reported, never raised.
 """
 
 from __future__ import annotations

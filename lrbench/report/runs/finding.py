@@ -1,4 +1,4 @@
-"""Find the runs below one folder; what cannot be read is listed, never dropped.
+"""The search for runs below one folder; what cannot be read is listed, never dropped.
 
 Only json is read: nothing found in a run folder is unpickled or executed.
 """

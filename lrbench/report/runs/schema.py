@@ -1,7 +1,7 @@
-"""What a result.json and a failure.json must look like before anything is computed from them.
+"""Checks of the contents of result.json and failure.json, before anything is computed from them.
 
-A run folder is data from anywhere: half copied, edited by hand, written by another version. The
-first thing wrong is told in a few words, so that `collect` can list it.
+A run folder may be half copied, edited by hand, or written by another version. A check returns the
+first fault in a few words, so that `collect` can list it.
 """
 
 from __future__ import annotations

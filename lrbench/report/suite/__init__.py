@@ -1,1 +1,1 @@
-"""A suite of tasks: scores over all of them, who entered, and the tables of both."""
+"""A suite of tasks: scores over all of them, the entries, and the tables of both."""

@@ -1,4 +1,4 @@
-"""Who entered a suite: the runs of each model on each task, and what they score.
+"""Entries of a suite: the runs of each model on each task, and their scores.
 
 A run is of the division `main` if its settings and its test strings are the lock's and its rate is
 one of the search's; of `open` if its test strings are, and some other setting is not. A run on

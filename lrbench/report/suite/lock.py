@@ -1,7 +1,8 @@
-"""The lock of a suite: what a run must have been told, and which strings it must have met.
+"""The lock of a suite: the settings that a run must have, and the strings of its tests.
 
-A file in data/reference/, written once by `python -m benchmarks.suite_lock`. It holds for each task
-the settings, the task's version and the hashes of the test strings; its own hash is of the rest.
+The lock is a file in data/reference/, written once by `python -m benchmarks.suite_lock`. It holds
+for each task the settings, the task's version and the hashes of the test strings, and a hash of all
+of this.
 """
 
 from __future__ import annotations

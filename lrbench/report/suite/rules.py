@@ -1,4 +1,4 @@
-"""The rules of entering a suite: what is missing of an entry, or must not be in it."""
+"""The rules for entries of a suite: what an entry lacks, and what may not be in it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The tables of a report: what is printed of grids of cells, and of all runs."""
+"""The tables of a report: those of grids of cells, and those of all runs."""

@@ -1,4 +1,4 @@
-"""How far runs got, as a report tells it: horizons, verdicts on all strings, shortest failures."""
+"""Table cells for horizons, verdicts on all strings, and shortest failures of runs."""
 
 from __future__ import annotations
 

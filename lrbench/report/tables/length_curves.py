@@ -1,4 +1,4 @@
-"""Accuracy against length: up to where each model knows its task, and what it does beyond.
+"""Tables of accuracy against length: how far each model knows its task, and its score beyond.
 
 Made of every score of a checkpoint on fresh strings: those of its run, and those that `lrbench
 evaluate` added later. Where a length was scored twice, the score on more strings counts.

@@ -1,4 +1,4 @@
-"""What a report shows: a table, or rows and columns that a user chooses, by a rule."""
+"""The request for a report: a table, or rows and columns that a user chooses, by a rule."""
 
 from __future__ import annotations
 

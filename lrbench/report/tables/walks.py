@@ -1,4 +1,4 @@
-"""Walks between protocols: the number after each step, and what of each contradiction is what.
+"""Tables of walks between protocols: the number after each step, and each factor's share.
 
 A step's change is the number before it minus the number after it: what the walk loses there. A
 factor *alone* is the end of the walk with that one step left out, minus the end. It is called the

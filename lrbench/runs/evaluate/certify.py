@@ -1,4 +1,4 @@
-"""What `lrbench certify` does: search a checkpoint for a wrong string, and keep the answer."""
+"""The work of `lrbench certify`: a search for a wrong string or a proof, and its kept answer."""
 
 from __future__ import annotations
 

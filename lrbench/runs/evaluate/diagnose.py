@@ -1,4 +1,4 @@
-"""What `lrbench diagnose` does: look into a checkpoint, and read what `certify` wrote of it."""
+"""The work of `lrbench diagnose`: a look into a checkpoint, and what `certify` wrote of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `lrbench evaluate` does: read a run, score its checkpoint, add a file to its folder."""
+"""The work of `lrbench evaluate`: scores of a run's checkpoint, in a new file of its folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `lrbench evaluate --table` does: every run of a table scored where it has not been yet."""
+"""The work of `lrbench evaluate --table`: scores of all runs of a table that lack them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model that a run trained, from its folder: what it was set to, and weights it kept."""
+"""The model that a run trained, from its folder: its settings, and weights that were kept."""
 
 from __future__ import annotations
 

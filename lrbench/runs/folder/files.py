@@ -1,7 +1,7 @@
-"""Whole files or nothing: atomic writes, strict JSON, and logs that survive a torn last line.
+"""Files written whole or not at all: atomic writes, strict JSON, logs with a torn last line.
 
-A file appears under its name only when all of it is on disk, so whoever reads it reads the old
-content or the new, never a part. JSON has no NaN or infinity: both are written as null.
+A file appears under its name only when all of it is on disk, so a reader gets the old content
+or the new, never a part. JSON has no NaN or infinity: both are written as null.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One run's folder: what is kept of a trial while it trains, and what it comes back from.
+"""The folder of one run: the checkpoints, logs and result of a trial, and its resumption.
 
 Order of writing at a look: step-N.pt, then the copies the rules keep (best.pt, ...). A checkpoint
 names the looks its rules believe, so whichever of these writes a crash prevents, the newest valid

@@ -1,8 +1,8 @@
-"""Where a run's weights come from that does not begin from a seed: `protocol.start_from=RUN`.
+"""Start from another run's weights instead of a seed: `protocol.start_from=RUN`.
 
-They are those that the rule `last` kept of a finished run. What names the cell, and what its files
-say, is the sha256 of the weights (names, shapes and numbers), not the folder: wherever that run is
-moved, and whatever is trained again to the same numbers, the cell is the same.
+The weights are those that the rule `last` kept of a finished run. The cell's name and its files
+hold the sha256 of the weights (names, shapes and numbers), not the folder. So the cell stays the
+same when that run is moved, or trained again to the same numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The versions of the parts that a configuration names: what gives a fingerprint its meaning."""
+"""The versions of the parts that a configuration names, which enter its fingerprint."""
 
 from __future__ import annotations
 

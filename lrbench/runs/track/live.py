@@ -1,4 +1,4 @@
-"""Trackers of a group while it trains: one that fails is told of once, and the run goes on."""
+"""Trackers of a group while it trains; a failing one is reported once and ends no run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A run as TensorBoard reads it: event files in the folder `tensorboard` of the run.
 
 They are written anew each time, from the first line of metrics.jsonl on, so that no step is there
-twice whatever was killed when.
+twice, even after a kill.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a tracker is: a program of others that shows runs, given the numbers of one run.
+"""The interface of trackers: other programs that show runs, given the numbers of one run.
 
-The files of a run stay the truth. A tracker is told what they say, each point once: TensorBoard's
-files are written anew whenever a run is taken up, and of the others `tracked.json` in the run's
-folder says under which id they know the run and up to where they were told.
+The files of a run stay the reference. A tracker gets what they hold, each point once. TensorBoard's
+files are written anew whenever a run is resumed. For the other trackers `tracked.json` in the run's
+folder has the id by which they know the run, and the last point that they got.
 """
 
 from __future__ import annotations

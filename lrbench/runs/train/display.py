@@ -1,4 +1,4 @@
-"""How far training and examinations are: a live bar on a terminal, plain lines elsewhere."""
+"""Progress of training and examinations: a live bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One cell from start to end: what is finished is skipped, what is begun goes on."""
+"""The job of one cell, from start to end: finished runs are skipped, begun ones resumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stopping when asked: a signal sets a flag, and the loop stops where it can be resumed.
+"""Stop signals: each sets a flag, and the loop stops where it can be resumed.
 
 SIGUSR2 belongs to submitit (it requeues a preempted job), and inside a submitit job so does
 SIGTERM, which precedes the requeueing. SIGHUP is a terminal that was closed. A signal that was

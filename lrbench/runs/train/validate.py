@@ -1,6 +1,6 @@
-"""What can only be checked once the parts are known: found before any folder is made.
+"""Checks of a whole configuration, its task, model and device, before any folder is made.
 
-Memory is checked from below: what is refused here could not have worked.
+Memory is checked by a lower bound: a run that is refused here could not have worked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What happens around a group's updates: records, checkpoints, and stopping."""
+"""The watcher of a group's training: records, checkpoints, and stopping."""
 
 from __future__ import annotations
 

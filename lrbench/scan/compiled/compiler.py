@@ -1,4 +1,4 @@
-"""numba at arm's length: whether to use it, and how a function becomes a compiled one.
+"""The interface to numba: whether it is used, and the compilation of functions.
 
 Compiled code is kept on disk, in `__pycache__` beside the source or, where that cannot be written,
 in the user's cache. numba notices when the file of a function changes, but neither when a file that

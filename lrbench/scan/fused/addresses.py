@@ -1,4 +1,4 @@
-"""What a program of a kernel works on, and which row of a table acts at a position."""
+"""Addresses in fused kernels: the tile of a program, and the table's row at a position."""
 
 import triton
 import triton.language as tl

@@ -1,7 +1,7 @@
-"""Where fused kernels run: on a GPU beside triton, or slowly anywhere in triton's interpreter.
+"""Devices of fused kernels: a GPU with triton, or triton's slow interpreter anywhere.
 
 CUDA builds of torch bring triton. The interpreter (TRITON_INTERPRET=1, set before the first kernel
-is imported) computes with numpy what the compiled kernel would, which is how kernels are tested on
+is imported) computes with numpy what the compiled kernel would. Kernels are tested in this way on
 machines without a GPU.
 """
 

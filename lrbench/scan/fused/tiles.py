@@ -1,4 +1,4 @@
-"""How much of a recurrence one program of a kernel takes.
+"""Tile sizes of fused kernels: the part of a recurrence that one program takes.
 
 A program is one warp: 32 threads that never wait for others. What bounds these kernels is memory,
 and memory is kept busy by enough bytes on their way: about bandwidth times latency, 3.35 TB/s times

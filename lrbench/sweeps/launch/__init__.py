@@ -1,1 +1,1 @@
-"""How jobs are run: through Hydra's launchers, in workers, in a queue."""
+"""The launch of a sweep's jobs: through Hydra's launchers, in workers, in a queue."""

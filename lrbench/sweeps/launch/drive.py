@@ -1,4 +1,4 @@
-"""From a plan to its end: launch what is missing, again what a worker left, wait for others."""
+"""The execution of a sweep's plan: missing runs launched, abandoned ones again, others awaited."""
 
 from __future__ import annotations
 

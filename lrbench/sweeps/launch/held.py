@@ -1,6 +1,6 @@
-"""Runs that another process is at: another sweep, or a `lrbench train`.
+"""Runs that another process trains: another sweep, or a `lrbench train`.
 
-A job whose run somebody else trains must not keep a worker waiting, so it is looked at before it
+A job whose run another process trains must not keep a worker waiting, so it is checked before it
 is begun. Between two sweeps of one machine a lock on the job settles who goes first; the lease of
 the run itself, which `runs/` takes, holds against everybody.
 """

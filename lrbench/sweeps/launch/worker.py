@@ -1,8 +1,8 @@
 """A worker of a sweep: the process it works for, and the job it runs.
 
-A job's end is told as plain values. The process that runs the sweep is seen from afar: is it there,
-does it want its workers to stop? Jobs of a SLURM queue are on their own: they go on without it, and
-obey its stop file where they see it.
+A worker returns a job's end as plain values. It checks whether the process that runs the sweep is
+alive, and whether that process wants its workers to stop. Jobs of a SLURM queue are independent:
+they continue without that process, and obey its stop file where they see it.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What a sweep has to do, how far it is, and what it says."""
+"""The plan of a sweep, its progress, and its messages."""

@@ -1,4 +1,4 @@
-"""From a table or a typed product to cells: each a list of overrides with one value a key."""
+"""Expansion of a table or a typed product into cells, each a list of overrides."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Expected durations of runs: from similar runs here, else from published ones elsewhere.
 
 A run's own past is the best guess: others of its sizes, below the same output folders. Where there
-is none, published runs of its model tell what an update costs for each symbol it reads; a known
-workload, trained for two seconds, tells how fast this machine is beside the one they ran on.
+is none, published runs of its model give the cost of an update for each symbol it reads. A known
+workload, trained for two seconds, compares this machine with the one they ran on.
 """
 
 from __future__ import annotations

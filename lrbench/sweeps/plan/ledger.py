@@ -1,4 +1,4 @@
-"""How the runs of a sweep stand, as their folders say: return values are only hearsay.
+"""The ledger of a sweep: the ends of its runs, read from their folders, not from return values.
 
 A killed worker returns nothing, and another sweep may do some of the work; result.json and
 failure.json are there in either case.

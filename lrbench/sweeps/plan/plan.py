@@ -1,4 +1,4 @@
-"""What a sweep has to do: its runs, those that are finished, and the jobs for the rest."""
+"""The plan of a sweep: its runs, those that are finished, and the jobs for the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sweep says: what there is to do and how long it may take, each run's end, a table."""
+"""The messages of a sweep: its work and expected time, the end of each run, a final table."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The states of the runs below a folder, from their files alone; no process is asked.
 
-A run whose lease is held is running; its rate is that of its newest updates, so that compiling
-does not count. One that has begun, has no result and is trained by nobody has stopped: the command
-that began it goes on with it. One that a sweep has planned and nobody has begun is waiting.
+A run whose lease is held is running. Its rate is that of its newest updates, so that compiling does
+not count. A run that has begun, has no result and is trained by no process has stopped: the command
+that began it resumes it. A run that a sweep has planned and no process has begun is waiting.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The runs that a sweep has to do, in a file that `lrbench status` reads: which have not begun.
+"""The planned runs of a sweep, in a file from which `lrbench status` knows those not begun.
 
 `OUTPUT_DIR/.sweeps/plan-<digest>.json` is written when a sweep begins and removed when every run of
-it has ended, so that of a sweep that was killed one sees what is left. The same sweep writes the
+it has ended. So the file shows which runs of a killed sweep are left. The same sweep writes the
 same file again.
 """
 

@@ -1,16 +1,16 @@
-"""Which of the settings that were tried is best, by validation strings at the training length.
+"""The choice between tuned settings, by validation strings at the training length.
 
-Of a run over a corpus, by its dev split.
+For a run over a corpus the dev split decides.
 
-Every number here is of the look that the rule `id` believes: strings that were neither trained on
-nor are as long as the test. The loss decides, as it does for that rule: it is over every supervised
-position, where an accuracy is over final ones, and of models that are all at chance there the best
-accuracy of a thousand strings is a matter of luck. A run that diverged or failed counts against its
-setting before any loss does.
+Every number here is of the look that the rule `id` chooses: on strings that were not trained on and
+are not as long as the test. The loss decides, as it does for that rule. It is over every supervised
+position, an accuracy over final ones only; and among models that are all at chance, the best
+accuracy on a thousand strings is luck. A run that diverged or failed counts against its setting
+before any loss does.
 
-Over a corpus the look is the one that the rule `best` believes, which is of the dev split, and
-`protocol.select_by` says whether its loss decides or its accuracy, as it does for that rule. No
-number of a test split is read.
+Over a corpus the look is the one that the rule `best` chooses, which is of the dev split.
+`protocol.select_by` says whether its loss or its accuracy decides, as for that rule. No number of a
+test split is read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a tuning run compares: for each protocol, task and model the points of one grid."""
+"""Studies of a tuning run: for each protocol, task and model the points of one grid."""
 
 from __future__ import annotations
 

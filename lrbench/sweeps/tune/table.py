@@ -1,4 +1,4 @@
-"""What `lrbench tune` prints: every value tried, what it came to, which was chosen, the budget."""
+"""The table of `lrbench tune`: the values tried, their scores, the chosen one, the budget."""
 
 from __future__ import annotations
 

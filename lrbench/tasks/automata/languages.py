@@ -1,4 +1,4 @@
-"""Regular languages by name: a machine that accepts each, and what its words are, in other words.
+"""Regular languages by name: a machine that accepts each, and an independent definition.
 
 Tomita 1982, "Dynamic construction of finite-state automata from examples using hill-climbing"; the
 others are those that Bhattamishra, Ahuja & Goyal 2020 (arXiv:2009.11264) and later papers ask.

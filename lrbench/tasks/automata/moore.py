@@ -1,4 +1,4 @@
-"""Tasks that are their automaton: letters are drawn, answers are read off the state they lead to.
+"""Tasks defined by an automaton: letters are drawn, answers are read off the state they lead to.
 
 Groups, random automata, regular languages and bounded stacks are tables of states by letters; they
 differ in the table and in how letters are drawn. What they share is here: the walk, in one look-up

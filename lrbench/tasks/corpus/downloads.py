@@ -1,4 +1,4 @@
-"""Files from the net that are what they should be, or are not there at all.
+"""Downloads of files, checked by sha256; a file that differs is not kept.
 
 What comes is kept in a hidden file beside the wanted one, so that a transfer that broke off is
 continued (HTTP range requests, RFC 9110 section 14) by the next attempt, mirror or command. The

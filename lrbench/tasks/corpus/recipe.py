@@ -1,7 +1,8 @@
-"""How a corpus is made and found: its splits, kept in a folder of the folder of data.
+"""Recipes of corpora: making and finding their splits, in a folder below the data folder.
 
-Making is idempotent: what is there, whole and made the same way, stays. All splits of a folder are
-made with one seed, because those of another could hold the strings a model is trained on.
+Making is idempotent: a split that is there, whole and made the same way, stays. All splits of a
+folder are made with one seed, because a split of another seed could hold strings that a model is
+trained on.
 """
 
 from __future__ import annotations

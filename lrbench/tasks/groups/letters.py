@@ -1,6 +1,6 @@
 """The elements of a group that strings are made of: all, a few that generate it, swaps, random.
 
-Whatever the set, its letters must generate the whole group; else some classes would never come.
+The letters of every set must generate the whole group; else some classes would never come.
 """
 
 from __future__ import annotations

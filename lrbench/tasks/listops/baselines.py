@@ -1,6 +1,6 @@
-"""How far one gets on ListOps without following the nesting: what the root shows, and no more.
+"""Baselines for ListOps that see only the root of an expression, not the nesting below it.
 
-Fitted on the strings a model would be trained on, scored on a split:
+They are fitted on the strings that a model would be trained on, and scored on a split:
 
     uniform        a random digit
     majority       the commonest value
@@ -15,7 +15,7 @@ Fitted on the strings a model would be trained on, scored on a split:
 
 The value of a string that is a bare digit is that digit. Ties go to the smaller value. The last two
 know what operators do; like the others they see no bracket but the root's. Where strings have more
-arguments than in training `root_digits` meets roots that it has never seen, the last two do not.
+arguments than in training, `root_digits` meets roots that it has never seen; the last two do not.
 """
 
 from __future__ import annotations

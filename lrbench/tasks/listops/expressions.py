@@ -1,8 +1,8 @@
 """ListOps expressions: their symbols, how their brackets nest, and what they evaluate to.
 
-One is told as tokens, or many at once as arrays. MIN and MAX are plain, SM is the sum modulo 10,
-MED the median, of an even number of arguments the mean of the middle two rounded down: the median
-of 3 and 4 is 3.
+An expression is given as tokens, or many at once as arrays. MIN and MAX are plain, SM is the sum
+modulo 10, MED the median; of an even number of arguments, the mean of the middle two rounded down:
+the median of 3 and 4 is 3.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The released files of ListOps: which there is, who keeps copies, reading them.
+"""The released files of ListOps: their names, mirrors and readers.
 
 Nangia & Bowman 2018, "ListOps: a diagnostic dataset for latent tree learning" (MIT-style licence,
 copyright 2018 New York University). Its training file is nowhere to be had any more.

@@ -9,8 +9,8 @@ if neither formula is true everywhere or nowhere.
 Source: the behaviour of the generator behind Bowman, Manning & Potts 2015, section 4, as observed.
 
 Candidate i is row i of a counter-based stream (`lrbench.tasks.stream`, SplitMix64 in integer
-arithmetic): the corpus is the same on every machine, with every version of numpy and whatever the
-block it is drawn in, which numpy does not promise of its Generator's methods.
+arithmetic): the corpus is the same on every machine, with every version of numpy and for every
+size of the blocks drawn. numpy does not promise this of its Generator's methods.
 
 A formula of at most three binary levels is a tree in fifteen slots. Slot 0 is the root, slots
 2i + 1 and 2i + 2 are what slot i joins. A slot holds four bits: what stands there (a variable,

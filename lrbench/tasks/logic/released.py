@@ -1,4 +1,4 @@
-"""The released files of logical inference: which they are, who keeps copies, reading them.
+"""The released files of logical inference: their names, mirrors and readers.
 
 Bowman, Manning & Potts 2015, "Tree-structured composition in neural networks without
 tree-structured architectures", as released with Ordered Memory (Shen et al. 2019; MIT licence,

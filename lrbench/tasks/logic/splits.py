@@ -1,4 +1,4 @@
-"""The splits of logic: which pairs are trained on, chosen by and tested on.
+"""The splits of logical inference: pairs for training, for selection and for tests.
 
 They are cut from the released files, or from our own: what the released generator could have made
 with another seed.

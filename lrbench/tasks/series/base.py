@@ -1,8 +1,9 @@
-"""What tasks of series share: a fixed set of them in three splits, read whole or in pieces.
+"""The base class of tasks of series: a fixed set in three splits, read whole or in pieces.
 
-Which split a stream reads is decided by its purpose: "train" and "validation" read those, every
-other purpose (looks, tests, baselines, `lrbench evaluate`) the test split, which a run's data seed
-therefore does not change. Training goes through shuffled epochs; the other splits are in order.
+The purpose of a stream decides which split it reads: "train" and "validation" read those, every
+other purpose (looks, tests, baselines, `lrbench evaluate`) reads the test split. So a run's data
+seed does not change the test split. Training goes through shuffled epochs; the other splits are
+read in order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Mackey-Glass: foretell a chaotic series fifteen steps ahead."""
+"""Mackey-Glass: prediction of a chaotic series fifteen steps ahead."""
 
 from __future__ import annotations
 

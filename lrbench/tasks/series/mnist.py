@@ -1,4 +1,4 @@
-"""The four files of MNIST: which they are, who keeps copies, reading their format.
+"""The four files of MNIST: their names, mirrors and reader.
 
 LeCun, Cortes & Burges, "The MNIST database of handwritten digits". An IDX file is two zero bytes,
 the type (8: unsigned bytes), the number of dimensions, each size as four bytes, the highest first,

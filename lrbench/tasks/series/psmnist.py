@@ -1,4 +1,4 @@
-"""Permuted sequential MNIST: name the digit after its 784 pixels, read in a scrambled order."""
+"""Permuted sequential MNIST: the digit after its 784 pixels, read in a scrambled order."""
 
 from __future__ import annotations
 

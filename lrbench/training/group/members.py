@@ -1,9 +1,10 @@
-"""How the members of a group are trained: side by side on CPU cores, as one program on a GPU.
+"""Training of a group's members: side by side on CPU cores, or as one program on a GPU.
 
 On a CPU they share one process: updates in turn, examinations on all cores. An update of a small
-model is hundreds of operations of some microseconds, and threads that do such wait for each other
-more than they gain; long operations, as of an examination, they do at once. Updates go to processes
-of their own (`processes.py`) where those soon earn the seconds they take to start.
+model is hundreds of operations of some microseconds, so short that threads lose more by waiting for
+each other than they gain. Long operations, as of an examination, run on threads at once. Updates go
+to processes of their own (`processes.py`) where these soon save more than the seconds that they
+take to start.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A member of a group trained turn by turn in a process of its own: what that process does.
+"""The process that trains one member of a group, turn by turn.
 
-`python -m lrbench.training.group.worker FD` serves whoever holds the other end of socket FD: told a
-seed and the state that its trial is in, it trains until the next look or for some seconds, and says
-what a `Watcher` would be told on the way. It computes what the other process would: same code, same
-state, same number of threads. It ends when the other end is closed, so also if that end is killed.
+`python -m lrbench.training.group.worker FD` serves the process at the other end of socket FD. Given
+a seed and the state of its trial, it trains until the next look or for some seconds, and sends what
+a `Watcher` would get on the way. It computes what the other process would: same code, same state,
+same number of threads. It ends when the other end is closed, so also if that end is killed.
 """
 
 from __future__ import annotations

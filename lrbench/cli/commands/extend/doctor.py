@@ -1,4 +1,4 @@
-"""`lrbench doctor`: what there is to train with, and what is in the way."""
+"""`lrbench doctor`: the versions and devices to train with, and obstacles to training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lrbench verify BUNDLE`: whether a bundle is what it says."""
+"""`lrbench verify BUNDLE`: the check of a bundle against its own statements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A step of a search over easy-first trees: what is chosen, and tables of pairs after it.
+"""A step of the search over easy-first trees: the chosen merges, and tables of pairs after them.
 
 `lrbench/encoders/trees/search.py` says what is computed. n strings have B beams of P
 pairs each before a step, `beams` of P - 1 after it. Tables are C-contiguous; what is filled comes

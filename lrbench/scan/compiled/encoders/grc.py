@@ -1,4 +1,4 @@
-"""What a gated recursive cell does beside its two products, a piece of pairs at a time.
+"""The elementwise halves of a gated recursive cell, some pairs at a time.
 
     h = W_1 (l, r) + b_1,   u = gelu(h) k,   o = W_2 u + b_2,   (a, b, g, c) = o
     s = sigmoid(a) l + sigmoid(b) r + sigmoid(g) c,   n = (s - mean) scale,   y = n gamma + beta

@@ -1,4 +1,4 @@
-"""What stands between the products of RWKV-4's channel mix, some strings at a time.
+"""The elementwise parts of RWKV-4's channel mix, some strings at a time.
 
     a = p + mu_k (z - p),  b = p + mu_r (z - p),   p the position before
     y <- y s,  s = sigmoid(y_r)

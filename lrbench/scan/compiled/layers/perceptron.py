@@ -1,4 +1,4 @@
-"""What lies between the two large products of a perceptron with few outputs, row by row.
+"""The ReLU and the small second product of a perceptron with few outputs, row by row.
 
     z = relu(W_1 x + c_1),   y = W_2 z + c_2
 

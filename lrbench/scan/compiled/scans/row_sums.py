@@ -1,4 +1,4 @@
-"""Rows added to rows chosen by number: torch's way costs half a microsecond a row."""
+"""Sums of rows into rows chosen by index; torch's own takes half a microsecond a row."""
 
 from __future__ import annotations
 
