@@ -22,6 +22,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,65 +30,36 @@ from lrbench.runs.folder.files import UnreadableFile
 from tests import made_up_corpora
 
 from .bits import content, differences
-from .conftest import SMALL, Laboratory, Program
+from .conftest import Laboratory, Program
+from .scenarios import SCENARIOS, Scenario
 
 DIED = -signal.SIGALRM
-QUIET = "protocol.certify=never"
-UNTUNED = tuple(word for word in SMALL if not word.startswith("optim.lr="))
 LONGEST = 120.0  # seconds that a program may take on a busy machine
 MOST_KILLS = 5  # of one command, before it is left to end
+SLOW = 15.0  # seconds: a command that takes longer is killed once an attempt
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT)
-TREE = ("train", "task=listops", "model=bbt_grc", "model.width=8", "seed=2", "device=cpu")
-EPOCHS = (
-    *("protocol.batch_size=7", "protocol.micro_batch=4", "protocol.bucket=2", "protocol.epochs=2"),
-    *("protocol.patience=5", "protocol.test_splits=[near_iid]"),
-)
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """A command on OUT, a folder that is empty or (`begun`) holds a finished run in RUN."""
-
-    name: str
-    words: tuple[str, ...]
-    begun: bool = False
-    code: int = 0  # how it ends undisturbed
-
-    def argv(self, out: Path) -> list[str]:
-        run = next(out.glob("*/*/*/*/s2"), out)
-        return [word.replace("OUT", str(out)).replace("RUN", str(run)) for word in self.words]
-
-
-SCENARIOS = (
-    Scenario("train", ("train", *SMALL, "device=cpu", "output_dir=OUT")),
-    Scenario("group", ("train", *SMALL, QUIET, "trials=3", "device=cpu", "output_dir=OUT")),
-    Scenario("corpus", (*TREE, *EPOCHS, "output_dir=OUT")),
-    Scenario(
-        "tune",
-        (
-            *("tune", *UNTUNED, QUIET, "--grid", "optim.lr=0.1,0.2", "device=cpu"),
-            *("output_dir=OUT", "--output", "OUT/preset.yaml"),
-        ),
-    ),
-    Scenario("evaluate", ("evaluate", "RUN", "--lengths", "7,9", "--strings", "20"), begun=True),
-    Scenario("certify", ("certify", "RUN", "--complete", "3000", "--foretell", "40"), True, code=3),
-    Scenario("report", ("report", "--runs", "OUT", "--output", "OUT/table.md"), begun=True),
-    Scenario(
-        "bundle",
-        ("bundle", "--rows", "blockdiag", "--runs", "OUT", "--output", "OUT/table.zip"),
-        begun=True,
-    ),
-)
-KINDS = ("kill", "write", "damage")
+KINDS = {
+    "kill": "killed",
+    "write": "a write failed",
+    "damage": "a file damaged",
+    "rename": "killed in a rename",
+    "clock": "a clock jumped",
+    "hosts": "killed on one of two hosts",
+}
+LEASED = ("train", "group", "corpus")  # two hosts may be given these at once
+SOON = ["lease_times", {"expiry": 1.0, "beat": 0.1}]
+NO_HOSTS = "no namespaces of one's own on this system"
+JUMPS = (-3e7, -3600.0, -31.0, 31.0, 3600.0, 3e7)  # seconds
 
 
 @dataclass
 class Known:
-    """What a command does undisturbed: all that it leaves, its seconds, its writing operations."""
+    """What a command does undisturbed: all that it leaves, its seconds, what it writes, renames."""
 
     state: dict[str, Any]
     seconds: float
     writes: int
+    renames: int
 
 
 @dataclass
@@ -117,7 +89,14 @@ class Campaign:
         known = self._undisturbed(scenario)
         draw = random.Random(f"{self.seed} {number}")
         out = self._folder(scenario)
-        meet = {"kill": self._kill, "write": self._fail_write, "damage": self._damage}[kind]
+        meet = {
+            "kill": self._kill,
+            "write": self._fail_write,
+            "damage": self._damage,
+            "rename": self._tear_rename,
+            "clock": self._clock,
+            "hosts": self._hosts,
+        }[kind]
         try:
             meet(made, scenario, out, known, draw)
             end = self._start(scenario, out)
@@ -134,10 +113,16 @@ class Campaign:
             shutil.rmtree(out)
         return made
 
+    @cached_property
+    def has_hosts(self) -> bool:
+        """Whether this system lets a program have process ids and a host name of its own."""
+        program = self.lab.start("--version", sabotage=[["elsewhere", {"host": "one"}]])
+        return program.wait(LONGEST) == 0
+
     def _kill(
         self, made: Attempt, scenario: Scenario, out: Path, known: Known, draw: random.Random
     ) -> None:
-        for _ in range(MOST_KILLS):
+        for _ in range(MOST_KILLS if known.seconds < SLOW else 1):
             moment = {"seconds": draw.uniform(0.01, known.seconds)}
             program = self._start(scenario, out, [["die_after", moment]])
             if self._code(program, made, (scenario.code, DIED)) != DIED:
@@ -169,6 +154,48 @@ class Campaign:
         made.faults += 1
         made.told.append(f"{how.__name__} {path.name}")
 
+    def _tear_rename(
+        self, made: Attempt, scenario: Scenario, out: Path, known: Known, draw: random.Random
+    ) -> None:
+        if not known.renames:
+            return
+        torn = {"below": str(out), "number": draw.randrange(known.renames)}
+        program = self._start(scenario, out, [["tear_rename", torn]])
+        if self._code(program, made, (scenario.code, DIED)) == DIED:
+            made.faults += 1
+            made.told.append(f"rename {torn['number']} of {known.renames}")
+
+    def _clock(
+        self, made: Attempt, scenario: Scenario, out: Path, known: Known, draw: random.Random
+    ) -> None:
+        jumps = [
+            [draw.uniform(0, known.seconds), draw.choice(JUMPS)] for _ in range(draw.randint(1, 4))
+        ]
+        program = self._start(scenario, out, [["clock_jumps", {"jumps": jumps}]])
+        self._code(program, made, (scenario.code,))
+        made.faults += len(jumps)
+
+    def _hosts(
+        self, made: Attempt, scenario: Scenario, out: Path, known: Known, draw: random.Random
+    ) -> None:
+        """Give a command on two hosts at once; one dies, and the other takes over or has ended."""
+        if not self.has_hosts:
+            made.told.append(NO_HOSTS)
+            return
+        dying = [["elsewhere", {"host": "one"}], SOON]
+        dying.append(["die_after", {"seconds": draw.uniform(0.01, 1.5 * known.seconds)}])
+        first = self._start(scenario, out, dying)
+        second = self._start(scenario, out, [["elsewhere", {"host": "two"}], SOON])
+        # A beat may come late on a busy machine: who lost the run to the other says so and ends.
+        ended = (
+            self._code(first, made, (scenario.code, DIED, 1)),
+            self._code(second, made, (scenario.code, 1)),
+        )
+        made.faults += ended[0] == DIED
+        for program, code in zip((first, second), ended, strict=True):
+            if code == 1 and "another process has taken over" not in program.err:
+                made.wrong.append(f"exit code 1: {_last_line(program.err)}")
+
     def _code(self, program: Program, made: Attempt, allowed: Iterable[int] = (0,)) -> int:
         """Wait for a program, note what it must not do, and return its exit code."""
         code = program.wait(LONGEST)
@@ -193,7 +220,9 @@ class Campaign:
             )
             assert program.wait(LONGEST) == scenario.code, program.err
             took = time.monotonic() - begin
-            known = Known(state(out), took, len(log.read_text().splitlines()))
+            written = log.read_text().splitlines()
+            renames = sum(line.startswith("os.rename ") for line in written)
+            known = Known(state(out), took, len(written), renames)
             self._known[scenario.name] = known
             shutil.rmtree(out)
         return self._known[scenario.name]
@@ -217,7 +246,8 @@ class Campaign:
         return out
 
     def _start(self, scenario: Scenario, out: Path, faults: list[Any] | None = None) -> Program:
-        return self.lab.start(*scenario.argv(out), sabotage=[["lead_session", {}], *(faults or [])])
+        arranged = [["lead_session", {}], *scenario.arrangement(out), *(faults or [])]
+        return self.lab.start(*scenario.argv(out), sabotage=arranged)
 
 
 def state(out: Path) -> dict[str, Any]:
@@ -231,6 +261,8 @@ def state(out: Path) -> dict[str, Any]:
             with zipfile.ZipFile(path) as archive:
                 assert archive.testzip() is None
                 found[where] = sorted(archive.namelist())
+        elif path.suffix == ".tmp":
+            continue  # what is left of these is looked at apart
         elif path.parent.name == "evaluations":  # named by their times, and one more does no harm
             found.setdefault(str(path.parent.relative_to(out)), set()).add(
                 json.dumps(_timeless(path, out))
@@ -242,13 +274,15 @@ def state(out: Path) -> dict[str, Any]:
 
 def _is_an_answer(path: Path, out: Path) -> bool:
     """Whether a file is what a command was asked for, besides results of runs."""
-    kinds = ("counterexample", "certificate")
+    kinds = ("counterexample", "certificate", "split.json")
     named = any(part.startswith(kinds) for part in path.relative_to(out).parts)
-    return path.suffix in (".md", ".yaml") or (named and path.suffix == ".json")
+    return path.suffix in (".md", ".yaml", ".csv", ".npy") or (named and path.suffix == ".json")
 
 
 def _timeless(path: Path, out: Path) -> Any:
     """Return a file's content without the times and the folder in it."""
+    if path.suffix == ".npy":
+        return path.read_bytes()
     text = path.read_text().replace(str(out), "OUT")
     if path.suffix != ".json":
         return text
@@ -261,7 +295,8 @@ def _without_times(value: Any) -> Any:
     return [_without_times(one) for one in value] if isinstance(value, list) else value
 
 
-TIMES = ("seconds", "train_seconds", "date", "when", "peak_mib", "environment")
+# `searched`: a search after training has five seconds, and gets as far as it gets in them
+TIMES = ("seconds", "train_seconds", "date", "when", "peak_mib", "environment", "searched")
 
 
 def _cut(data: bytes, draw: random.Random) -> bytes:
@@ -298,8 +333,11 @@ def _may_be_damaged(path: Path, scenario: Scenario) -> bool:
 
 
 def survivors(session: int) -> list[int]:
-    """Return the processes of a session that are still there after ten seconds."""
-    deadline = time.monotonic() + 10
+    """Return the processes of a session that are still there after a minute.
+
+    A sweep's worker has so long to begin, if it has not, and to write a checkpoint.
+    """
+    deadline = time.monotonic() + 60
     while left := list(_members(session)):
         if time.monotonic() > deadline:
             return left
@@ -330,8 +368,8 @@ def table(attempts: Iterable[Attempt]) -> list[str]:
     for one in attempts:
         faults[one.scenario, one.kind] += one.faults
         wrong[one.scenario] += bool(one.wrong)
-    lines = ["| command | killed | a write failed | a file damaged | wrong afterwards |"]
-    lines += ["|---|---|---|---|---|"]
+    lines = [f"| command | {' | '.join(KINDS.values())} | wrong afterwards |"]
+    lines += [f"|---|{'---|' * len(KINDS)}---|"]
     for name in [scenario.name for scenario in SCENARIOS]:
         counts = " | ".join(str(faults[name, kind]) for kind in KINDS)
         lines.append(f"| {name} | {counts} | {wrong[name]} |")
@@ -344,8 +382,12 @@ def drawn(seed: int, number: int) -> tuple[Scenario, str]:
     """Return what attempt `number` of a campaign is; files are damaged where some are made."""
     draw = random.Random(f"{seed} {number} what")
     scenario = draw.choice(SCENARIOS)
-    kinds = [kind for kind in KINDS if not (kind == "damage" and scenario.begun)]
-    return scenario, draw.choice([*kinds, "kill"])
+    kinds = {"kill", "write", "rename", "clock"}
+    if not scenario.begun:
+        kinds.add("damage")
+    if scenario.name in LEASED:
+        kinds.add("hosts")
+    return scenario, draw.choice([*sorted(kinds), "kill", "kill"])
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import signal
@@ -23,6 +24,7 @@ from lrbench.runs.folder import files
 from lrbench.runs.folder.run import Run
 from lrbench.runs.lease import Lease
 from lrbench.runs.train import job
+from lrbench.tables import TableCell, TableSpec, register_table
 from lrbench.training.trial import Trial
 
 PHASES = {  # where a program is: the innermost of these functions that runs
@@ -166,13 +168,13 @@ def fail_write(below: str, number: int = -1, error: int = 0, log: str = "") -> N
     """
     owner, count = os.getpid(), iter(range(sys.maxsize))
 
-    def operation(path: Any) -> None:
+    def operation(path: Any, what: str = "") -> None:
         if os.getpid() != owner or not os.fsdecode(path).startswith(below):
             return
         current = next(count)
         if log:
             with real_open(log, "a") as out:
-                out.write(f"{path}\n")
+                out.write(f"{what} {path}\n")
         if current == number:
             raise OSError(error, os.strerror(error), os.fsdecode(path))
 
@@ -182,7 +184,7 @@ def fail_write(below: str, number: int = -1, error: int = 0, log: str = "") -> N
             if isinstance(path, str | bytes) and flags & (os.O_WRONLY | os.O_RDWR):
                 operation(path)
         elif event in ("os.rename", "os.mkdir", "os.remove"):
-            operation(arguments[0])
+            operation(arguments[0], event)
 
     def of_descriptor(real: Callable[..., Any]) -> Callable[..., Any]:
         def patched(descriptor: int, *arguments: Any) -> Any:
@@ -197,6 +199,69 @@ def fail_write(below: str, number: int = -1, error: int = 0, log: str = "") -> N
     sys.addaudithook(hook)
 
 
+def tear_rename(below: str, number: int) -> None:
+    """Die in rename `number` below a folder, after what had the new name is gone.
+
+    So it is on a file system that renames by taking away and naming again.
+    """
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    owner, count = os.getpid(), iter(range(sys.maxsize))
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event != "os.rename" or os.getpid() != owner:
+            return
+        target = Path(os.fsdecode(arguments[1]))
+        if str(target).startswith(below) and next(count) == number:
+            if target.is_file():
+                target.unlink()
+            os.kill(owner, signal.SIGALRM)
+
+    sys.addaudithook(hook)
+
+
+def clock_jumps(jumps: list[list[float]]) -> None:
+    """Put the clock that Python reads forward or back: `[seconds from now, seconds to jump]`."""
+    begun, tell = time.monotonic(), time.time
+
+    def wrong() -> float:
+        passed = time.monotonic() - begun
+        return tell() + sum(by for at, by in jumps if passed >= at)
+
+    time.time = wrong
+    time.time_ns = lambda: int(wrong() * 1e9)
+
+
+NEW_PLACES = 0x20000 | 0x04000000 | 0x20000000  # mounts, host name, process ids: see unshare(2)
+NEW_USER, PRIVATE, DIE_WITH_PARENT = 0x10000000, 0x44000, 1
+
+
+def elsewhere(host: str) -> None:
+    """Go on in a child that is on a machine of another name, with process ids of its own."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def call(name: str, *arguments: Any) -> None:
+        if getattr(libc, name)(*arguments):
+            raise OSError(ctypes.get_errno(), f"{name}: {os.strerror(ctypes.get_errno())}")
+
+    user = os.getuid()
+    call("unshare", NEW_PLACES | (NEW_USER if user else 0))
+    if user:
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+    child = os.fork()
+    if child:
+        _, status = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        if code < 0:
+            signal.signal(-code, signal.SIG_DFL)
+            os.kill(os.getpid(), -code)
+        os._exit(code)
+    call("prctl", DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+    call("mount", b"none", b"/", None, PRIVATE, None)
+    call("mount", b"proc", b"/proc", b"proc", 0, None)
+    call("sethostname", host.encode(), len(host))
+
+
 def confine(folder: str, seconds: int) -> None:
     """Let this process work in `folder`, for a limited time, with files of limited size."""
     os.chdir(folder)
@@ -205,6 +270,19 @@ def confine(folder: str, seconds: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (most, most + 5))
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**27, 2**27))
     resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))
+
+
+def environment(**values: str) -> None:
+    """Set environment variables."""
+    os.environ.update(values)
+
+
+def small_table() -> None:
+    """Make known a table whose one cell is the laboratory's small run."""
+    from tests.faults.conftest import SMALL
+
+    cell = TableCell(tuple(SMALL))
+    register_table(TableSpec("small", "Small", (cell,), "somewhere", columns=("sum",)))
 
 
 def lease_times(expiry: float, beat: float) -> None:

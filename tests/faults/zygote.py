@@ -21,10 +21,11 @@ from lrbench.registry import BACKBONES, MIXERS, TASKS
 from tests.faults import sabotage
 
 IMPORTED_LATE = (
-    "hydra",
-    "torch._dynamo",
-    "lrbench.cli.hydra.compose",
-    "lrbench.runs.evaluate.evaluation",
+    *("hydra", "torch._dynamo", "pandas", "scipy.stats", "pydantic", "numba"),
+    *("lrbench.cli.hydra.compose", "lrbench.cli.guard", "lrbench.runs.evaluate.evaluation"),
+    *("lrbench.bundles.verify", "lrbench.bundles.pack", "lrbench.certificates.check"),
+    *("lrbench.contract.run", "lrbench.sweeps.plan.report", "lrbench.sweeps.tune.study"),
+    *("lrbench.report.output.summary", "lrbench.report.paper", "lrbench.report.suite"),
 )
 
 

@@ -107,6 +107,7 @@ def _keep(folder: Path, rows: list[Evaluation], device: torch.device) -> None:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
     try:
         target.mkdir(exist_ok=True)
+        files.sweep_temporary(target)  # of an evaluation that was killed while it wrote here
         content = {"schema": SCHEMA, "device": str(device), "when": stamp, "evaluations": rows}
         files.write_json(target / f"{stamp}.json", content)
     except OSError as error:

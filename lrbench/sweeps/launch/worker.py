@@ -136,13 +136,14 @@ class JobFunction:
     detached: bool = False
 
     def __call__(self, composed: Any) -> JobEnd:
+        # Before all else: a worker whose sweep is gone by now would wait minutes for another job.
+        obedience = None if self.parent.is_me else _obedient_to(self.parent)
         if self.parent.wants_stop or not self.placement.settle(lambda: self.parent.wants_stop):
             return JobEnd("declined")
-        if self.parent.is_me:
+        if obedience is None:
             with _quiet(not interactive()):
                 return self._guarded(composed)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the sweep decides, and tells its workers
-        obedience = _obedient_to(self.parent)
         obedience.working.set()
         try:
             with _quiet(), Preemption() as preemption:
