@@ -6,7 +6,9 @@ origin are checked before they are read as these (lrbench/report/runs/schema.py)
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import asdict, field, fields, is_dataclass
+from functools import cache
 from typing import Any, Literal, NotRequired, TypedDict, Unpack
 
 SCHEMA = 1  # of result.json, failure.json and evaluations/*.json
@@ -46,7 +48,29 @@ def unrecorded(default: Any) -> Any:
 
 def recorded(settings: Any) -> dict[str, Any]:
     """Return what is written of a dataclass of settings: a dictionary of all but the above."""
-    return _without_unrecorded(asdict(settings), settings)
+    kept = {}
+    for name, rule, default in _rules(type(settings)):
+        value = getattr(settings, name)
+        if rule == "never" or (rule == "if set" and value == default):
+            continue
+        kept[name] = recorded(value) if is_dataclass(value) else _copied(value)
+    return kept
+
+
+@cache
+def _rules(settings: type) -> tuple[tuple[str, str | None, Any], ...]:
+    return tuple((one.name, one.metadata.get(RECORDED), one.default) for one in fields(settings))
+
+
+def _copied(value: Any) -> Any:
+    """A copy of a setting's value, as `dataclasses.asdict` makes it."""
+    if isinstance(value, str | int | float | None):
+        return value
+    if isinstance(value, list | tuple):
+        return type(value)(map(_copied, value))
+    if isinstance(value, dict):
+        return {_copied(key): _copied(inner) for key, inner in value.items()}
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else deepcopy(value)
 
 
 def left_out(settings: type) -> dict[str, Any]:
@@ -54,17 +78,6 @@ def left_out(settings: type) -> dict[str, Any]:
     return {
         one.name: one.default for one in fields(settings) if one.metadata.get(RECORDED) == "if set"
     }
-
-
-def _without_unrecorded(content: dict[str, Any], settings: Any) -> dict[str, Any]:
-    kept = {}
-    for one in fields(settings):
-        value, rule = getattr(settings, one.name), one.metadata.get(RECORDED)
-        if rule == "never" or (rule == "if set" and value == one.default):
-            continue
-        inner = content[one.name]
-        kept[one.name] = _without_unrecorded(inner, value) if is_dataclass(value) else inner
-    return kept
 
 
 Status = Literal["finished", "diverged"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -20,7 +20,7 @@ import torch
 from lrbench.locations import published_dir
 from lrbench.protocols.base import declared
 from lrbench.records import Result
-from lrbench.report.runs.archive import SETTINGS, TABLE, read_archive
+from lrbench.report.runs.archive import SETTINGS, TABLE, ended_runs
 from lrbench.report.runs.columns import Settings
 from lrbench.report.runs.record import flat
 from lrbench.report.runs.schema import result_complaint
@@ -32,7 +32,8 @@ from lrbench.training.procedure import make_trial, procedure_for
 
 SIZES = ("train_length", "train_split", "batch_size", "micro_batch", "bucket", "supervision")
 RANGE = "train_lengths"  # what protocols of several lengths have instead of `train_length`
-CALIBRATION = 2.0  # seconds of updates
+CALIBRATION = 2.0  # seconds of updates, at most
+STEADY, AGREE = 20, 0.1  # so many updates are enough whose halves differ by less
 KNOWN = {"protocol": "fan2024", "task": "sum", "model": "lstm"}  # published, and trained again here
 
 
@@ -117,16 +118,13 @@ def published_costs() -> tuple[Cost, ...]:
     for path in sorted(published_dir().glob(f"*/{TABLE}")):
         if "varying" not in files.read_json(path.with_name(SETTINGS)):
             continue  # measurements, no runs
-        collection = read_archive(path.parent)
-        names = ("folder", "task", "model", "protocol", "steps", "train_seconds", "device")
-        rows = zip(*(collection.runs[name].tolist() for name in names), strict=True)
-        for folder, task, model, protocol, steps, seconds, device in rows:
-            settings = collection.settings[folder]
-            symbols = _symbols(settings)
-            if device != "cpu" or not (steps and seconds and symbols) or seconds != seconds:
+        for run, settings in ended_runs(path.parent):
+            steps, seconds, symbols = run["steps"], run["train_seconds"], _symbols(settings)
+            if run["device"] != "cpu" or not (steps and seconds and symbols):
                 continue
+            what = run["task"], run["model"], run["protocol"]
             sizes = settings.get("model.layers"), settings.get("model.width")
-            found.append(Cost(task, model, protocol, *sizes, seconds / steps / symbols))
+            found.append(Cost(*what, *sizes, seconds / steps / symbols))
     return tuple(found)
 
 
@@ -134,7 +132,7 @@ def published_costs() -> tuple[Cost, ...]:
 def machine_ratio() -> float:
     """Return how long an update takes here, over what it took where published runs were trained.
 
-    Trains a published workload for two seconds. 1 where none of it is published.
+    Trains a published workload for two seconds at most. 1 where none of it is published.
     """
     theirs = [
         one.seconds
@@ -150,7 +148,7 @@ def machine_ratio() -> float:
     torch.set_num_threads(1)  # as a run has; several wait for each other where others work
     try:
         trial.update()  # what is compiled and allocated once
-        while sum(taken) < CALIBRATION:
+        while sum(taken) < CALIBRATION and not _steady(taken):
             begun = time.perf_counter()
             trial.update()
             taken.append(time.perf_counter() - begun)
@@ -158,6 +156,15 @@ def machine_ratio() -> float:
         torch.set_num_threads(threads)
     symbols = float(config.protocol.batch_size * config.protocol.train_length)
     return median(taken) / symbols / median(theirs)
+
+
+def _steady(taken: Sequence[float]) -> bool:
+    """Whether the halves of these times have nearly one median."""
+    half = len(taken) // 2
+    if len(taken) < STEADY:
+        return False
+    first, second = median(taken[:half]), median(taken[half:])
+    return abs(first - second) < AGREE * min(first, second)
 
 
 def _by_split(protocol: Any) -> bool:

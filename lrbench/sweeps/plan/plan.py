@@ -78,16 +78,16 @@ def make_plan(
     told by its task and its model, or what `labels` has instead of that. Raises UserError for the
     first cell that could not run.
     """
-    checked: set[str] = set()
+    begun: dict[Path, bool] = {}  # of each cell: whether it has a folder
     known: set[Path] = set()
     plan = Plan()
     configs = [compose(overrides) for overrides in cells]
     for overrides, config, name in zip(cells, configs, _names(cells, configs, labels), strict=True):
         cell = Cell.of(config)
-        if str(cell.folder) not in checked:
+        if cell.folder not in begun:
             validated(config)
-            checked.add(str(cell.folder))
-        runs = [_planned(cell, seed, name) for seed in cell.seeds]
+            begun[cell.folder] = cell.folder.exists()
+        runs = [_planned(cell, seed, name, begun[cell.folder]) for seed in cell.seeds]
         new = [run for run in runs if run.run.final_folder not in known]
         known.update(run.run.final_folder for run in new)
         plan.runs += new
@@ -110,8 +110,10 @@ def _names(
     return distinct_names(cells, names)
 
 
-def _planned(cell: Cell, seed: int, label: str) -> PlannedRun:
+def _planned(cell: Cell, seed: int, label: str, begun: bool) -> PlannedRun:
     run = Run(cell, seed, fresh=cell.config.force)
+    if not begun:
+        return PlannedRun(run, label, None, None, None)
     usable = not run.fresh and not run.swap_was_cut_off
     result = run.result() if usable else None
     return PlannedRun(
