@@ -163,7 +163,7 @@ def table_file(name: str) -> Path:
     if name.endswith((".yaml", ".yml")):
         raise UserError(
             f"no table file at '{shown(name)}'.{nearest(Path(name).stem, table_names())}\n"
-            f"{listed('table', table_names())}; `lrbench tables NAME --yaml` prints one to begin with"
+            f"{listed('table', table_names())}; to start from one: lrbench tables NAME --yaml"
         )
     raise unknown("table", name, table_names())
 

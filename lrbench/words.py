@@ -68,7 +68,8 @@ def _settings(made: Any, prefix: str, found: dict[str, Range]) -> Iterator[Setti
             yield from _settings(value, f"{key}.", found)
         elif one.name != "name" or "name" in said:
             allowed = found.get(key, Range())
-            yield SettingCard(key, said.get(one.name, ""), value, allowed, kind(str(one.type)))
+            declared = one.type.__name__ if isinstance(one.type, type) else str(one.type)
+            yield SettingCard(key, said.get(one.name, ""), value, allowed, kind(declared))
 
 
 def kind(annotation: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, make_dataclass
 
 import pytest
 
@@ -83,6 +83,15 @@ def test_every_setting_says_what_it_may_be() -> None:
     assert unsaid <= {"task", "model", "protocol", "optim"}  # chosen by name, each with a card
     assert [kind(t) for t in ("bool | None", "list[int]", "str | None", "Odd")] == [
         *("true or false, or null", "whole numbers: [1,2]", "a name, or null", "")
+    ]
+
+
+def test_types_may_be_written_as_such() -> None:
+    """A module of a user's need not say `from __future__ import annotations`."""
+    fields = [("size", int, 2), ("sizes", list[int], field(default_factory=list))]
+    made = make_dataclass("_Plain", [*fields, ("limit", int | None, None)])
+    assert [one.allowed for one in settings(made)] == [
+        *("a whole number", "whole numbers: [1,2]", "a whole number, or null")
     ]
 
 
