@@ -338,9 +338,7 @@ def later_scores(files: Mapping[str, bytes], folder: str) -> Iterator[BundleFind
             lengths |= _lengths(data)
     if runs:
         reach = f"{min(lengths):,} to {max(lengths):,}" if lengths else "no length that can be read"
-        text = (
-            f"what `lrbench evaluate` added to {plural(len(runs), 'run')}, lengths {reach}"
-        )
+        text = f"what `lrbench evaluate` added to {plural(len(runs), 'run')}, lengths {reach}"
         yield BundleFinding("later scores", OPEN, text)
 
 
