@@ -17,17 +17,26 @@ UNBOUNDED = 10**9  # what is as large as this is told as no limit
 
 @dataclass(frozen=True)
 class Range:
-    """What a setting may be: at least, at most, below, or one of some words; None: no limit."""
+    """What a setting may be: at least, at most, between, or one of some words; None: no limit.
+
+    above and below are excluded.
+    """
 
     least: float | None = None
     most: float | None = None
     below: float | None = None
     values: tuple[str, ...] | None = None
+    above: float | None = None
 
     def text(self) -> str:
         """Say it in words; "" where there is no limit."""
         if self.values is not None:
             return " | ".join(self.values)
+        if self.above is not None:
+            end = f"below {self.below:g}" if self.most is None else f"at most {self.most:,}"
+            return f"above {self.above:g}, {end}"
+        if self.least is not None and self.least == self.most:
+            return f"{self.least:g} alone"
         if self.below is not None:
             return f"{self.least or 0:g} or more, below {self.below:g}"
         if self.most is not None and self.most < UNBOUNDED:
@@ -74,6 +83,24 @@ def fraction(key: str, value: object) -> None:
     _note(key, least=0, below=1)
     if isinstance(value, int | float) and not 0 <= value < 1:
         raise ValueError(f"{key} must be in [0, 1), not {shown(value)}")
+
+
+def inside(key: str, value: object, low: float, high: float) -> None:
+    """Refuse a number that is not above `low` and below `high`; None and '???' mean: not set."""
+    _note(key, above=low, below=high)
+    if isinstance(value, int | float) and not low < value < high:
+        raise ValueError(f"{key} must lie between {low:g} and {high:g}, not {shown(value)}")
+
+
+def radii(r_min: object, r_max: object) -> None:
+    """Refuse a ring of eigenvalues whose outer radius is not above the inner one, or above 1."""
+    _note("model.mixer.r_max", above=0, most=1)
+    if not (isinstance(r_min, int | float) and isinstance(r_max, int | float)):
+        return
+    if not r_min < r_max <= 1:
+        raise ValueError(
+            f"model.mixer.r_max must be above r_min = {r_min} and at most 1, not {r_max}"
+        )
 
 
 def share(

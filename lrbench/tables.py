@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lrbench.errors import UserError, unknown
+from lrbench.checks import nearest, shown
+from lrbench.errors import UserError, listed, unknown
 from lrbench.locations import conf_dir
 from lrbench.protocols.base import rule_names
 from lrbench.walks import Walk, read_walk
@@ -161,9 +162,8 @@ def table_file(name: str) -> Path:
         return Path(name)
     if name.endswith((".yaml", ".yml")):
         raise UserError(
-            f"no table file at '{name}'\n"
-            f"known by name: {', '.join(table_names())}\n"
-            "fix: name one of these, or a YAML file like those of lrbench tables"
+            f"no table file at '{shown(name)}'.{nearest(Path(name).stem, table_names())}\n"
+            f"{listed('table', table_names())}; to start from one: lrbench tables NAME --yaml"
         )
     raise unknown("table", name, table_names())
 

@@ -16,25 +16,37 @@ from typing import Any
 
 from lrbench.checks import Range, limits
 
+# What a setting takes, by its type as it is written.
+KINDS = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a name",
+    "list[int]": "whole numbers: [1,2]",
+    "list[float]": "numbers: [0.5,2]",
+    "list[str]": "names: [a,b]",
+    "dict[str, Any]": "settings: {a: 1, b: 2}",
+}
+
 
 @dataclass(frozen=True)
 class SettingCard:
     """A setting as it is typed: its whole key, what it means, its default and what it may be.
 
     meaning: "" where nothing says it. limits: none that a check names where all are None.
+    kind: of its values, in words.
     """
 
     key: str
     meaning: str
     default: Any
     limits: Range
+    kind: str = ""
 
     @property
     def allowed(self) -> str:
-        """What it may be, in words; "" where no check says."""
-        if isinstance(self.default, bool):
-            return "true or false"
-        return self.limits.text()
+        """What it may be, in words: the values that a check allows, or their kind."""
+        return self.limits.text() or self.kind
 
 
 def settings(schema: type, prefix: str = "") -> list[SettingCard]:
@@ -55,7 +67,15 @@ def _settings(made: Any, prefix: str, found: dict[str, Range]) -> Iterator[Setti
         if is_dataclass(value):
             yield from _settings(value, f"{key}.", found)
         elif one.name != "name" or "name" in said:
-            yield SettingCard(key, said.get(one.name, ""), value, found.get(key, Range()))
+            allowed = found.get(key, Range())
+            declared = one.type.__name__ if isinstance(one.type, type) else str(one.type)
+            yield SettingCard(key, said.get(one.name, ""), value, allowed, kind(declared))
+
+
+def kind(annotation: str) -> str:
+    """Return in words what a field of such a type takes; "" of a type that is not told."""
+    told = KINDS.get(annotation.removesuffix(" | None"), "")
+    return f"{told}, or null" if told and annotation.endswith(" | None") else told
 
 
 def words(schema: type) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lrbench.checks import at_least, between, nearest, one_of, shown
+from lrbench.checks import at_least, between, inside, limits, nearest, one_of, radii, shown
 
 
 def test_what_is_not_set_yet_passes() -> None:
@@ -21,6 +21,19 @@ def test_numbers_at_the_edge() -> None:
     for wrong in (0, 3, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="k must be at"):
             between("k", wrong, 1, 2)
+
+
+def test_ends_that_are_excluded() -> None:
+    with limits() as found:
+        inside("k", 0.5, 0, 1)
+        radii(0.0, 1.0)
+    assert found["k"].text() == "above 0, below 1"
+    assert found["model.mixer.r_max"].text() == "above 0, at most 1"
+    for wrong in (0, 1, float("nan")):
+        with pytest.raises(ValueError, match="k must lie between 0 and 1"):
+            inside("k", wrong, 0, 1)
+    with pytest.raises(ValueError, match=r"above r_min = 0\.5 and at most 1, not 0\.5"):
+        radii(0.5, 0.5)
 
 
 def test_the_nearest_word() -> None:

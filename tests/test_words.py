@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, make_dataclass
 
 import pytest
 
@@ -11,7 +11,7 @@ from lrbench.checks import at_least, between, fraction, one_of
 from lrbench.config import Config, OptimConfig
 from lrbench.registry import BACKBONES, ENCODERS, MIXERS, PROTOCOLS, TASKS
 from lrbench.schema import model_node, task_node
-from lrbench.words import glossary, settings, words
+from lrbench.words import glossary, kind, settings, words
 
 
 def _everything() -> Iterator[tuple[str, type]]:
@@ -75,6 +75,32 @@ def test_words_of_bases_and_ranges_of_checks() -> None:
     assert [one.allowed for one in found.values()] == [
         *("1 to 9,000", "0 or more, below 1", "a | b", "0.5 or more")
     ]
+
+
+def test_every_setting_says_what_it_may_be() -> None:
+    explained = [one for prefix, schema in _everything() for one in settings(schema, prefix)]
+    unsaid = {one.key for one in explained if not one.allowed}
+    assert unsaid <= {"task", "model", "protocol", "optim"}  # chosen by name, each with a card
+    assert [kind(t) for t in ("bool | None", "list[int]", "str | None", "Odd")] == [
+        *("true or false, or null", "whole numbers: [1,2]", "a name, or null", "")
+    ]
+
+
+def test_types_may_be_written_as_such() -> None:
+    """A module of a user's need not say `from __future__ import annotations`."""
+    fields = [("size", int, 2), ("sizes", list[int], field(default_factory=list))]
+    made = make_dataclass("_Plain", [*fields, ("limit", int | None, None)])
+    assert [one.allowed for one in settings(made)] == [
+        *("a whole number", "whole numbers: [1,2]", "a whole number, or null")
+    ]
+
+
+def test_what_a_modulus_may_be() -> None:
+    moduli = {
+        name: settings(task_node(name), "task.")[0].allowed
+        for name in ("sum", "parity", "mod_arith")
+    }
+    assert moduli == {"sum": "2 to 10,000", "parity": "2 alone", "mod_arith": "2 to 10,000"}
 
 
 def test_checks_leave_no_notes_outside() -> None:

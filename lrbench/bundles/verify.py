@@ -180,7 +180,7 @@ def _fingerprints(opened: Opened) -> BundleFinding:
         made = fingerprint(config, result.get("versions") or {})
         if not (made == recorded == run.split("/")[-2:][0]):
             wrong.append(f"{run}: {recorded} is recorded, its configuration gives {made}")
-    return finding("fingerprints", wrong, f"{len(opened.results)} runs")
+    return finding("fingerprints", wrong, plural(len(opened.results), "run"))
 
 
 def _splits(opened: Opened) -> dict[str, States]:
@@ -338,9 +338,7 @@ def later_scores(files: Mapping[str, bytes], folder: str) -> Iterator[BundleFind
             lengths |= _lengths(data)
     if runs:
         reach = f"{min(lengths):,} to {max(lengths):,}" if lengths else "no length that can be read"
-        text = (
-            f"told by `lrbench evaluate` of {plural(len(runs), 'run')}, {reach}: not scored again"
-        )
+        text = f"what `lrbench evaluate` added to {plural(len(runs), 'run')}, lengths {reach}"
         yield BundleFinding("later scores", OPEN, text)
 
 

@@ -28,7 +28,7 @@ from lrbench.tables import TableSpec
 DIGITS = 4
 DISAGREE = (
     *(Verdict.ABOVE, Verdict.BELOW, Verdict.NOT_LEARNED, Verdict.AT_CHANCE),
-    *(Verdict.INCONCLUSIVE, Verdict.NOT_COMPARABLE),
+    *(Verdict.BELOW_CHANCE, Verdict.INCONCLUSIVE, Verdict.NOT_COMPARABLE),
 )
 
 

@@ -56,7 +56,7 @@ def test_scores_of_later_are_not_scored_again(runs: Path, tmp_path: Path) -> Non
     path.write_bytes(pack(runs, TableChoice(), path.name).data)
     later = found(path)["later scores"]
     assert later.status == OPEN
-    assert later.text == "told by `lrbench evaluate` of 1 run, 12 to 15: not scored again"
+    assert later.text == "what `lrbench evaluate` added to 1 run, lengths 12 to 15"
 
 
 def test_other_strings_each_time(bundle: Bundle) -> None:

@@ -26,7 +26,7 @@ from math import sqrt
 import torch
 from torch import Tensor, nn
 
-from lrbench.checks import at_least
+from lrbench.checks import at_least, radii
 from lrbench.mixers.nonlinear.fixed_point_surrogates import Linear
 from lrbench.mixers.nonlinear.recurrence import StateMap, Tensors, empty
 from lrbench.mixers.nonlinear.truncated import IterConfig, TruncatedMixer
@@ -54,11 +54,7 @@ class PQConfig(IterConfig):
         at_least("model.mixer.state_size", self.state_size, 2)
         at_least("model.mixer.r_min", self.r_min, 0)
         at_least("model.mixer.max_phase", self.max_phase, 1e-6)
-        if isinstance(self.r_max, int | float) and not self.r_min < self.r_max <= 1:
-            raise ValueError(
-                f"model.mixer.r_max must be above r_min = {self.r_min} and at most 1,"
-                f" not {self.r_max}"
-            )
+        radii(self.r_min, self.r_max)
 
 
 class Factored(StateMap):

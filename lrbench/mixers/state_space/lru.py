@@ -27,7 +27,7 @@ from math import sqrt
 import torch
 from torch import Tensor, nn
 
-from lrbench.checks import at_least
+from lrbench.checks import at_least, radii
 from lrbench.mixers.base import ParameterRule
 from lrbench.mixers.complex_linear import real_part, to_complex
 from lrbench.mixers.time_invariant import TimeInvariantMixer
@@ -58,12 +58,7 @@ class LRUConfig:
         at_least("model.mixer.r_min", self.r_min, 0)
         at_least("model.mixer.max_phase", self.max_phase, 1e-6)
         at_least("model.mixer.dynamics_lr", self.dynamics_lr, 0)
-        radii = self.r_min, self.r_max
-        if all(isinstance(r, int | float) for r in radii) and not self.r_min < self.r_max <= 1:
-            raise ValueError(
-                f"model.mixer.r_max must be above r_min = {self.r_min} and at most 1,"
-                f" not {self.r_max}"
-            )
+        radii(self.r_min, self.r_max)
 
 
 @register_mixer("lru", LRUConfig, "linear recurrent unit (Orvieto et al. 2023)", "s4")

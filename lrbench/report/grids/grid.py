@@ -19,7 +19,7 @@ from lrbench.report.paper.verdict import (
     Evidence,
     Guesser,
     Verdict,
-    guesses,
+    beside_chance,
     judge,
     printed_at_chance,
 )
@@ -196,8 +196,8 @@ class Grid(ABC):
             return self._instead(filled, rule, "test")
         evidence = filled.evidence(rule, "test", self.chance[filled.column])
         cell = spread(evidence.values, self.digits, missing=missing(filled))
-        known = len(evidence.values) >= FEWEST and guesses(evidence)
-        return marked(cell, Verdict.AT_CHANCE if known else None)
+        enough = len(evidence.values) >= FEWEST
+        return marked(cell, beside_chance(evidence) if enough else None)
 
     def _instead(self, filled: FilledCell | None, rule: str, kind: str) -> PrintedCell:
         """What stands where there is no cell, several compete for it, or no run has ended."""

@@ -34,7 +34,7 @@ OF_ACCURACIES = (
     f"verdicts (none for fewer than {FEWEST} runs): reproduced = 95 % interval within {TOLERANCE}"
     f" of the paper's number at its printed precision; {BETWEEN}; not learned = the median run has"
     f" less than {LEARNED} at the training length; at chance = no better than guessing under the"
-    f" same rule, or far worse; {OTHER}"
+    f" same rule; below chance = on the mean less than half of it, and in no run as good; {OTHER}"
 )
 WITHIN = f"within {RELATIVE_TOLERANCE} times the paper's number"
 OF_ERRORS = (

@@ -52,7 +52,8 @@ VERDICTS = (
     f"verdicts (none for fewer than {FEWEST} runs): reproduced = the 95 % interval of our mean"
     f" is within {TOLERANCE} of the paper's number at its printed precision; above, below ="
     " all of it on that side; inconclusive = too wide to tell; at chance = explained by"
-    " guessing as well as uniform or majority, not by better lookups; not comparable = another"
+    " guessing as well as uniform or majority, not by better lookups; below chance = on the mean"
+    " less than half of that, and in no run as good; not comparable = another"
     " rule or other data than the paper's; not learned is not said of a training split that"
     " most of the paper's models have not learned either"
 )

@@ -202,7 +202,8 @@ tr.first td { border-top: 1px solid var(--line); }
 tbody tr:nth-child(even) { background: var(--band); }
 .is-reproduced, .is-above { color: var(--good); }
 .is-below, .is-failed { color: var(--bad); }
-.is-not-learned, .is-at-chance, .is-inconclusive, .is-not-comparable { color: var(--unsure); }
+.is-not-learned, .is-at-chance, .is-below-chance { color: var(--unsure); }
+.is-inconclusive, .is-not-comparable { color: var(--unsure); }
 .notes {
   color: var(--soft); font-size: .82rem; margin: .6rem 0 0; padding-left: 1.1rem;
   max-width: 60rem; overflow-wrap: anywhere;

@@ -34,6 +34,7 @@ from lrbench.report.output.verdict_sentence import verdict_sentence
 from lrbench.report.paper.reference import Reference, Split, faithful_on, lookup_on, lookup_run
 from lrbench.report.runs.certificates import read_answers
 from lrbench.report.runs.record import baselines_by_split, best_baseline, guessing_at
+from lrbench.statistics import FEWEST_STRINGS, SOLVED
 
 LONGER = (5_003, 50_021, 500_009)  # primes, so of no special residue, and odd for mod_arith
 OTHER_SPLITS = {
@@ -282,12 +283,27 @@ class _AtLengths(Summary):
                 continue
             how = ", ".join(filter(None, (horizon.get("dtype"), horizon.get("mode"))))
             whose = f" of {rule}" if printed else ""
+            if few := self._too_few(rule, horizon.get("upper")):
+                yield f"horizon{whose}", few
+                printed.append(horizon["text"])
+                continue
             yield f"horizon{whose}", horizon["text"] + (f" ({how})" if how else "")
             again = horizon.get("float64")
             if again:
                 why = "it is rounding" if again["verdict"] == "rounding" else "not rounding"
                 yield "", f"float64 gives {again['value']:.4f} at {again['length']:,}: {why}"
             printed.append(horizon["text"])
+
+    def _too_few(self, rule: str, length: int | None) -> str:
+        """Why no horizon is told, where strings that are all but all right were too few for one."""
+        for row in self.result["evaluations"]:
+            place = row["kind"], row["which"], row["metric"], row["length"]
+            if place != ("test", rule, "accuracy", length) or row["n"] >= FEWEST_STRINGS:
+                continue
+            if row["value"] is not None and row["value"] >= SOLVED:
+                asked = f"{row['n']:,} strings at {length:,} are too few"
+                return f"not told: {asked} (protocol.test_size={FEWEST_STRINGS} or more)"
+        return ""
 
     def _positions(self) -> Iterable[Line]:
         """What the last checkpoint says at every position, of tasks that were scored there."""

@@ -126,10 +126,24 @@ def _blocks(columns: Sequence[Line], width: int) -> list[list[Line]]:
     return blocks or [list(columns)]
 
 
-def _width(line: Line) -> int:
+def _width(line: Line, wide: bool = False) -> int:
     column, cells = line
     widest = max(map(len, (column.title, *_texts(cells))))
-    return widest if column.right else min(widest, LONGEST_NAME)
+    return widest if wide or column.right else min(widest, LONGEST_NAME)
+
+
+def _longest_word(line: Line) -> int:
+    column, cells = line
+    texts = " ".join((column.title, *_texts(cells)))
+    return min(max(map(len, texts.split()), default=0), LONGEST_NAME)
+
+
+def _least_width(columns: Sequence[Line], line: Line, width: int, wide: bool) -> int | None:
+    """How narrow a column may become: no word of it breaks, if the words of all leave room."""
+    if wide or line[0].right:
+        return _width(line, wide)
+    taken = sum((_width(one) if one[0].right else _longest_word(one)) + GAP for one in columns)
+    return _longest_word(line) if taken <= width else None
 
 
 def _styled(cell: PrintedCell, console: Console) -> Text:
@@ -144,7 +158,7 @@ def _print(columns: Sequence[Line], starts: Sequence[bool], console: Console, wi
         table.add_column(
             Text(plain(console, column.title)),
             justify="right" if column.right else "left",
-            min_width=_width(line) if wide or column.right else None,
+            min_width=_least_width(columns, line, console.width, wide),
             max_width=None if wide or column.right else LONGEST_NAME,
             overflow="fold",
             no_wrap=wide or column.right,
@@ -159,7 +173,7 @@ def _print(columns: Sequence[Line], starts: Sequence[bool], console: Console, wi
         shown = (PrintedCell(""), *row[1:]) if repeated else row
         table.add_row(*(_styled(cell, console) for cell in shown))
     if wide:  # rich never prints wider than its console
-        needed = sum(_width(line) + GAP for line in columns)
+        needed = sum(_width(line, wide) + GAP for line in columns)
         console = Console(
             file=console.file,
             width=max(console.width, needed),

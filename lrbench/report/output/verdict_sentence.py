@@ -104,6 +104,8 @@ def _all(answer: Answer | None) -> str:
         return f"but wrong on {word}"
     if answer is None:
         return "other strings were not searched"
+    if not answer.complete_to:
+        return "no failure found among the strings that were searched"
     return f"no failure found among all strings to {answer.complete_to:,}"
 
 

@@ -26,6 +26,7 @@ class Verdict(StrEnum):
     INCONCLUSIVE = "inconclusive"
     NOT_LEARNED = "not learned"
     AT_CHANCE = "at chance"
+    BELOW_CHANCE = "below chance"
     NOT_COMPARABLE = "not comparable"
     MISSING = "-"
     FAILED = "failed"
@@ -65,8 +66,8 @@ def judge(
 ) -> Verdict | None:
     """Return the verdict on a cell against `reference`, None for fewer than three runs.
 
-    The first that holds, in this order: failed and missing (no number of ours), not learned, at
-    chance, missing (none of the paper's), not comparable, and then what the interval says.
+    The first that holds, in this order: failed and missing (no number of ours), not learned, at or
+    below chance, missing (none of the paper's), not comparable, and then what the interval says.
     """
     if not evidence.values:
         return _without_values(evidence)
@@ -74,8 +75,8 @@ def judge(
         return None
     if evidence.metric.counts and evidence.trained and median(evidence.trained) < LEARNED:
         return Verdict.NOT_LEARNED
-    if guesses(evidence):
-        return Verdict.AT_CHANCE
+    if (guessed := beside_chance(evidence)) is not None:
+        return guessed
     if reference is None:
         return Verdict.MISSING
     if not comparable:
@@ -98,6 +99,21 @@ def guesses(evidence: Evidence) -> bool:
     if guesser is None or not evidence.values:
         return False
     return runs_at_chance(evidence.values, guesser.p, guesser.strings, guesser.looks)
+
+
+def beside_chance(evidence: Evidence) -> Verdict | None:
+    """Return at chance or below it of runs that are no better than guessing, else None.
+
+    Below it: the mean is less than half of chance, and no run reaches it, as a state that has
+    drifted answers every string wrongly.
+    """
+    if not guesses(evidence):
+        return None
+    guesser, values = evidence.guesser, evidence.values
+    if not evidence.metric.counts or guesser is None:
+        return Verdict.AT_CHANCE
+    below = mean(values) < guesser.p / 2 and max(values) < guesser.p
+    return Verdict.BELOW_CHANCE if below else Verdict.AT_CHANCE
 
 
 def printed_at_chance(reference: Reference, guesser: Guesser) -> bool:

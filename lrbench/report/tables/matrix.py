@@ -40,7 +40,8 @@ from lrbench.statistics import mean
 from lrbench.tables import SUITE, WALKS, TableSpec
 
 FIRST = {"prefixes": prefix_table, "depths": depth_table}  # kinds with a table before the paper's
-UNRANKED = (Verdict.AT_CHANCE, Verdict.NOT_LEARNED, UNFINISHED)  # nothing of these is a best
+GUESSED = (Verdict.AT_CHANCE, Verdict.BELOW_CHANCE)
+UNRANKED = (*GUESSED, Verdict.NOT_LEARNED, UNFINISHED)  # nothing of these is a best
 COMPACT_DIGITS = SUITE_DIGITS = 3
 
 

@@ -99,7 +99,7 @@ def require_tracker(name: str) -> None:
     if name not in TRACKERS:
         raise unknown("tracker", name, TRACKERS, exit_code=2)
     if find_spec(name) is None:
-        raise missing(f"{name}, which track={name} needs,", name)
+        raise missing(f"{name}, which track={name} and --to {name} need,", name)
 
 
 def open_tracker(name: str, run: TrackedRun, afresh: bool = False) -> Tracker:

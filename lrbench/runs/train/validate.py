@@ -98,7 +98,7 @@ def _wrong_model(task: TaskBase, name: str) -> str:
     if name in ENCODERS:
         return (
             f"model {name} reads strings whole; task {task.name} asks at each position\n"
-            f"models for that: {', '.join(MIXERS.names())}"
+            "`lrbench models` lists those for that as mixers, such as blockdiag and lstm"
         )
     return (
         f"model {name} answers at each position; task {task.name} has one answer a string\n"

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from lrbench.checks import at_least, between, one_of
+from lrbench.checks import at_least, between, inside, one_of
 from lrbench.registry import register_task
 from lrbench.tasks.automata.moore import ASKS, UNIT, MooreTask
 from lrbench.tasks.automata.random import (
@@ -61,8 +61,7 @@ class DfaConfig:
             )
         if self.kind == "reset" and self.letters < 2:
             raise ValueError("task.kind=reset needs task.letters=2 or more: one of them resets")
-        if not 0 < self.reset_p < 1:
-            raise ValueError(f"task.reset_p must lie between 0 and 1, not {self.reset_p}")
+        inside("task.reset_p", self.reset_p, 0, 1)
         if self.kind != "reset" and self.reset_p != RESET_P:
             raise ValueError(f"task.reset_p is for task.kind=reset; {self.kind} has no such letter")
         self.drawn()

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from lrbench.checks import fraction
 from lrbench.registry import register_task
 from lrbench.tasks.automata.moore import UNIT, MooreTask
 from lrbench.tasks.base import IGNORE, Carry, Device
@@ -28,8 +29,7 @@ class FlipFlopConfig:
     ignore: float = 0.8
 
     def __post_init__(self) -> None:
-        if not 0 <= self.ignore < 1:
-            raise ValueError(f"task.ignore must be in [0, 1), not {self.ignore}")
+        fraction("task.ignore", self.ignore)
 
     @property
     def title(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from omegaconf import MISSING
 from torch import Tensor
 
+from lrbench.checks import between
 from lrbench.registry import register_task
 from lrbench.tasks.base import Carry, Device, Task
 from lrbench.tasks.machine import Machine
@@ -42,6 +43,7 @@ class ParityConfig(SumConfig):
             raise ValueError(
                 f"task.modulus of parity is 2, not {self.modulus}: use task=sum for other moduli"
             )
+        between("task.modulus", self.modulus, 2, 2)
 
 
 @register_task("sum", SumConfig, "running sum mod M (Fan, Chi & Rudnicky 2024)")
@@ -104,5 +106,4 @@ def check_modulus(modulus: Any) -> None:
         return
     if isinstance(modulus, bool) or not isinstance(modulus, int) or modulus < 2:
         raise ValueError(f"task.modulus must be an integer >= 2, not {modulus}")
-    if modulus > LARGEST:
-        raise ValueError(f"task.modulus must be at most {LARGEST}, not {modulus}")
+    between("task.modulus", modulus, 2, LARGEST)

@@ -152,7 +152,7 @@ CASES = [
     # values out of range
     ("task.modulus=1", "task.modulus must be an integer >= 2, not 1"),
     ("task.modulus=-5", "task.modulus must be an integer >= 2, not -5"),
-    ("task.modulus=10000000000", "task.modulus must be at most 10000"),
+    ("task.modulus=10000000000", "task.modulus must be at most 10,000"),
     ("protocol.train_length=0", "protocol.train_length must be at least 1, not 0"),
     ("protocol.train_length=-40", "protocol.train_length must be at least 1, not -40"),
     ("protocol.test_lengths=[500,0]", "protocol.test_lengths must be at least 1, not 0"),

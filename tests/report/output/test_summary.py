@@ -141,6 +141,15 @@ def test_horizons_that_differ_are_both_reported(result: Make, references: Path) 
     assert "float64 gives 0.9990 at 500: it is rounding" in text
 
 
+def test_too_few_strings_tell_no_horizon(result: Make, references: Path) -> None:
+    content = result(horizon={"best": {"text": "< 40", "upper": 40, "float64": None}})
+    assert "horizon       < 40\n" in summary(content, references)
+    for row in content["evaluations"]:
+        row |= {"n": 200, "value": 1.0}
+    told = "horizon       not told: 200 strings at 40 are too few (protocol.test_size=381 or more)"
+    assert told in summary(content, references)
+
+
 def test_further_is_beyond_what_was_tested(result: Make, references: Path) -> None:
     content = result()
     for row in content["evaluations"]:

@@ -66,6 +66,25 @@ def test_wide_is_every_column_in_one_line() -> None:
     assert "in all rows" not in text
 
 
+def prose() -> Table:
+    """Two columns of words and one of numbers, as the table of a paper has them."""
+    heads = (Column("model", right=False), Column("number", right=False), Column("accuracy"))
+    row = ("blockdiag_release", "paper: Ours (block-diagonal LRNN, as the code has it)", "1.00")
+    return Table("t", heads, (tuple(map(PrintedCell, row)),))
+
+
+@pytest.mark.parametrize("width", [46, 60, 80])
+def test_no_word_breaks_where_all_words_fit(width: int) -> None:
+    text = printed(prose(), width)
+    assert max(map(len, text.splitlines())) <= width
+    for word in ("blockdiag_release", "(block-diagonal", "LRNN,", "accuracy", "1.00"):
+        assert word in text
+
+
+def test_wide_cuts_no_name() -> None:
+    assert "paper: Ours (block-diagonal LRNN, as the code has it)" in printed(prose(), 40, True)
+
+
 def test_a_long_name_is_folded_not_cut() -> None:
     name = "a" * 45
     text = printed(table(((name, *ROWS[0][1:]), ROWS[1])), 60)

@@ -48,6 +48,12 @@ def answer(verdict: str, length: int | None = None, string: str = "") -> Answer:
         ),
         (
             {40: 1.0, 500: 1.0},
+            answer("open")._replace(complete_to=0),
+            "Holds on random strings to 500, the longest tested; no failure found among the strings"
+            " that were searched",
+        ),
+        (
+            {40: 1.0, 500: 1.0},
             answer("wrong", 12, "300000000002"),
             "Holds on random strings to 500, the longest tested; but wrong on `300000000002`, 12"
             " symbols",

@@ -91,6 +91,7 @@ def test_each_word_can_be_reached() -> None:
     assert verdict([0.70, 0.70, 0.71]) is Verdict.BELOW
     assert verdict([1.0, 0.9, 0.7]) is Verdict.INCONCLUSIVE
     assert verdict([0.28, 0.27, 0.28]) is Verdict.AT_CHANCE
+    assert verdict([0.0, 0.02, 0.0]) is Verdict.BELOW_CHANCE
     assert verdict([0.9, 0.9, 0.9], comparable=False) is Verdict.NOT_COMPARABLE
     assert verdict([0.9, 0.9, 0.9], None) is Verdict.MISSING
     assert verdict([]) is Verdict.MISSING
@@ -117,6 +118,14 @@ def test_not_learned_is_the_median_runs_and_comes_first() -> None:
 def test_without_training_accuracy_or_chance_the_number_still_speaks() -> None:
     assert judge(Evidence([0.9] * 3), reference()) is Verdict.REPRODUCED
     assert judge(Evidence([0.27] * 3), reference("0.27")) is Verdict.REPRODUCED
+
+
+def test_below_chance_is_every_run_and_half_of_it_on_the_mean() -> None:
+    assert verdict([0.0, 0.0, 0.19]) is Verdict.BELOW_CHANCE
+    assert verdict([0.0, 0.0, 0.2]) is Verdict.AT_CHANCE  # a run as good as guessing
+    assert verdict([0.11, 0.11, 0.11]) is Verdict.AT_CHANCE  # chance is measured: near it is at it
+    assert verdict([0.0, 0.0, 0.0], None) is Verdict.BELOW_CHANCE
+    assert verdict([0.0, 0.0, 0.9]) is Verdict.INCONCLUSIVE
 
 
 def test_at_chance_needs_no_reference_and_no_comparable_protocol() -> None:

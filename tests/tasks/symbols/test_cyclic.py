@@ -52,7 +52,7 @@ def test_only_integers_from_two_are_moduli(name, modulus):
 
 def test_the_largest_modulus_is_stated():
     assert TASKS.get("sum").config(modulus=LARGEST).modulus == 10_000
-    with pytest.raises(ValueError, match=r"task\.modulus must be at most 10000, not 10001"):
+    with pytest.raises(ValueError, match=r"task\.modulus must be at most 10,000, not 10001"):
         TASKS.get("sum").config(modulus=LARGEST + 1)
 
 

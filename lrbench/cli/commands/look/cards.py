@@ -63,7 +63,8 @@ class Card:
 
 def setting_content(one: SettingCard) -> dict[str, Any]:
     """Return a setting as JSON has it: limits that there are none of are null."""
-    limits = {key: getattr(one.limits, key) for key in ("least", "most", "below", "values")}
+    keys = "least", "most", "above", "below", "values"
+    limits = {key: getattr(one.limits, key) for key in keys}
     return {"key": one.key, "meaning": one.meaning, "default": one.default, **limits}
 
 

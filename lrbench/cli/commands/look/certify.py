@@ -222,8 +222,7 @@ def _wrong(found: Certified) -> list[str]:
     assert witness is not None
     return [
         sentence(found.task, found.record),
-        f"  found in {searched['seconds']:,.1f} s; every string to {searched['complete_to']:,}"
-        " symbols is right",
+        "; ".join([f"  found in {searched['seconds']:,.1f} s", *_all_right(searched)]),
         *_unconfirmed(searched),
         f"  a random string of that length is this one once in {_one_in(witness)}",
         *_out_of_time(searched),
@@ -252,18 +251,39 @@ def _out_of_time(searched: SearchRecord) -> list[str]:
     return [f"  stopped by its {searched['seconds_allowed']:g} s: {', '.join(stopped)}"]
 
 
+def _tried(searched: SearchRecord) -> list[str]:
+    """Say how far each of the three searches went, of those that tried any string."""
+    from lrbench.certificates.witness import SETTLED
+    from lrbench.report.output.display import plural
+
+    parts = _all_right(searched)
+    families, kept = searched["families"], searched["families_kept"]
+    if searched["families_to"]:
+        narrowest = f" (the {kept:,} narrowest beyond {SETTLED})" if kept < families else ""
+        part = f"{families:,} prefixes with a repeated pattern to"
+        parts.append(f"{part} {plural(searched['families_to'], 'symbol')}{narrowest}")
+    if searched["beam_to"]:
+        part = f"the {searched['beam_kept']:,} most narrowly answered of each state to"
+        parts.append(f"{part} {plural(searched['beam_to'], 'symbol')}")
+    return parts
+
+
+def _all_right(searched: SearchRecord) -> list[str]:
+    from lrbench.report.output.display import plural
+
+    to = searched["complete_to"]
+    return [f"every string to {plural(to, 'symbol')} is right"] if to else []
+
+
 def _open(found: Certified) -> list[str]:
     searched, proof = found.record["searched"], found.record["proof"]
     lead = searched["least_margin"]
     lines = [
         f"open: no string was found that it gets wrong ({searched['seconds']:,.1f} s)",
-        f"  every string to {searched['complete_to']:,} symbols is right; {searched['families']:,}"
-        f" prefixes with a repeated pattern to {searched['families_to']:,} (the"
-        f" {searched['families_kept']:,} narrowest of them beyond 64 symbols), the most narrowly"
-        f" answered, {searched['beam_kept']:,} of each state, to {searched['beam_to']:,}",
+        f"  {'; '.join(_tried(searched)) or 'no string was tried'}",
         *_out_of_time(searched),
     ]
-    if lead is not None:
+    if lead is not None and searched["strings"]:
         lines.append(f"  the narrowest of {searched['strings']:,} answers leads by {lead:.3g}")
     lines += _unconfirmed(searched)
     if proof["refusal"]:

@@ -58,6 +58,7 @@ def bundle(
     from lrbench.cli.commands.look.report import write
     from lrbench.console import messages
     from lrbench.plugins import load_plugins
+    from lrbench.report.output.display import plural
 
     load_plugins()
     spec = load_table(table) if table else None
@@ -75,7 +76,8 @@ def bundle(
             markup=False,
         )
     size = len(made.data) / 2**20
-    say(f"wrote {path}: {made.runs} runs, {made.files} files, {size:.1f} MiB", markup=False)
+    parts = plural(made.runs, "run"), plural(made.files, "file"), f"{size:.1f} MiB"
+    say(f"wrote {path}: {', '.join(parts)}", markup=False)
     typer.echo(f"{made.digest}  {path}")
 
 

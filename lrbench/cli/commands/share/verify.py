@@ -68,6 +68,7 @@ def _show(
     """Print what was found: the bundle, the scores side by side, a line for each check."""
     from lrbench.bundles.archive import sha256
     from lrbench.bundles.rescore import differing
+    from lrbench.report.output.display import plural
 
     versions = opened.manifest.get("versions")
     made_by = versions.get("lrbench") if isinstance(versions, dict) else None
@@ -75,7 +76,7 @@ def _show(
     typer.echo(f"{path}  sha256 {sha256(path.read_bytes())}")
     typer.echo(
         shown(
-            f"{choice.name}, rule {choice.rule}, {len(opened.results)} runs,"
+            f"{choice.name}, rule {choice.rule}, {plural(len(opened.results), 'run')},"
             f" made by lrbench {made_by}",
             200,
         )

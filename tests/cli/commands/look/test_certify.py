@@ -216,6 +216,41 @@ def test_nothing_found_is_open(lrbench: Run, run: Path, monkeypatch: pytest.Monk
     assert not (run / "certificates").exists() and not (run / "counterexample.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("searched", "expected"),
+    [
+        ({"complete_to": 9}, "every string to 9 symbols is right"),
+        (
+            {"complete_to": 1, "families": 5, "families_kept": 5, "families_to": 30},
+            "every string to 1 symbol is right; 5 prefixes with a repeated pattern to 30 symbols",
+        ),
+        (
+            {
+                "families": 3000,
+                "families_kept": 2000,
+                "families_to": 1000,
+                "beam_to": 7,
+                "beam": 100,
+            },
+            "3,000 prefixes with a repeated pattern to 1,000 symbols (the 2,000 narrowest beyond"
+            " 64); the 100 most narrowly answered of each state to 7 symbols",
+        ),
+        ({}, "no string was tried"),
+    ],
+)
+def test_only_what_was_tried_is_told(
+    lrbench: Run,
+    run: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    searched: dict[str, int],
+    expected: str,
+) -> None:
+    monkeypatch.setattr(
+        certify, "search", lambda *unused: WitnessSearch(SearchBudget(), **searched)
+    )
+    assert f"\n  {expected}\n" in lrbench("certify", str(run), "--output", "mine.json").out
+
+
 def test_a_certificate_is_of_a_task_a_model_and_weights(run: Path, lrbench: Run) -> None:
     """relu and tanh have the same weights' names: the digest alone does not tell them apart."""
     lrbench("certify", str(run))
