@@ -18,7 +18,13 @@ from lrbench.errors import UserError
 from lrbench.report.output.display import say
 from lrbench.sweeps.plan.plan import Plan, make_plan
 from lrbench.sweeps.tune.choice import Point, winner
-from lrbench.sweeps.tune.preset import FOLDER, chosen_values, existing, preset_text
+from lrbench.sweeps.tune.preset import (
+    FOLDER,
+    chosen_values,
+    existing,
+    is_provisional,
+    preset_text,
+)
 from lrbench.sweeps.tune.study import Study, studies
 from lrbench.sweeps.tune.table import note, study_table, validation
 
@@ -104,7 +110,7 @@ class Search:
         tuned = Path(study.config().output_dir) / "tuned"
         path = self.output or tuned / FOLDER / f"{study.name}.yaml"
         same = path.is_file() and path.read_bytes() == text
-        if path.is_file() and not same and not force:
+        if path.is_file() and not same and not (force or is_provisional(path)):
             return [path]
         if self.output is None:
             _make(path.parent)

@@ -25,6 +25,8 @@ from lrbench.protocols.base import declared
 from lrbench.records import Result
 from lrbench.statistics import mean
 
+FAILED = "failed"  # how a run ended that has no result
+
 
 @dataclass(frozen=True)
 class ValidationScore:
@@ -85,7 +87,7 @@ class Point:
 def attempt(seed: int, result: Result | None) -> Attempt:
     """Return how a run ended, by its result.json; None where it has none, so it failed."""
     if result is None:
-        return Attempt(seed, "failed")
+        return Attempt(seed, FAILED)
     score = score_of(result)
     if result["status"] == "finished" and score is None:
         return Attempt(seed, "not measured")

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from lrbench.config import Config
-from lrbench.sweeps.tune.choice import Point
+from lrbench.sweeps.tune.choice import FAILED, Point
 from lrbench.sweeps.tune.study import Study, setting
 from lrbench.sweeps.tune.table import row_of
 
 FOLDER = Path("preset", "model")
+PROVISIONAL = "Provisional:"  # of a file: another search of the same may choose otherwise
 KEPT = ("model", "optim")  # groups of which typed settings stay; a budget is the tuning run's own
 
 
@@ -72,6 +73,7 @@ def preset_text(
         f"Budget: {study.budget()}.",
         f"Tried (mean validation {metric.title} and loss, runs, how they ended; * is the choice):",
         *_tried(points, best),
+        *_provisional(points),
         f"Below: {origin}",
     ]
     body = yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=96)
@@ -86,6 +88,19 @@ def _basis(study: Study) -> str:
         return f"the dev split ({split}) by {score}; the test splits had no say."
     length = protocol.train_length
     return f"validation strings of the training length ({length}); the test length had no say."
+
+
+def is_provisional(path: Path) -> bool:
+    """Whether a preset was chosen while some runs of its search had failed."""
+    return f"# {PROVISIONAL}" in path.read_text(errors="replace")
+
+
+def _provisional(points: Sequence[Point]) -> Iterator[str]:
+    """A disk that was full is no fault of a setting, so what failed is to be trained again."""
+    ended = [attempt.status for point in points for attempt in point.attempts]
+    if failed := ended.count(FAILED):
+        runs = f"{failed} of {len(ended)} runs"
+        yield f"{PROVISIONAL} {runs} failed; the same command trains them again, then chooses."
 
 
 def _tried(points: Sequence[Point], best: int) -> Iterator[str]:

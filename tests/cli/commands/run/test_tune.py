@@ -179,6 +179,28 @@ def test_a_preset_that_says_something_else_stays_until_it_is_forced(
     assert (ended.code, "unchanged" in ended.err) == (0, True)
 
 
+def test_a_preset_chosen_while_runs_had_failed_is_replaced(
+    lrbench: Run, searched: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk let runs fail, and what was left was chosen from: no choice to be kept."""
+    (best,) = (
+        path
+        for path in Path("outputs").rglob("result.json")
+        if json.loads(path.read_text())["config"]["optim"]["lr"] == 0.001
+    )
+    kept = best.read_bytes()
+    best.unlink()
+    with monkeypatch.context() as patched:
+        patched.setattr("lrbench.cli.hydra.tuning.run_plan", lambda *arguments: 1)
+        assert lrbench("tune", *searched).code == 1
+    assert "# Provisional: 1 of 3 runs failed; the same command" in PRESET.read_text()
+    assert "# * optim.lr=0.0001:" in PRESET.read_text()
+    best.write_bytes(kept)
+    assert lrbench("tune", *searched).code == 0
+    assert "# * optim.lr=0.001:" in PRESET.read_text()
+    assert "Provisional" not in PRESET.read_text()
+
+
 def test_a_preset_of_the_users_own_is_what_the_choice_is_put_upon(lrbench: Run) -> None:
     own = Path("mine/preset/model/fan2024_sum_blockdiag.yaml")
     own.parent.mkdir(parents=True)
