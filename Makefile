@@ -13,6 +13,7 @@
 #   make faults       1,000 faults in real programs: kills, failed writes, damaged files (hours);
 #                     FAULTS=100 SEED=2 for others; goes on where it stopped
 #   make fuzz         5,000 wrong command lines and 2,000 damaged files (two hours)
+#   make mutants      200 changed places of the package, each of which the tests ought to notice (hours)
 #   make docs         the pages as a site, build/site; a link that leads nowhere is an error
 #   make clean        remove what make made; outputs/ is yours and stays
 
@@ -28,7 +29,7 @@ pip_install := $(bin)/python -m pip install --disable-pip-version-check $(PIP_EX
 slurm := ../shared/tools/slurm_one_node.sh
 requirements := pyproject.toml constraints.txt
 
-.PHONY: demo test test-fast check tables reproduce wheel-test oracles-test slurm-test faults fuzz docs clean
+.PHONY: demo test test-fast check tables reproduce wheel-test oracles-test slurm-test faults fuzz mutants docs clean
 .NOTPARALLEL: # two pips in one environment trip over each other
 
 demo: $(VENV)/.installed
@@ -95,6 +96,10 @@ faults: $(VENV)/.installed-dev
 
 fuzz: $(VENV)/.installed-dev
 	$(bin)/python -m tests.faults.fuzz --seed $(SEED)
+
+mutants: $(VENV)/.installed-dev
+	$(pip_install) -q -e '.[mutants]'
+	$(bin)/python -m tests.faults.mutants --seed $(SEED) --outcomes outputs/mutants/seed$(SEED).jsonl
 
 docs: $(VENV)/.installed-dev
 	$(pip_install) -q -e '.[docs]'

@@ -1,0 +1,203 @@
+"""Changed places of the package, and whether the tests notice: `make mutants` tries 200 of them.
+
+A mutant has one sign, index, comparison or constant changed, by the operators of cosmic-ray, in a
+clone of this checkout. Its tests are those of its file, then of its folder, then of its package,
+then the quick half of the suite; the first that fails has caught it. A mutant that survives is for
+a person to judge: it may compute the same.
+
+Outcomes are lines of a file, so that a campaign goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PLACES = ("tasks", "scan", "mixers", "training", "statistics.py", "report")
+OPERATORS = (
+    "NumberReplacer",
+    *("ReplaceBinaryOperator_Add_Sub", "ReplaceBinaryOperator_Sub_Add"),
+    *("ReplaceBinaryOperator_Mul_Div", "ReplaceBinaryOperator_Div_Mul"),
+    *("ReplaceBinaryOperator_FloorDiv_Mul", "ReplaceBinaryOperator_Mod_FloorDiv"),
+    *("ReplaceComparisonOperator_Lt_LtE", "ReplaceComparisonOperator_LtE_Lt"),
+    *("ReplaceComparisonOperator_Gt_GtE", "ReplaceComparisonOperator_GtE_Gt"),
+    *("ReplaceComparisonOperator_Eq_NotEq", "ReplaceComparisonOperator_NotEq_Eq"),
+    *("ReplaceUnaryOperator_USub_UAdd", "ReplaceUnaryOperator_Delete_Not"),
+    *("ReplaceAndWithOr", "ReplaceOrWithAnd", "ReplaceTrueWithFalse", "ReplaceFalseWithTrue"),
+)
+QUICK = ("tests", "-m", "unit and not slow", "-n", "2")  # the last resort
+SECONDS = 900  # for the tests of a mutant; one that makes them hang is caught
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change: the `occurrence`-th place in `file` where `operator` applies, and its line."""
+
+    file: str
+    operator: str
+    occurrence: int
+    line: int
+
+
+@dataclass
+class Outcome:
+    """A mutant and the tests that caught it; `caught` is empty where none did."""
+
+    number: int
+    mutant: Mutant
+    was: str
+    now: str
+    caught: str
+
+
+def mutants(root: Path) -> list[Mutant]:
+    """Return every mutant of the places looked at, in a fixed order."""
+    from cosmic_ray.ast import ast_nodes, get_ast
+    from cosmic_ray.plugins import get_operator
+
+    files = [path for place in PLACES for path in sorted((root / "lrbench").glob(f"{place}*"))]
+    files = [
+        path for one in files for path in ([one] if one.is_file() else sorted(one.rglob("*.py")))
+    ]
+    found = []
+    for path in files:
+        tree = get_ast(path.read_text())
+        for name in OPERATORS:
+            operator = get_operator(f"core/{name}")()
+            starts = [
+                start[0]
+                for node in ast_nodes(tree)
+                for start, _ in operator.mutation_positions(node)
+            ]
+            where = path.relative_to(root).as_posix()
+            found += [Mutant(where, name, index, line) for index, line in enumerate(starts)]
+    return found
+
+
+def drawn(every: Sequence[Mutant], seed: int) -> Iterator[Mutant]:
+    """Yield mutants at random: a file first, so that long ones have no more of them."""
+    draw = random.Random(seed)
+    by_file: dict[str, list[Mutant]] = {}
+    for one in every:
+        by_file.setdefault(one.file, []).append(one)
+    seen: set[Mutant] = set()
+    while len(seen) < len(every):
+        chosen = draw.choice(by_file[draw.choice(sorted(by_file))])
+        if chosen not in seen:
+            seen.add(chosen)
+            yield chosen
+
+
+def mutated(source: str, mutant: Mutant) -> str:
+    """Return a file's text with the change in it."""
+    from cosmic_ray.mutating import mutate_code
+    from cosmic_ray.plugins import get_operator
+
+    changed = mutate_code(source, get_operator(f"core/{mutant.operator}")(), mutant.occurrence)
+    assert changed is not None, mutant
+    return str(changed)
+
+
+def stages(file: str, root: Path) -> Iterator[tuple[str, ...]]:
+    """Yield the tests of a file of the package, from its own to the quick half of all."""
+    parts = Path(file).relative_to("lrbench")
+    own = Path("tests", parts.parent, f"test_{parts.stem}.py")
+    seen: list[Path] = []
+    for place in (own, *own.parents):
+        if place.parts[1:] and (root / place).exists() and place not in seen:
+            seen.append(place)
+            yield (str(place),)
+    yield QUICK
+
+
+def tried(mutant: Mutant, clone: Path) -> tuple[str, str, str]:
+    """Return the changed lines, before and after, and the tests that caught the mutant."""
+    path = clone / mutant.file
+    source = path.read_text()
+    text = mutated(source, mutant)
+    pairs = zip(source.splitlines(), text.splitlines(), strict=False)
+    was, now = next(((one, other) for one, other in pairs if one != other), ("", ""))
+    try:
+        path.write_text(text)
+        return was.strip(), now.strip(), _caught(mutant, clone)
+    finally:
+        path.write_text(source)
+
+
+def _caught(mutant: Mutant, clone: Path) -> str:
+    words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+    for tests in stages(mutant.file, clone):
+        try:
+            ended = subprocess.run(
+                [*words, *tests],
+                cwd=clone,
+                env={**os.environ, "PYTHONPATH": str(clone)},
+                capture_output=True,
+                timeout=SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            return f"{tests[0]} (no end)"
+        if ended.returncode not in (0, 5):  # 5: nothing to be run there
+            return " ".join(tests)
+    return ""
+
+
+def table(outcomes: Iterable[Outcome]) -> list[str]:
+    """Return a markdown table: places down, how many were tried and caught, and by which tests."""
+    count, caught, own = Counter[str](), Counter[str](), Counter[str]()
+    for one in outcomes:
+        place = Path(one.mutant.file).parts[1]
+        count[place] += 1
+        caught[place] += bool(one.caught)
+        own[place] += bool(one.caught) and one.caught != " ".join(QUICK)
+    lines = ["| place | mutants | caught | by the tests of its own package |", "|---|---|---|---|"]
+    lines += [f"| {place} | {count[place]} | {caught[place]} | {own[place]} |" for place in count]
+    return [*lines, f"| all | {count.total()} | {caught.total()} | {own.total()} |"]
+
+
+def main() -> int:
+    """Try mutants until there were enough; print those that survive, and a table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--mutants", type=int, default=200, help="How many.")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--outcomes", type=Path, default=Path("outputs/mutants/outcomes.jsonl"))
+    given = parser.parse_args()
+
+    given.outcomes.parent.mkdir(parents=True, exist_ok=True)
+    lines = given.outcomes.read_text().splitlines() if given.outcomes.exists() else []
+    done = [read(line) for line in lines]
+    with tempfile.TemporaryDirectory() as scratch:
+        clone = Path(scratch) / "clone"
+        subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True)
+        chosen = drawn(mutants(clone), given.seed)
+        for number, mutant in zip(range(given.mutants), chosen, strict=False):
+            if number < len(done):
+                assert done[number].mutant == mutant, "outcomes of another seed or another commit"
+                continue
+            done.append(Outcome(number, mutant, *tried(mutant, clone)))
+            with open(given.outcomes, "a") as out:
+                print(json.dumps(asdict(done[-1])), file=out)
+            if not done[-1].caught:
+                print(f"survives: {mutant}\n  {done[-1].was}\n  {done[-1].now}", flush=True)
+    print("\n".join(table(done)))
+    return 0
+
+
+def read(line: str) -> Outcome:
+    """Return an outcome from its line."""
+    content = json.loads(line)
+    return Outcome(**{**content, "mutant": Mutant(**content["mutant"])})
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
