@@ -113,6 +113,12 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return [obj for obj in objects if obj is not None]
 
 
+def whole_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the objects of a log that have a whole number as `step`; others are passed over."""
+    objects = [_parse_line(line) for line in _raw_lines(path)]
+    return [obj for obj in objects if obj is not None and type(obj.get("step")) is int]
+
+
 def keep_lines_until(path: Path, step: int) -> int:
     """Cut a log back to the lines with `step` at most this; return how many could not be read.
 

@@ -67,9 +67,13 @@ def statuses(root: Path) -> list[RunStatus]:
             settings = files.read_json(config)
         except UnreadableFile:
             continue  # `lrbench report` names what cannot be read
-        if {"task", "model", "protocol"} <= set(settings):
+        if all(_named(settings.get(part)) for part in ("task", "model", "protocol")):
             found += _cell(config.parent, settings)
     return found + _waiting(root, found)
+
+
+def _named(part: object) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("name"), str)
 
 
 def _waiting(root: Path, begun: Sequence[RunStatus]) -> list[RunStatus]:
@@ -106,17 +110,15 @@ def _run(cell: Path, settings: dict[str, Any], seed: int) -> RunStatus:
     fresh = cell / f"s{seed}.new"  # of force=true
     folder = fresh if fresh.is_dir() and held else cell / f"s{seed}"
     result, failure = _object(folder / "result.json"), _object(folder / "failure.json")
-    lines = (
-        files.read_lines(folder / "metrics.jsonl") if (folder / "metrics.jsonl").exists() else []
-    )
+    lines = _lines(folder / "metrics.jsonl")
     state = "running" if held else "stopped"
     if result is not None and not (held and folder == fresh):
         state = str(result.get("status"))
     elif failure is not None and not held:
         state = "failed"
-    protocol = settings["protocol"] or {}
-    name = str(protocol.get("name", cell.parent.name))
-    looks = [line["look"] for line in lines if "look" in line]
+    protocol = settings["protocol"]
+    name = protocol["name"]
+    looks = [look for line in lines if isinstance(look := line.get("look"), dict)]
     return RunStatus(
         task=str(settings["task"]["name"]),
         model=str(settings["model"]["name"]),
@@ -125,7 +127,7 @@ def _run(cell: Path, settings: dict[str, Any], seed: int) -> RunStatus:
         seed=seed,
         folder=str(folder),
         state=state,
-        update=int(lines[-1]["step"]) if lines else None,
+        update=lines[-1]["step"] if lines else None,
         updates=declared(name).most_updates(protocol, looks[-1] if looks else None),
         rate=_rate(lines),
         message=str(failure.get("error")) if failure and state == "failed" else None,
@@ -140,6 +142,13 @@ def _rate(lines: Sequence[dict[str, Any]]) -> float | None:
         return None
     rate: float = (losses[-1]["step"] - first["step"]) / (losses[-1]["seconds"] - first["seconds"])
     return rate or None
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    try:
+        return files.whole_lines(path)
+    except UnreadableFile:  # not a file, or not ours to read
+        return []
 
 
 def _object(path: Path) -> dict[str, Any] | None:

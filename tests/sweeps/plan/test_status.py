@@ -95,6 +95,19 @@ def test_a_forced_run_is_running_beside_its_old_result(cell: Path, owner: int) -
     assert (run.state, run.update) == ("running", None) and run.folder.endswith("s0.new")
 
 
+def test_what_is_damaged_costs_no_other_run_its_status(cell: Path) -> None:
+    _begun(cell, 0)
+    (cell / "s2" / "metrics.jsonl").mkdir(parents=True)
+    log = cell / "s0" / "metrics.jsonl"
+    log.write_text('no json\n{"step": "x"}\n[]\n' + log.read_text() + '{"step": 400, "look": 7}\n')
+    assert (_states(cell)[0].state, _states(cell)[0].update) == ("stopped", 400)
+    for name, content in (("a", {**CONFIG, "task": None}), ("b", {**CONFIG, "protocol": "x"})):
+        other = cell.with_name(name * 12)
+        (other / "s1").mkdir(parents=True)
+        (other / "config.json").write_text(json.dumps(content))
+    assert list(_states(cell)) == [0, 2]
+
+
 def test_no_folder(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no folder"):
         statuses(tmp_path / "nowhere")
