@@ -6,10 +6,11 @@ origin are checked before they are read as these (lrbench/report/runs/schema.py)
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from copy import deepcopy
 from dataclasses import asdict, field, fields, is_dataclass
 from functools import cache
-from typing import Any, Literal, NotRequired, TypedDict, Unpack
+from typing import Any, Literal, NotRequired, TypedDict, Unpack, cast
 
 SCHEMA = 1  # of result.json, failure.json and evaluations/*.json
 
@@ -49,7 +50,7 @@ def unrecorded(default: Any) -> Any:
 def recorded(settings: Any) -> dict[str, Any]:
     """Return what is written of a dataclass of settings: a dictionary of all but the above."""
     kept = {}
-    for name, rule, default in _rules(type(settings)):
+    for name, rule, default in _rules(cast(Hashable, type(settings))):
         value = getattr(settings, name)
         if rule == "never" or (rule == "if set" and value == default):
             continue
@@ -58,7 +59,7 @@ def recorded(settings: Any) -> dict[str, Any]:
 
 
 @cache
-def _rules(settings: type) -> tuple[tuple[str, str | None, Any], ...]:
+def _rules(settings: Any) -> tuple[tuple[str, str | None, Any], ...]:
     return tuple((one.name, one.metadata.get(RECORDED), one.default) for one in fields(settings))
 
 
