@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -17,6 +18,7 @@ from lrbench.errors import UserError
 
 VARIABLE = "LRBENCH_PLUGINS"
 GROUP = "lrbench.plugins"
+PATIENCE = 2.0  # seconds of an import, before it is said what takes so long
 
 _loaded: dict[str, ModuleType] = {}
 
@@ -70,6 +72,9 @@ def _import_from_here(name: str, origin: str = VARIABLE) -> ModuleType:
 
 
 def _import(name: str, origin: str) -> ModuleType:
+    notice = threading.Timer(PATIENCE, _say_slow, (name, origin))
+    notice.daemon = True
+    notice.start()
     try:
         return import_module(name)
     except UserError:
@@ -88,3 +93,11 @@ def _import(name: str, origin: str) -> ModuleType:
         raise UserError(
             f"plugin '{name}' ({origin}) failed to import: {type(error).__name__}: {error}"
         ) from error
+    finally:
+        notice.cancel()
+
+
+def _say_slow(name: str, origin: str) -> None:
+    from lrbench.console import messages  # of a package that a quick start does without
+
+    messages().print(f"importing plugin '{name}' ({origin})", markup=False)

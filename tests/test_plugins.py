@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lrbench import plugins
 from lrbench.errors import UserError
 from lrbench.plugins import VARIABLE
 from lrbench.registry import OWN, TASKS
@@ -82,3 +83,17 @@ def test_a_plugin_that_does_not_import(source: str | None, message: str) -> None
     assert message in run.stderr
     assert "Traceback" not in run.stderr
     assert len(run.stderr.strip().splitlines()) <= 6
+
+
+def test_a_plugin_that_takes_long_to_import_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("slow_plugin.py").write_text("import time\ntime.sleep(0.5)\n")
+    monkeypatch.setattr(plugins, "PATIENCE", 0.01)
+    monkeypatch.syspath_prepend(".")
+    plugins._import("slow_plugin", VARIABLE)
+    assert capsys.readouterr().err == "importing plugin 'slow_plugin' (LRBENCH_PLUGINS)\n"
+    monkeypatch.setattr(plugins, "PATIENCE", 60)
+    Path("quick_plugin.py").write_text("")
+    plugins._import("quick_plugin", VARIABLE)
+    assert capsys.readouterr().err == ""
