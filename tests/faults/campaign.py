@@ -135,7 +135,7 @@ class Campaign:
         error, number = draw.choice(ERRORS), draw.randrange(known.writes)
         fault = {"below": str(out), "number": number, "error": error}
         program = self._start(scenario, out, [["fail_write", fault]])
-        self._code(program, made, (0, 1))
+        self._code(program, made, (scenario.code, 1))
         made.faults += 1
         made.told.append(f"{errno.errorcode[error]} at {number}: {_last_line(program.err)}")
 

@@ -12,6 +12,7 @@ import json
 import random
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -272,6 +273,8 @@ def main() -> int:
         fuzz = Fuzz(lab, Path(scratch), given.seed)
         deadline = time.monotonic() + given.seconds
         for number in range(given.first, max(given.files, given.lines)):
+            if number % 100 == 0:
+                print(f"at {number}: {dict(counts)}", file=sys.stderr, flush=True)
             for kind, start, end in (
                 ("file", fuzz.file, given.files),
                 ("line", fuzz.line, given.lines),
