@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lrbench.errors import Interrupted, UserError
+from lrbench.report.output.display import plural
 from lrbench.runs.train.signals import StopRequest
 from lrbench.sweeps.launch import slurm
 from lrbench.sweeps.launch.held import held_by, left_behind
@@ -18,6 +19,7 @@ from lrbench.sweeps.plan.ledger import Ledger, Lookout
 from lrbench.sweeps.plan.plan import Job, Plan
 from lrbench.sweeps.plan.report import announce
 
+NAMED = 3  # of those that are waited for
 MOST_ATTEMPTS = 2  # at a job whose process died, or that came to no end; the second is alone
 
 
@@ -110,8 +112,7 @@ class Drive:
         """All that is left is trained by others; look again in a moment."""
         if not self.waiting:
             self.waiting = True
-            holders = {holder for job in self.pending if (holder := _held(job))}
-            announce(f"waiting for {len(self.pending)} runs of {', '.join(sorted(holders))}")
+            announce(_waiting_for(self.pending))
         time.sleep(0.3)
 
     def _drop_ended(self) -> None:
@@ -150,3 +151,11 @@ def _end(returned: Any) -> JobEnd:
         return returned
     value = returned._return_value  # its property would raise what went wrong
     return value if isinstance(value, JobEnd) else JobEnd("failed", f"{value}")
+
+
+def _waiting_for(pending: Sequence[Job]) -> str:
+    """Say how many runs others train, and name the first few of those."""
+    holders = sorted({holder for job in pending if (holder := _held(job))})
+    named, rest = ", ".join(holders[:NAMED]), len(holders) - NAMED
+    more = f" and {rest} more" if rest > 0 else ""
+    return f"waiting for {plural(len(pending), 'run')} of {named}{more}"

@@ -13,6 +13,7 @@ import pytest
 from lrbench.errors import Interrupted, UserError
 from lrbench.runs.folder.run import Run
 from lrbench.runs.lease import Lease
+from lrbench.sweeps.launch import drive
 from lrbench.sweeps.launch.drive import Drive
 from lrbench.sweeps.launch.worker import JobEnd, Parent
 from lrbench.sweeps.plan.ledger import End, Ledger
@@ -163,3 +164,13 @@ def _leave_a_lease(drive: Driven, seed: str) -> None:
     record = (run.lease_folder / "lease.json").read_text()
     lease.release()
     (run.lease_folder / "lease.json").write_text(record)
+
+
+def test_of_many_that_are_waited_for_three_are_named(
+    driven: Callable[..., Driven], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = driven("seed=range(0,6)").plan.jobs
+    monkeypatch.setattr(drive, "_held", lambda job: f"SLURM job 6_{job.runs[0].seed}")
+    names = "SLURM job 6_0, SLURM job 6_1, SLURM job 6_2"
+    assert drive._waiting_for(jobs) == f"waiting for 6 runs of {names} and 3 more"
+    assert drive._waiting_for(jobs[:1]) == "waiting for 1 run of SLURM job 6_0"
