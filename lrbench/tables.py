@@ -22,6 +22,7 @@ WALKS = "walks"  # the kind whose cells are the stations of walks
 SUITE = "suite"  # the kind whose cells are each model on each task
 KINDS = ("paper", "lengths", "prefixes", "depths", SUITE, WALKS)
 KEYS = ("title", "source", "kind", "protocol", "rule", "columns", "common", "cells")
+RECIPE, OURS = "recipe", "ours"  # of a cell whose settings are not the paper's
 PRODUCT = ("tasks", "models", "search")  # of a table whose cells are each model on each task
 
 
@@ -31,13 +32,15 @@ class TableCell:
 
     Without `reference` the paper's row is found by the model's name. `label` names its row; without
     it that is the model, and what sets the cell apart from others of it. `column` names its column,
-    in a table of each model on each task.
+    in a table of each model on each task. `own_recipe` says that the settings are not the paper's
+    where it tells them (`recipe: ours` in a file).
     """
 
     overrides: tuple[str, ...]
     reference: str | None = None
     label: str | None = None
     column: str | None = None
+    own_recipe: bool = False
 
     @property
     def task(self) -> str:
@@ -259,8 +262,8 @@ def _search(path: Path, search: Any) -> TableSearch | None:
 def _cell(
     path: Path, cell: Any, common: Sequence[str], needed: Sequence[str] = ("task", "model")
 ) -> TableCell:
-    if not isinstance(cell, dict) or not set(cell) <= {"overrides", "reference", "label"}:
-        keys = "'overrides' and perhaps 'reference' and 'label'"
+    if not isinstance(cell, dict) or not set(cell) <= {"overrides", "reference", "label", RECIPE}:
+        keys = "'overrides' and perhaps 'reference', 'label' and 'recipe'"
         raise UserError(f"table '{path}': a cell is {keys}: {cell}")
     own = _strings(path, cell.get("overrides"))
     said = {override.partition("=")[0] for override in own}
@@ -268,7 +271,10 @@ def _cell(
     for key in ("reference", "label"):
         if not isinstance(cell.get(key, ""), str | None):
             raise UserError(f"table '{path}': '{key}' of a cell is a text, not {cell[key]!r}")
-    made = TableCell(overrides, cell.get("reference"), cell.get("label"))
+    if cell.get(RECIPE, OURS) != OURS:
+        raise UserError(f"table '{path}': 'recipe' of a cell is '{OURS}' or left out, {cell}")
+    own_recipe = RECIPE in cell
+    made = TableCell(overrides, cell.get("reference"), cell.get("label"), own_recipe=own_recipe)
     for key in needed:
         if not getattr(made, key):
             raise UserError(f"table '{path}': a cell without {key}=: {' '.join(made.overrides)}")

@@ -35,6 +35,15 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         load_table("nowhere.yaml")
 
 
+def test_a_cell_says_that_its_recipe_is_ours(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(TABLE.replace("label: longer", "recipe: ours"))
+    assert [cell.own_recipe for cell in load_table(str(path)).cells] == [False, True]
+    path.write_text(TABLE.replace("label: longer", "recipe: theirs"))
+    with pytest.raises(UserError, match="'recipe' of a cell is 'ours' or left out"):
+        load_table(str(path))
+
+
 @pytest.mark.parametrize("key", ["label", "reference"])
 @pytest.mark.parametrize("value", ["{a: 1}", "[5]", "7", "true"])
 def test_names_in_a_cell_are_texts(key: str, value: str, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ class FilledCell:
     `length` is the test length that is shown; `faithful` says that what the paper tells of its task
     is true of the runs. Of runs over a corpus `split` is what is shown, and there is no length.
     `under_way` are its runs without a result, which are counted nowhere, and `overrides` the words
-    that make such a run.
+    that make such a run. `own_recipe`: its settings are ours, where the paper tells others.
     """
 
     task: str
@@ -60,6 +60,7 @@ class FilledCell:
     split: str = ""
     under_way: tuple[UnderWay, ...] = ()
     overrides: tuple[str, ...] = ()
+    own_recipe: bool = False
 
     @property
     def column(self) -> str:
@@ -159,6 +160,7 @@ class FilledCell:
             metric=self.metric,
             chance=chance,
             best_run=declared(self.protocol).paper_runs > 1,
+            own_recipe=self.own_recipe,
         )
 
     def unlike_paper(self) -> str | None:

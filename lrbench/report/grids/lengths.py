@@ -29,10 +29,11 @@ from lrbench.statistics import expected_maximum, guessing_best_of, runs_upper
 from lrbench.tables import TableSpec
 
 BETWEEN = "above, below = all of it on that side; inconclusive = too wide to tell"
+REACHED = "reached by another recipe = the same, by settings of ours where the paper tells its own"
 OTHER = "not comparable = another rule, length or protocol than the paper's"
 OF_ACCURACIES = (
     f"verdicts (none for fewer than {FEWEST} runs): reproduced = 95 % interval within {TOLERANCE}"
-    f" of the paper's number at its printed precision; {BETWEEN}; not learned = the median run has"
+    f" of the paper's number at its printed precision; {REACHED}; {BETWEEN}; not learned = the median run has"
     f" less than {LEARNED} at the training length; at chance = no better than guessing under the"
     f" same rule; below chance = on the mean less than half of it, and in no run as good; {OTHER}"
 )

@@ -265,6 +265,7 @@ def _filled_cell(
         faithful=faithful(cell.task, settings, references),
         under_way=under_way,
         overrides=cell.overrides,
+        own_recipe=cell.own_recipe,
     )
 
 

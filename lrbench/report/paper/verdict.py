@@ -21,6 +21,7 @@ class Verdict(StrEnum):
     """The words, as they are printed."""
 
     REPRODUCED = "reproduced"
+    REACHED = "reached by another recipe"
     ABOVE = "above"
     BELOW = "below"
     INCONCLUSIVE = "inconclusive"
@@ -48,7 +49,8 @@ class Evidence:
     `values` are the runs' accuracies at the test length, `trained` those at the training length;
     `diverged` and `failed` count the runs without a value. Where `metric` is an error there is no
     guesser, and `chance` is the error of the best baseline. best_run: the paper's number is of the
-    best of as many runs, so that ours is, too, and has no interval.
+    best of as many runs, so that ours is, too, and has no interval. own_recipe: the settings are
+    ours where the paper tells its own, so that its number can be reached but not reproduced.
     """
 
     values: Sequence[float]
@@ -59,6 +61,7 @@ class Evidence:
     metric: Metric = ACCURACY
     chance: float | None = None
     best_run: bool = False
+    own_recipe: bool = False
 
 
 def judge(
@@ -84,7 +87,9 @@ def judge(
     metric = evidence.metric
     best = max(evidence.values, key=metric.merit)
     interval = (best, best) if evidence.best_run else mean_interval(evidence.values, metric)
-    return against(interval, reference.text, metric)
+    verdict = against(interval, reference.text, metric)
+    reached = evidence.own_recipe and verdict is Verdict.REPRODUCED
+    return Verdict.REACHED if reached else verdict
 
 
 def guesses(evidence: Evidence) -> bool:

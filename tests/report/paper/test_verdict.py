@@ -160,3 +160,10 @@ def test_a_printed_number_is_marked_up_to_what_may_have_been_rounded() -> None:
     assert printed_at_chance(reference("0.29"), GUESSER)
     assert not printed_at_chance(reference("0.30"), GUESSER)
     assert not printed_at_chance(reference("0.2999"), GUESSER)
+
+
+def test_a_number_is_reached_not_reproduced_by_settings_of_our_own() -> None:
+    assert verdict([0.9, 0.9, 0.9], own_recipe=True) is Verdict.REACHED
+    assert verdict([0.9, 0.9, 0.9]) is Verdict.REPRODUCED
+    assert verdict([0.5, 0.5, 0.5], own_recipe=True) is Verdict.BELOW
+    assert verdict([0.9, 0.9], own_recipe=True) is None
