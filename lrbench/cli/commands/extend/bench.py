@@ -61,8 +61,8 @@ SELFCHECK_HELP = (
 
 Overrides = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", show_default=False)]
 Models = Annotated[str, typer.Option(help="Models, comma-separated; default: all.")]
-Rounds = Annotated[int, typer.Option(help="Rounds, each with a time for everything.")]
-Seconds = Annotated[float, typer.Option(help="How long each is timed in a round.")]
+Rounds = Annotated[int, typer.Option(help="Number of rounds; each times everything.")]
+Seconds = Annotated[float, typer.Option(help="Seconds to time each in a round.")]
 Output = Annotated[Path | None, typer.Option(help="Write the raw numbers to this file, as JSON.")]
 LEAST = 8  # units of a layer that is timed
 
@@ -306,8 +306,8 @@ def fixed_point(
     draws: Annotated[int, typer.Option(help="Random networks of each kind.")] = 5,
     width: Annotated[int, typer.Option(help="Units of the layers that are timed.")] = 64,
     batch: Annotated[int, typer.Option(help="Strings side by side at 40, fewer at longer.")] = 128,
-    rounds: Annotated[int, typer.Option(help="Rounds, each with a time for everything.")] = 3,
-    seconds: Annotated[float, typer.Option(help="How long each is timed in a round.")] = 0.2,
+    rounds: Annotated[int, typer.Option(help="Number of rounds; each times everything.")] = 3,
+    seconds: Annotated[float, typer.Option(help="Seconds to time each in a round.")] = 0.2,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     output: Annotated[
         Path | None, typer.Option(help="Write the raw numbers to this file, as JSON.")
