@@ -166,7 +166,7 @@ def _usual_protocol() -> AnyProtocol:
 
 @dataclass
 class Config:
-    """One cell: everything that `lrbench train` can be told.
+    """One cell: every setting of `lrbench train`.
 
     task: what is asked. model: what answers. protocol: how it is trained, looked at and tested.
     optim: the optimiser. seed: of the weights and of training. data_seed: of the strings; unset the

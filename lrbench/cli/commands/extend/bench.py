@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 HELP = (
     "Measure speed and memory on this machine.\n\n"
-    "What is compared takes turns, and medians of rounds are told: ratios mean more than times"
-    " where other programs run as well."
+    "Each round times everything that is compared, in turns, and medians over rounds are printed."
+    " If other programs run as well, ratios are more reliable than times."
 )
 TRAIN_HELP = (
     "What one training update of each model costs, as a multiple of the first model's.\n\n"
-    "For example: lrbench bench train --models blockdiag,s4d,lru --tasks sum. KEY=VALUE words apply"
-    " to every model."
+    "For example: lrbench bench train --models blockdiag,s4d,lru --tasks sum. KEY=VALUE settings"
+    " apply to every model."
 )
 MODES_HELP = (
     "Each way to evaluate a mixer, forward and backward, against a loop over single steps.\n\n"
@@ -32,8 +32,8 @@ MODES_HELP = (
 )
 SCAN_HELP = (
     "Which algorithm is fastest for which recurrence, forward and backward.\n\n"
-    "algorithm=auto goes by a table like this one, which was made on another machine; --output"
-    " writes yours.\n\n"
+    "algorithm=auto follows such a table, which was measured on another machine; --output writes"
+    " yours.\n\n"
     "For example: lrbench bench scan --structures diagonal,blocks --lengths 40,512"
 )
 PAPER_HELP = (
@@ -54,15 +54,15 @@ FIXED_POINT_HELP = (
     "For example: lrbench bench fixed_point --lengths 40,500 --figure fixed_point.svg"
 )
 SELFCHECK_HELP = (
-    "Which kernels compute here what the plain way computes, values and gradients.\n\n"
-    "A kernel that a run wants is checked the first time, and not used if it fails. This checks one"
-    " layout of each, and shows what runs have asked for before."
+    "Which kernels agree with plain code on this machine, in values and gradients.\n\n"
+    "A kernel is checked when a run first needs it, and not used if it fails. This command checks"
+    " one layout of each kernel, and shows which kernels runs have needed before."
 )
 
 Overrides = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", show_default=False)]
 Models = Annotated[str, typer.Option(help="Models, comma-separated; default: all.")]
-Rounds = Annotated[int, typer.Option(help="Rounds, each with a time for everything.")]
-Seconds = Annotated[float, typer.Option(help="How long each is timed in a round.")]
+Rounds = Annotated[int, typer.Option(help="Number of rounds; each times everything.")]
+Seconds = Annotated[float, typer.Option(help="Seconds to time each in a round.")]
 Output = Annotated[Path | None, typer.Option(help="Write the raw numbers to this file, as JSON.")]
 LEAST = 8  # units of a layer that is timed
 
@@ -306,8 +306,8 @@ def fixed_point(
     draws: Annotated[int, typer.Option(help="Random networks of each kind.")] = 5,
     width: Annotated[int, typer.Option(help="Units of the layers that are timed.")] = 64,
     batch: Annotated[int, typer.Option(help="Strings side by side at 40, fewer at longer.")] = 128,
-    rounds: Annotated[int, typer.Option(help="Rounds, each with a time for everything.")] = 3,
-    seconds: Annotated[float, typer.Option(help="How long each is timed in a round.")] = 0.2,
+    rounds: Annotated[int, typer.Option(help="Number of rounds; each times everything.")] = 3,
+    seconds: Annotated[float, typer.Option(help="Seconds to time each in a round.")] = 0.2,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     output: Annotated[
         Path | None, typer.Option(help="Write the raw numbers to this file, as JSON.")

@@ -21,8 +21,8 @@ from lrbench.machine import available_cores
 from lrbench.version import __version__
 
 HELP = (
-    "Show versions, devices and extras, and what keeps training from running.\n\n"
-    "Threads and the folders that runs and data go to are shown as well.\n\n"
+    "Show versions, devices and extras, and what prevents training.\n\n"
+    "It also shows threads, and the folders of runs and data.\n\n"
     "The exit code is 0 if training can run; otherwise 1, and stderr says what to do."
 )
 

@@ -16,17 +16,16 @@ if TYPE_CHECKING:
 
 HELP = (
     "Find the shortest string that a run gets wrong, or prove that there is none.\n\n"
-    "The search tries every string up to a length, prefixes with a pattern repeated for ever, and"
-    " the strings that are answered most narrowly. Accuracy on random strings cannot see what is"
-    " drawn once in 2.4e8. Where no wrong string is found, a proof for every length is searched"
-    " (rnn, elman, gru, lstm).\n\n"
+    "The search tries every string up to a length, prefixes followed by a repeated pattern, and the"
+    " strings with the smallest margins (the right logit minus the largest other one). Accuracy on"
+    " random strings cannot show a string that is drawn once in 2.4e8. If no wrong string is found,"
+    " certify searches for a proof for every length (rnn, elman, gru, lstm).\n\n"
     "RUN is a run's folder, the one that holds result.json, of a task that is a finite automaton"
-    " (sum, parity, mod_arith, group, dfa and others). What is found is written to its"
-    " certificates/ and counterexample.json (of another rule than last: counterexample-RULE.json),"
-    " never into result.json. A string that an earlier search found is where the next one"
-    " begins.\n\n"
-    "The exit code is 0 with a proof, 3 where a wrong string was found, and 1 where neither was:"
-    " that nothing was found proves nothing.\n\n"
+    " (sum, parity, mod_arith, group, dfa and others). The result is written to its"
+    " certificates/ and counterexample.json (for a rule other than last: counterexample-RULE.json),"
+    " never to result.json. A search begins with the string that an earlier one found.\n\n"
+    "The exit code is 0 if there is a proof, 3 if a wrong string was found, and 1 if neither was"
+    " found, which proves nothing.\n\n"
     "A proof is a file that anybody can check, with numpy alone:"
     " lrbench certify --check RUN/certificates/last.json\n\n"
     "For example: lrbench certify outputs/sum/lstm/fan2024/0123456789ab/s0"
@@ -41,27 +40,32 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 def certify(
     run: Annotated[Path | None, typer.Argument(metavar="RUN", help="A run's folder.")] = None,
-    which: Annotated[str, typer.Option(help="Whose checkpoint: last, best, id or band.")] = "last",
+    which: Annotated[
+        str, typer.Option(help="The rule of the checkpoint: last, best, id or band.")
+    ] = "last",
     complete: Annotated[
-        float, typer.Option(help="Every string is tried, up to a length that has so many.")
+        float, typer.Option(help="Try every string, up to the length with this many strings.")
     ] = 2e6,
     beam: Annotated[
         int,
         typer.Option(
-            help="Strings kept for each state of the task, the narrowest; more where a task has"
-            " fewer than six states, 600 in all."
+            help="Strings with the smallest margins that are kept for each state of the task; a"
+            " task with fewer than six states keeps 600 in all."
         ),
     ] = 100,
     longest: Annotated[
         int,
         typer.Option(
-            help="Symbols of the longest string. Of up to 20,000 prefixes with a pattern the 2,000"
-            " most narrowly answered go on beyond 64."
+            help="Length of the longest string. Of up to 20,000 prefixes with a pattern, the 2,000"
+            " with the smallest margins continue beyond 64 symbols."
         ),
     ] = 1000,
-    nodes: Annotated[int, typer.Option(help="Boxes of a proof, at most; 0: seek none.")] = 20_000,
+    nodes: Annotated[
+        int, typer.Option(help="Largest number of boxes of a proof; 0: seek no proof.")
+    ] = 20_000,
     foretell: Annotated[
-        int, typer.Option(help="Symbols to which a linear recurrence's accuracy is foretold.")
+        int,
+        typer.Option(help="Length up to which the accuracy of a linear recurrence is predicted."),
     ] = 2000,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write here, not into the run's folder.")

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
 HELP = (
     "Look into a run: accuracy by length and state, spectra, its automaton.\n\n"
-    "It prints accuracy and leads by length and by the task's state, how far apart the model's"
-    " states are and which layer loses the task's first, saturation, eigenvalues of each symbol's"
-    " matrix (linear recurrences) or products of Jacobians (others), the automaton that it seems"
-    " to be, and what lrbench certify found.\n\n"
+    "It prints accuracy and leads (the right logit minus the largest other one) by length and by"
+    " the task's state, how far apart the model's states are, which layer is the first to lose the"
+    " task's states, saturation, eigenvalues of each symbol's matrix (linear recurrences) or"
+    " products of Jacobians (other models), an extracted automaton, and what lrbench certify"
+    " found.\n\n"
     "RUN is a run's folder, the one that holds result.json, of a task that is a finite automaton"
-    " (sum, parity, mod_arith, group, dfa and others). It decides nothing: what is equal on what"
-    " was asked may be wrong on a string of 12 symbols, which lrbench certify finds.\n\n"
+    " (sum, parity, mod_arith, group, dfa and others). It proves nothing: an automaton that is"
+    " equal on what was asked may be wrong on a string of 12 symbols, which lrbench certify"
+    " finds.\n\n"
     "For example: lrbench diagnose outputs/sum/lstm/fan2024/0123456789ab/s0 --html page.html"
 )
 
@@ -35,15 +37,17 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 def diagnose(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")],
-    which: Annotated[str, typer.Option(help="Whose checkpoint: last, best, id or band.")] = "last",
+    which: Annotated[
+        str, typer.Option(help="The rule of the checkpoint: last, best, id or band.")
+    ] = "last",
     lengths: Annotated[
         str, typer.Option(help="Lengths of random strings; default: 40,500,5003.")
     ] = "",
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page with pictures, too.")
+        Path | None, typer.Option(metavar="FILE", help="Also write a page with pictures.")
     ] = None,
     as_json: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write every number, too.")
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write every number.")
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
 ) -> None:

@@ -27,12 +27,12 @@ MODELS_HELP = (
 )
 TABLES_HELP = (
     "List the tables: name, title, source, number of cells; with NAME its card.\n\n"
-    "Train what is missing of one with: lrbench sweep --table fan2024_table2\n\n"
-    "A table of your own begins with: lrbench tables fan2024_column --yaml > mine.yaml"
+    "Train the missing runs of a table with: lrbench sweep --table fan2024_table2\n\n"
+    "Start a table of your own with: lrbench tables fan2024_column --yaml > mine.yaml"
 )
 PROTOCOLS_HELP = (
     "List the protocols: how a model is trained and tested; with NAME its card.\n\n"
-    "Train by one with: lrbench train protocol=grazzi2025_short task=parity model=blockdiag"
+    "Train with one: lrbench train protocol=grazzi2025_short task=parity model=blockdiag"
 )
 
 

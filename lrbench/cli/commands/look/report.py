@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 HELP = (
     "Print tables of runs: ours, the paper's, chance and guessing.\n\n"
-    "Only json files are read. Those that cannot be used are named below the tables, for csv on"
+    "Only JSON files are read. Files that cannot be used are named below the tables; with csv, on"
     " stderr.\n\n"
     "For example: lrbench report --table fan2024_table2 --format html --output table2.html"
 )
@@ -44,15 +44,15 @@ def report(
         list[Path] | None,
         typer.Option(
             metavar="DIR",
-            help="Folder of runs, or a published table (its runs.csv); several, each with --runs,"
-            " are read together. Default: outputs.",
+            help="Folder of runs, or a published table (its runs.csv). Repeat --runs to read"
+            " several together. Default: outputs.",
         ),
     ] = None,
     table: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="A paper's table (lrbench tables), or a YAML file like those.",
+            help="A paper's table (lrbench tables), or your own YAML file.",
             autocompletion=table_names,
         ),
     ] = "",
@@ -60,8 +60,8 @@ def report(
         str,
         typer.Option(
             metavar="NAME",
-            help="A published table that came with lrbench, beside --runs where that is given;"
-            " --table is the same one if left out.",
+            help="A published table that came with lrbench; with --runs, your runs are added."
+            " --table defaults to the same one.",
             autocompletion=lambda: published_names(),
         ),
     ] = "",
@@ -75,7 +75,7 @@ def report(
         str,
         typer.Option(
             metavar="|".join(rule_names()),
-            help="Whose checkpoint counts, in such tables and in figures.",
+            help="The rule whose checkpoint counts, in such tables and in figures.",
             autocompletion=lambda: list(rule_names()),
         ),
     ] = "",
@@ -89,8 +89,8 @@ def report(
         str,
         typer.Option(
             metavar="|".join(FORMATS),
-            help="Default: as the file's name ends, else markdown; on a terminal a table that fits"
-            " it. csv without a table is every number, a row each.",
+            help="Default: by the ending of the file's name, else markdown; on a terminal, a table"
+            " that fits it. csv without a table has one row for each number.",
             autocompletion=lambda: list(FORMATS),
         ),
     ] = "",

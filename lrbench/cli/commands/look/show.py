@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 HELP = (
     "Print a few strings of a task, each with its answers below.\n\n"
-    "Nothing stands below a symbol where nothing is asked; an answer in brackets is not scored.\n\n"
+    "A symbol without an answer below it has no question; an answer in brackets is not scored.\n\n"
     "For example: lrbench show task=mod_arith length=11 count=2 task.modulus=7\n\n"
     "Of a corpus: lrbench show task=listops split=dev count=2 first=10\n\n"
     'How a trained tree encoder reads a string: lrbench show --tree RUN "[MAX 5 [SM 3 9 ] 2 ]"'
@@ -145,7 +145,7 @@ def show(
         Path | None,
         typer.Option(metavar="RUN", help="A run's folder: print the trees it reads strings by."),
     ] = None,
-    which: Annotated[str, typer.Option(help="Whose checkpoint: best or last.")] = "best",
+    which: Annotated[str, typer.Option(help="The rule of the checkpoint: best or last.")] = "best",
 ) -> None:
     """Print strings and answers, or the tree of a string."""
     from lrbench.console import results

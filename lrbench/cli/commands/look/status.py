@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 HELP = (
     "Show which runs are running, have ended, failed or stopped, or wait to begin.\n\n"
-    "Only files are read, so it works beside any sweep, in any shell. Time left is that of"
-    " training, by the rate of each run's newest updates. A sweep writes what it has planned to"
-    " OUTPUT_DIR/.sweeps; what is not begun of them is waiting.\n\n"
+    "Only files are read, so it works beside any sweep, in any shell. The time left is training"
+    " time, estimated from the speed of each run's newest updates. A sweep writes its planned runs"
+    " to OUTPUT_DIR/.sweeps; those that have not begun are shown as waiting.\n\n"
     "For example: lrbench status outputs --watch"
 )
 EVERY = 2.0  # seconds, of --watch
@@ -38,7 +38,7 @@ def status(
         Path, typer.Argument(metavar="[RUNS]", help="Folder of runs.", show_default=False)
     ] = Path("outputs"),
     watch: Annotated[
-        bool, typer.Option("--watch", help="Show it again until nothing is running.")
+        bool, typer.Option("--watch", help="Refresh until nothing is running.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -13,12 +13,12 @@ from lrbench.tables import table_names
 HELP = (
     "Score a run's checkpoint on fresh strings of any length."
     "\n\n"
-    "The memory does not grow with the length. A run over a corpus is scored on any of its splits."
+    "Memory does not grow with the length. A run over a corpus can be scored on any of its splits."
     "\n\n"
     "RUN is a run's folder, the one that holds result.json, for example:"
     " lrbench evaluate outputs/sum/blockdiag/fan2024/0123456789ab/s0 --lengths 500,5003,100003"
     "\n\n"
-    "Or all runs of a table that solve its task, where they have not been scored yet:"
+    "Or score all runs of a table that solve their task and have no such score yet:"
     " lrbench evaluate --table length_curves --lengths 10007,20011,50021,100003"
 )
 
@@ -37,7 +37,8 @@ def evaluate(
         ),
     ] = "",
     runs: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the runs of --table are; outputs.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of the runs of --table; default: outputs."),
     ] = None,
     lengths: Annotated[
         str | None, typer.Option(help="Lengths, comma-separated; default: those of the protocol.")
@@ -45,21 +46,21 @@ def evaluate(
     splits: Annotated[
         str | None,
         typer.Option(
-            help="Of a run over a corpus: splits, comma-separated; default: those tested."
+            help="For a run over a corpus: splits, comma-separated; default: those tested."
         ),
     ] = None,
     which: Annotated[
         str,
         typer.Option(
             metavar="RULE",
-            help="Whose checkpoint: best, id, band, last; default: the protocol's first.",
+            help="The rule of the checkpoint: best, id, band, last; default: the protocol's first.",
         ),
     ] = "",
     strings: Annotated[
         int | None, typer.Option(help="Strings for each length; default: 1000.")
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="With --table: runs that do not solve it, too.")
+        bool, typer.Option("--all", help="With --table: also runs that do not solve their task.")
     ] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
 ) -> None:

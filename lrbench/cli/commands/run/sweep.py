@@ -10,17 +10,17 @@ import typer
 from lrbench.cli.completion import complete
 
 HELP = (
-    "Train the cells of a table, or every combination of the values typed."
+    "Train the cells of a table, or every combination of the given values."
     "\n\n"
-    "What is finished is skipped, what is begun goes on, and one failure stops nothing."
+    "Finished runs are skipped, interrupted runs resume, and a failed run does not stop the others."
     "\n\n"
     "For example: lrbench sweep --table fan2024_table2; or"
     " lrbench sweep task=sum,even_pair model=blockdiag seed=0,1,2 protocol.max_steps=400"
     "\n\n"
-    "Settings typed beside --table apply to every cell; task= and model= choose among its cells."
-    " A table with a search, such as suite_v1, has each cell tuned first, and takes any model."
+    "Settings beside --table apply to every cell; task= and model= choose among its cells. A table"
+    " with a search, such as suite_v1, takes any model, and tunes each cell first."
     "\n\n"
-    "Several at a time: hydra/launcher=joblib hydra.launcher.n_jobs=2 (needs the extra 'parallel')."
+    "Several at once: hydra/launcher=joblib hydra.launcher.n_jobs=2 (needs the extra 'parallel')."
 )
 
 Overrides = Annotated[
@@ -28,9 +28,11 @@ Overrides = Annotated[
     typer.Argument(metavar="KEY=V1,V2", show_default=False, autocompletion=complete),
 ]
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what there is to do, and do nothing.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="List what there is to do, and do nothing.")
+]
 ConfigDir = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="Presets and groups of your own.")
+    Path | None, typer.Option(metavar="FOLDER", help="Folder with your own presets.")
 ]
 
 
@@ -48,7 +50,7 @@ def sweep(
     ] = None,
     dry_run: DryRun = False,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Submit or start, and return at once.")
+        bool, typer.Option("--detach", help="Submit or start the runs, and return at once.")
     ] = False,
     config_dir: ConfigDir = None,
 ) -> None:

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 # \b keeps the lines as they are
 COMMON = """\b
-task=sum                  what is asked (lrbench tasks)
-model=blockdiag           what answers (lrbench models)
-model.width=64            features of a position
-model.layers=1            mixers, one above another
+task=sum                  the task (lrbench tasks)
+model=blockdiag           the model (lrbench models)
+model.width=64            features per position
+model.layers=1            number of layers
 protocol=fan2024          how it is trained and tested (lrbench protocols)
-protocol.max_steps=40000  updates at most
-protocol.stop=perfect     end at the first perfect look; never: do not
+protocol.max_steps=40000  largest number of updates
+protocol.stop=perfect     stop at the first perfect evaluation; or: never
 optim.lr=1e-4             learning rate
-seed=0                    of the weights and of training; trials=5: five seeds
-device=auto               cpu, cuda, or cuda where there is one (auto)
-threads=1                 of torch, on a CPU
+seed=0                    seed of weights and training; trials=5: five seeds
+device=auto               cpu, cuda, or auto: cuda if available
+threads=1                 torch threads, on a CPU
 output_dir=outputs        the folder that runs are written to"""
 
 HELP = (
@@ -35,11 +35,11 @@ HELP = (
     "\n\n"
     f"{COMMON}"
     "\n\n"
-    "What a task, model or protocol can be told: lrbench tasks NAME, models NAME, protocols NAME."
+    "The settings of a task, model or protocol: lrbench tasks NAME, models NAME, protocols NAME."
     " All settings of this run: lrbench train --cfg job."
     "\n\n"
-    "The same command again does only what is missing; force=true starts afresh and keeps the old"
-    " result until the new one is whole."
+    "The same command again trains only what is missing; force=true trains again and keeps the old"
+    " result until the new one is complete."
 )
 
 Overrides = Annotated[

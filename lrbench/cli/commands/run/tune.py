@@ -12,18 +12,18 @@ from lrbench.cli.commands.run.sweep import ConfigDir, DryRun, Overrides
 HELP = (
     "Try every combination of --grid, and write the best as a preset."
     "\n\n"
-    "For each model and task the choice is made by validation strings of the training length,"
-    " never by the test length. Over a corpus it is made by the dev split, never by a test split."
-    " Tests at the end have no say and are as short as can be, unless you set them:"
+    "For each model and task, selection uses validation strings of the training length, never the"
+    " test length. For a corpus it uses the dev split, never a test split. Tests at the end play no"
+    " part in the selection and are as short as possible, unless you set them:"
     " protocol.test_size=10000, protocol.test.strings=N, protocol.test_splits=[..]."
     "\n\n"
     "For example: lrbench tune task=sum,even_pair model=blockdiag,blockdiag_release seed=0,1"
     " protocol.max_steps=2000 --grid optim.lr=1e-4,3e-4,1e-3"
     "\n\n"
     "The preset is OUTPUT_DIR/tuned/preset/model/PROTOCOL_TASK_MODEL.yaml; lrbench train"
-    " --config-dir OUTPUT_DIR/tuned uses it. All runs train their whole budget. Again, the same"
-    " command does only what is missing. An output_dir of its own keeps the runs of a search out"
-    " of the tables of your results."
+    " --config-dir OUTPUT_DIR/tuned uses it. All runs train their whole budget. The same command"
+    " again trains only what is missing. Give tune its own output_dir, so that the runs of the"
+    " search stay out of the tables of your results."
 )
 
 
@@ -38,13 +38,15 @@ def tune(
     overrides: Overrides = None,
     grid: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=V1,V2", help="Values to choose from; several --grid combine."),
+        typer.Option(
+            metavar="KEY=V1,V2", help="Values to choose from; repeat --grid to combine settings."
+        ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where the preset goes, if there is one.")
+        Path | None, typer.Option(metavar="FILE", help="File for the preset, if there is only one.")
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace a preset that says something else.")
+        bool, typer.Option("--force", help="Replace an existing preset with other values.")
     ] = False,
     dry_run: DryRun = False,
     config_dir: ConfigDir = None,

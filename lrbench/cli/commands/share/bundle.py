@@ -11,9 +11,9 @@ from lrbench.errors import UserError, unknown
 
 HELP = (
     "Pack a table with everything behind it into one archive.\n\n"
-    "It can be published or sent to reviewers. It holds configurations, results, versions, hashes"
-    " of the data, the source of plugins, and of each run the weights that the table's rule"
-    " kept.\n\n"
+    "The archive can be published or sent to reviewers. It has configurations, results, versions,"
+    " hashes of the data, the source of plugins, and for each run the weights that the table's"
+    " rule kept.\n\n"
     "The same runs give the same bytes. `lrbench verify` checks such a file.\n\n"
     "For example: lrbench bundle --table fan2024_table2 --anonymous --output table2.zip"
 )
@@ -29,19 +29,21 @@ def bundle(
     rows: Annotated[str, typer.Option(metavar="MODELS", help="Or: these models.")] = "",
     columns: Annotated[str, typer.Option(metavar="TASKS", help="Or: these tasks.")] = "",
     runs: Annotated[Path, typer.Option(metavar="DIR", help="Folder of runs.")] = Path("outputs"),
-    rule: Annotated[str, typer.Option(help="Whose checkpoint; default: the table's rule.")] = "",
+    rule: Annotated[
+        str, typer.Option(help="The rule of the checkpoint; default: the table's rule.")
+    ] = "",
     fingerprint: Annotated[
         str,
         typer.Option(
             metavar="FINGERPRINTS",
-            help="Which of several configurations, by the start of its fingerprint.",
+            help="Which configurations, by the start of the fingerprint, if there are several.",
         ),
     ] = "",
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A .zip or .tar.gz; default: NAME.zip.")
     ] = None,
     anonymous: Annotated[
-        bool, typer.Option("--anonymous", help="Take out user, host, folders, remotes, commit.")
+        bool, typer.Option("--anonymous", help="Remove user, host, folders, remotes, commit.")
     ] = False,
 ) -> None:
     """Write a bundle."""

@@ -13,8 +13,8 @@ from lrbench.errors import UserError, unknown
 HELP = (
     "Pack a model's runs of a suite as an entry.\n\n"
     "The rules are checked first (docs/suite.md): the suite's settings and test strings, every"
-    " task, every seed from 0 on, a whole search, and the rate that it chose. `lrbench verify`"
-    " checks the same, and scores the checkpoints again.\n\n"
+    " task, every seed from 0 on, a complete search, and the learning rate that it chose. `lrbench"
+    " verify` checks the same, and scores the checkpoints again.\n\n"
     "For example: lrbench sweep --table suite_v1 model=lstm; lrbench enter lstm"
 )
 SHOWN = 8  # violations, in full
@@ -26,11 +26,14 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 
 def enter(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A row of lrbench report.")],
-    suite: Annotated[str, typer.Option(metavar="NAME", help="Which suite.")] = "suite_v1",
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A model, as lrbench report names its row.")
+    ],
+    suite: Annotated[str, typer.Option(metavar="NAME", help="Name of the suite.")] = "suite_v1",
     runs: Annotated[Path, typer.Option(metavar="DIR", help="Folder of runs.")] = Path("outputs"),
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A .zip or .tar.gz; default: its name.")
+        Path | None,
+        typer.Option(metavar="FILE", help="A .zip or .tar.gz; default: SUITE_MODEL.zip."),
     ] = None,
 ) -> None:
     """Check and pack an entry."""

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 HELP = (
-    "Give runs to TensorBoard, Weights & Biases or Trackio, from their files.\n\n"
-    "RUN is a run's folder, or one that runs are in. Losses and looks by update, and the scores on"
-    " fresh strings. A run that was exported, or trained with track=NAME, goes on where that"
-    " ended: nothing is there twice.\n\n"
+    "Send runs to TensorBoard, Weights & Biases or Trackio, from their files.\n\n"
+    "RUN is a run's folder, or a folder of runs. Exported are losses and evaluations during"
+    " training by update, and the scores on fresh strings. For a run that was already exported, or"
+    " trained with track=NAME, only the rest is sent: nothing is there twice.\n\n"
     "TensorBoard: RUN/tensorboard, shown by tensorboard --logdir. wandb: its server, or with"
     " WANDB_MODE=offline RUN/wandb. Trackio: its database on this machine.\n\n"
     "For example: lrbench export outputs/sum --to tensorboard"
@@ -27,7 +27,7 @@ def export(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="A run, or a folder of runs.")],
     to: Annotated[str, typer.Option(metavar="NAME", help="tensorboard, wandb or trackio.")],
     new: Annotated[
-        bool, typer.Option("--new", help="As new runs, where wandb or Trackio know them.")
+        bool, typer.Option("--new", help="Create new runs, even if wandb or Trackio know them.")
     ] = False,
 ) -> None:
     """Export runs."""

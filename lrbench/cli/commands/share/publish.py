@@ -14,9 +14,9 @@ from lrbench.tables import TableSpec, table_names
 HELP = (
     "Publish a table as results/TABLE: small files of its runs and a page.\n\n"
     "The page (README.md), runs.csv and figures are made from those files and from notes.yaml,"
-    " which you write: every number on it is a run's.\n\n"
-    "For example: lrbench publish fan2024_table2; of some cells only: lrbench publish"
-    " fan2024_table2 task=sum model=lstm,lru; and after a word in notes.yaml:"
+    " which you write. Every number on the page comes from a run.\n\n"
+    "For example: lrbench publish fan2024_table2; some cells only: lrbench publish"
+    " fan2024_table2 task=sum model=lstm,lru; after a change of notes.yaml:"
     " lrbench publish --rebuild results"
 )
 
@@ -32,7 +32,10 @@ def publish(
     table: Annotated[
         str | None,
         typer.Argument(
-            metavar="TABLE", show_default=False, help="Its name.", autocompletion=table_names
+            metavar="TABLE",
+            show_default=False,
+            help="Name of the table.",
+            autocompletion=table_names,
         ),
     ] = None,
     overrides: Annotated[
@@ -46,7 +49,7 @@ def publish(
         "results"
     ),
     fingerprint: Annotated[
-        str, typer.Option(metavar="F,G", help="Which configurations, where several compete.")
+        str, typer.Option(metavar="F,G", help="Which configurations, if there are several.")
     ] = "",
     force: Annotated[
         bool, typer.Option("--force", help="Replace published runs that have other content.")
@@ -55,19 +58,20 @@ def publish(
         bool,
         typer.Option(
             "--certificates",
-            help="Only what lrbench certify found, of published runs, also of runs trained again.",
+            help="Add only what lrbench certify found for published runs, or for such runs"
+            " trained again.",
         ),
     ] = False,
     rebuild: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Make pages again from what is in results, or in one table's folder.",
+            help="Rebuild pages from what is in results, or in one table's folder.",
         ),
     ] = None,
     page: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="With --rebuild: fill the tables of this page too."),
+        typer.Option(metavar="FILE", help="With --rebuild: also fill the tables of this page."),
     ] = None,
     check: Annotated[
         bool,

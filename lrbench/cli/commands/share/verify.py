@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 HELP = (
     "Check a bundle: hashes, data, table, and its checkpoints scored again.\n\n"
-    "Checkpoints are scored on strings that nobody has seen; those of runs over a corpus on their"
-    " own splits, where the same data are here. The table is rebuilt from the bundle's results.\n\n"
+    "Checkpoints are scored on fresh strings. Those of runs over a corpus are scored on their own"
+    " splits, if this machine has the same data. The table is rebuilt from the bundle's"
+    " results.\n\n"
     "Nothing in it is executed, unless --trust-plugins is given. The exit code is 0 if everything"
     " is confirmed and 1 if something differs.\n\n"
     "For example: lrbench verify table2.zip --strings 10000"
@@ -32,7 +33,7 @@ def add_to(app: typer.Typer, panel: str) -> None:
 def verify(
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="A .zip or .tar.gz.")],
     strings: Annotated[int, typer.Option(help="Fresh strings for each run and length.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Which fresh strings.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the fresh strings.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     trust_plugins: Annotated[
         bool,
