@@ -165,7 +165,7 @@ class Fuzz:
         text = program.err + program.out
         if "Traceback" in text:
             case.wrong.append("traceback: " + text.strip().splitlines()[-1][:300])
-        trains = words[0] in ("sweep", "tune") and "--dry-run" not in words
+        trains = words[:1] in (["sweep"], ["tune"]) and "--dry-run" not in words
         if code == -signal.SIGXCPU and trains:
             code = 0  # what it says takes hours
         elif code == -signal.SIGXCPU:
