@@ -35,8 +35,8 @@ OF_ACCURACIES = (
     f"verdicts (none for fewer than {FEWEST} runs): reproduced = 95 % interval within {TOLERANCE}"
     f" of the paper's number at its printed precision; {REACHED}; {BETWEEN}; not learned = the"
     f" median run has less than {LEARNED} at the training length; at chance = no better than"
-    f" guessing under the same rule; below chance = on the mean less than half of it, and in no run as good;"
-    f" {OTHER}"
+    " guessing under the same rule; below chance = on the mean less than half of it, and in no run"
+    f" as good; {OTHER}"
 )
 WITHIN = f"within {RELATIVE_TOLERANCE} times the paper's number"
 OF_ERRORS = (
