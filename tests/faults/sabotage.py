@@ -233,6 +233,7 @@ def clock_jumps(jumps: list[list[float]]) -> None:
 
 NEW_PLACES = 0x20000 | 0x04000000 | 0x20000000  # mounts, host name, process ids: see unshare(2)
 NEW_USER, PRIVATE, DIE_WITH_PARENT = 0x10000000, 0x44000, 1
+BY_SIGNAL = 200  # added to the number of the signal: no exit code of lrbench is above it
 
 
 def elsewhere(host: str) -> None:
@@ -248,18 +249,19 @@ def elsewhere(host: str) -> None:
     if user:
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"0 {user} 1")
-    child = os.fork()
-    if child:
-        _, status = os.waitpid(child, 0)
-        code = os.waitstatus_to_exitcode(status)
-        if code < 0:
-            signal.signal(-code, signal.SIG_DFL)
-            os.kill(os.getpid(), -code)
+    if first := os.fork():
+        code = os.waitstatus_to_exitcode(os.waitpid(first, 0)[1])
+        if code > BY_SIGNAL:
+            signal.signal(code - BY_SIGNAL, signal.SIG_DFL)
+            os.kill(os.getpid(), code - BY_SIGNAL)
         os._exit(code)
     call("prctl", DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
     call("mount", b"none", b"/", None, PRIVATE, None)
     call("mount", b"proc", b"/proc", b"proc", 0, None)
     call("sethostname", host.encode(), len(host))
+    if second := os.fork():  # the first process of a namespace dies of no signal of its own
+        code = os.waitstatus_to_exitcode(os.waitpid(second, 0)[1])
+        os._exit(code if code >= 0 else BY_SIGNAL - code)
 
 
 def confine(folder: str, seconds: int) -> None:
