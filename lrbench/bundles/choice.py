@@ -51,6 +51,7 @@ class TableChoice:
                         _strings(cell["overrides"]),
                         _text_or_none(cell["reference"]),
                         _text_or_none(cell.get("label")),
+                        own_recipe=_yes_or_no(cell.get("own_recipe", False)),
                     )
                     for cell in table["cells"]
                 ]
@@ -157,6 +158,12 @@ def _text(value: Any) -> str:
 
 def _text_or_none(value: Any) -> str | None:
     return None if value is None else _text(value)
+
+
+def _yes_or_no(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"a {type(value).__name__} where true or false belongs")
+    return value
 
 
 def _strings(values: Any) -> tuple[str, ...]:

@@ -53,7 +53,12 @@ def test_json(lrbench: Run, tmp_path: Path) -> None:
 def test_extras_are_those_of_the_project(root: Path) -> None:
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     optional = project["optional-dependencies"]
-    assert set(doctor.EXTRAS) == set(optional) - {"dev", "docs", "oracles"}  # not for users
+    assert set(doctor.EXTRAS) == set(optional) - {
+        "dev",
+        "docs",
+        "mutants",
+        "oracles",
+    }  # not for users
     for extra, distribution in doctor.EXTRAS.items():
         assert optional[extra][0].startswith(distribution)
     needed = {line.partition(">")[0] for line in project["dependencies"]}
