@@ -61,6 +61,10 @@ def _no_garbage() -> Iterator[None]:
 
 
 def _check_folder(root: Path) -> None:
+    if root.resolve() == Path(root.resolve().anchor):
+        raise UserError(
+            f"'{root}' is the root of the file system\nname the folder that runs are in"
+        )
     try:
         found = root.is_dir()
     except (OSError, ValueError) as error:
@@ -70,6 +74,8 @@ def _check_folder(root: Path) -> None:
         raise UserError(
             f"no folder of runs at '{root}'\nfix: lrbench train, or name another with --runs DIR"
         )
+    if root.resolve() == Path(root.resolve().anchor):
+        raise UserError(f"'{root}' is the root of the file system\nname a folder with --runs DIR")
 
 
 def _environments(

@@ -308,3 +308,8 @@ assert not found, found
 """
     environment = os.environ | {"PYTHONPATH": str(root)}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
+def test_the_whole_file_system_is_not_looked_through() -> None:
+    with pytest.raises(UserError, match="'/' is the root of the file system"):
+        collect(Path("/"))
