@@ -61,10 +61,6 @@ def _no_garbage() -> Iterator[None]:
 
 
 def _check_folder(root: Path) -> None:
-    if root.resolve() == Path(root.resolve().anchor):
-        raise UserError(
-            f"'{root}' is the root of the file system\nname the folder that runs are in"
-        )
     try:
         found = root.is_dir()
     except (OSError, ValueError) as error:
