@@ -99,6 +99,7 @@ fuzz: $(VENV)/.installed-dev
 
 mutants: $(VENV)/.installed-dev
 	$(pip_install) -q -e '.[mutants]'
+	$(bin)/python -m pytest -q tests/faults/test_mutants.py
 	$(bin)/python -m tests.faults.mutants --seed $(SEED) --outcomes outputs/mutants/seed$(SEED).jsonl
 
 docs: $(VENV)/.installed-dev

@@ -1,8 +1,8 @@
 """Facts about this machine, where the system gives them: processor, cores, live processes.
 
-Two processes are told apart even when the system gives both the same id. Linux says when a process
-started (proc(5): `stat` fields 3 and 22). Where that is not known, a process counts as alive if its
-id can be signalled.
+Two processes are distinguished even when the system gives both the same id. Linux says when a
+process started (proc(5): `stat` fields 3 and 22). Where that is not known, a process counts as
+alive if its id can be signalled.
 """
 
 from __future__ import annotations

@@ -73,9 +73,9 @@ def _settings(made: Any, prefix: str, found: dict[str, Range]) -> Iterator[Setti
 
 
 def kind(annotation: str) -> str:
-    """Return in words what a field of such a type takes; "" of a type that is not told."""
-    told = KINDS.get(annotation.removesuffix(" | None"), "")
-    return f"{told}, or null" if told and annotation.endswith(" | None") else told
+    """Return in words what a field of such a type takes; "" of any other type."""
+    words = KINDS.get(annotation.removesuffix(" | None"), "")
+    return f"{words}, or null" if words and annotation.endswith(" | None") else words
 
 
 def words(schema: type) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lrbench.errors import UserError
 from lrbench.publish.layout import CERTIFICATES, FIGURES, NOTES, NUMBERS, SETTINGS, Files
-from lrbench.runs.folder.files import sweep_temporary, write_bytes
+from lrbench.runs.folder.files import write_bytes
 
 
 @dataclass
@@ -54,14 +54,10 @@ class Changes:
             yield f"{path}: is no file of a published table"
 
     def apply(self) -> None:
-        """Write and remove, each file whole or not at all. Raises UserError where it cannot.
-
-        What a process that was killed had begun to write there is removed.
-        """
+        """Write and remove, each file whole or not at all. Raises UserError where it cannot."""
         try:
             for path, content in self.written.items():
                 path.parent.mkdir(parents=True, exist_ok=True)
-                sweep_temporary(path.parent, path.name)
                 write_bytes(path, content)
                 self.done.append(f"wrote {path}")
             for path in self.removed:

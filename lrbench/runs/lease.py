@@ -240,7 +240,6 @@ class Lease:
             seen = look(self._path, self._lock)
             reason = watch.verdict(seen) if seen else None
             if seen is None or reason is not None:
-                files.sweep_temporary(self.folder)  # of an owner that was killed while it wrote
                 self._write()
         return seen, reason
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .campaign import NO_HOSTS, Attempt, Campaign, drawn, table
+from .campaign import DIED, NO_HOSTS, Attempt, Campaign, drawn, table
 from .conftest import Laboratory
 from .scenarios import SCENARIOS
 
@@ -31,6 +31,14 @@ def test_a_fault_costs_nothing(number: int, name: str, kind: str, campaign: Camp
         pytest.skip(NO_HOSTS)
     assert made.wrong == []
     assert made.faults > 0 or kind in ("kill", "hosts")  # a program may end before it is killed
+
+
+def test_a_program_on_another_host_dies_there(campaign: Campaign) -> None:
+    """The first process of a namespace would ignore such a signal: then no fault would happen."""
+    if not campaign.has_hosts:
+        pytest.skip(NO_HOSTS)
+    sabotage = [["elsewhere", {"host": "one"}], ["send", {"numbers": [-DIED]}]]
+    assert campaign.lab.start("--version", sabotage=sabotage).wait() == DIED
 
 
 def test_what_differs_afterwards_is_found(

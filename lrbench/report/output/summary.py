@@ -295,14 +295,14 @@ class _AtLengths(Summary):
             printed.append(horizon["text"])
 
     def _too_few(self, rule: str, length: int | None) -> str:
-        """Why no horizon is told, where strings that are all but all right were too few for one."""
+        """The reason for no horizon: nearly all strings are right, but they are too few."""
         for row in self.result["evaluations"]:
             place = row["kind"], row["which"], row["metric"], row["length"]
             if place != ("test", rule, "accuracy", length) or row["n"] >= FEWEST_STRINGS:
                 continue
             if row["value"] is not None and row["value"] >= SOLVED:
                 asked = f"{row['n']:,} strings at {length:,} are too few"
-                return f"not told: {asked} (protocol.test_size={FEWEST_STRINGS} or more)"
+                return f"unknown: {asked} (protocol.test_size={FEWEST_STRINGS} or more)"
         return ""
 
     def _positions(self) -> Iterable[Line]:

@@ -76,7 +76,7 @@ def _is_of(content: dict[str, Any], subject: SubjectRecord) -> bool:
 
 
 def keep(record: CertificateRecord, file: Path, witness: Path) -> None:
-    """Write what was found, having removed what it contradicts and what a killed program left.
+    """Write what was found, having removed what it contradicts.
 
     Raises UserError where nothing can be written.
     """
@@ -88,8 +88,6 @@ def keep(record: CertificateRecord, file: Path, witness: Path) -> None:
     try:
         for path in stale:
             path.unlink(missing_ok=True)
-        for path in (file, arrays, witness):
-            files.sweep_temporary(path.parent, path.name)
         path = file
         file.parent.mkdir(parents=True, exist_ok=True)
         files.write_json(file, dict(record))

@@ -41,8 +41,10 @@ class UnreadableFile(Exception):
 def write_bytes(path: Path, data: bytes, durable: bool = True) -> None:
     """Replace `path` by `data` at once; on any failure the old file stays as it was.
 
-    `durable` waits until the disk has it; without, a power cut may bring the old file back.
+    `durable` waits until the disk has it; without, a power cut may bring the old file back. What a
+    killed process left of an earlier try is removed.
     """
+    sweep_temporary(path.parent, path.name)
     name = f".{path.name}.{os.getpid()}.{_host_tag()}{secrets.token_hex(4)}.tmp"
     temporary = path.with_name(name)
     try:

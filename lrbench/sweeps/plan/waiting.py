@@ -65,7 +65,6 @@ def _write(plan: Plan) -> list[Path]:
         digest = hashlib.sha256("\n".join(every).encode()).hexdigest()[:12]
         path = folder / FOLDER / f"plan-{digest}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        files.sweep_temporary(path.parent)  # of a sweep that was killed while it wrote here
         files.write_json(path, {"runs": rows}, durable=False)
         written.append(path)
     return written

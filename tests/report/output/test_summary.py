@@ -146,7 +146,7 @@ def test_too_few_strings_tell_no_horizon(result: Make, references: Path) -> None
     assert "horizon       < 40\n" in summary(content, references)
     for row in content["evaluations"]:
         row |= {"n": 200, "value": 1.0}
-    told = "horizon       not told: 200 strings at 40 are too few (protocol.test_size=381 or more)"
+    told = "horizon       unknown: 200 strings at 40 are too few (protocol.test_size=381 or more)"
     assert told in summary(content, references)
 
 

@@ -332,18 +332,14 @@ def _write_figures(collection: Collection, request: Request, folder: Path) -> No
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all; UserError where that cannot be done.
-
-    What an earlier command left that was killed while it wrote the same file is removed.
-    """
-    from lrbench.runs.folder.files import sweep_temporary, write_bytes
+    """Write a file, whole or not at all; UserError where that cannot be done."""
+    from lrbench.runs.folder.files import write_bytes
 
     try:
         if path.exists() and not path.is_file():
             path.write_bytes(content)  # a pipe or a terminal cannot be replaced
         else:
             place = path.resolve()
-            sweep_temporary(place.parent, place.name)
             write_bytes(place, content)
     except OSError as error:
         raise _unwritable(path, error) from error
