@@ -51,13 +51,14 @@ class Mutant:
 
 @dataclass
 class Outcome:
-    """A mutant and the tests that caught it; `caught` is empty where none did."""
+    """A mutant, the tests that caught it (empty where none did) and the first that failed."""
 
     number: int
     mutant: Mutant
     was: str
     now: str
     caught: str
+    test: str = ""
 
 
 def mutants(root: Path) -> list[Mutant]:
@@ -120,8 +121,8 @@ def stages(file: str, root: Path) -> Iterator[tuple[str, ...]]:
     yield QUICK
 
 
-def tried(mutant: Mutant, clone: Path) -> tuple[str, str, str]:
-    """Return the changed lines, before and after, and the tests that caught the mutant."""
+def tried(mutant: Mutant, clone: Path) -> tuple[str, ...]:
+    """Return the changed lines, before and after, what caught the mutant, and its first test."""
     path = clone / mutant.file
     source = path.read_text()
     text = mutated(source, mutant)
@@ -129,27 +130,32 @@ def tried(mutant: Mutant, clone: Path) -> tuple[str, str, str]:
     was, now = next(((one, other) for one, other in pairs if one != other), ("", ""))
     try:
         path.write_text(text)
-        return was.strip(), now.strip(), _caught(mutant, clone)
+        return was.strip(), now.strip(), *_caught(mutant, clone)
     finally:
         path.write_text(source)
 
 
-def _caught(mutant: Mutant, clone: Path) -> str:
+def _caught(mutant: Mutant, clone: Path) -> tuple[str, str]:
     words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+    passed: list[str] = []
     for tests in stages(mutant.file, clone):
         try:
             ended = subprocess.run(
-                [*words, *tests],
+                [*words, *tests, *passed],
                 cwd=clone,
                 env={**os.environ, "PYTHONPATH": str(clone)},
                 capture_output=True,
+                text=True,
                 timeout=SECONDS,
             )
         except subprocess.TimeoutExpired:
-            return f"{tests[0]} (no end)"
+            return f"{tests[0]} (no end)", ""
         if ended.returncode not in (0, 5):  # 5: nothing to be run there
-            return " ".join(tests)
-    return ""
+            lines = ended.stdout.splitlines()
+            failed = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
+            return " ".join(tests), (failed or ["did not start"])[0][:300]
+        passed.append(f"--ignore={tests[0]}")
+    return "", ""
 
 
 def table(outcomes: Iterable[Outcome]) -> list[str]:
