@@ -13,6 +13,7 @@ from pathlib import Path
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 CANNOT_WRITE = (*FULL, errno.EACCES, errno.EROFS)
 IN_THE_WAY = (errno.ENOTDIR, errno.EEXIST, errno.EISDIR)  # a file where a folder belongs
+NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP)  # nothing can be looked for under such a name
 NO_PROMISE = (errno.EINVAL, errno.ENOTSUP)
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
 

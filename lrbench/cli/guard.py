@@ -10,11 +10,12 @@ from typing import Any
 
 from lrbench.checks import shown
 from lrbench.console import stderr
-from lrbench.disk import CANNOT_WRITE, FULL, IN_THE_WAY
+from lrbench.disk import CANNOT_WRITE, FULL, IN_THE_WAY, NO_NAME
 from lrbench.errors import Interrupted, UserError
 
 MOST_LINES = 6
 LONGEST_LINE = 2000
+TOLD = (*CANNOT_WRITE, *IN_THE_WAY, *NO_NAME)  # of a file that a user can do something about
 HINT = "\nmend that and run the same command again; what was written before is kept"
 
 
@@ -34,8 +35,8 @@ def guarded(body: Callable[[], Any]) -> None:
     except BrokenPipeError:
         sys.exit(141)  # the reader of our stdout (head, less) has gone, as SIGPIPE would say
     except OSError as error:
-        if error.filename is not None and error.errno in (*CANNOT_WRITE, *IN_THE_WAY):
-            complain(f"{error.filename}: {str(error.strerror).lower()}{HINT}")
+        if error.filename is not None and error.errno in TOLD:
+            complain(f"{shown(error.filename, 200)}: {str(error.strerror).lower()}{HINT}")
             sys.exit(1)
         if error.errno not in FULL or error.filename is not None:
             traceback.print_exc()

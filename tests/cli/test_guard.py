@@ -20,7 +20,7 @@ def _ending(number: int, capfd: pytest.CaptureFixture[str]) -> str:
     return capfd.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["EIO", "EROFS", "EACCES", "ENOTDIR", "EEXIST", "ENOSPC"])
+@pytest.mark.parametrize("name", ["EIO", "EROFS", "EACCES", "ENOTDIR", "EEXIST", "ENOSPC", "ELOOP"])
 def test_a_file_that_cannot_be_used_is_named_without_a_traceback(
     name: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -32,3 +32,15 @@ def test_a_file_that_cannot_be_used_is_named_without_a_traceback(
 
 def test_a_file_that_ought_to_be_there_is_a_bug(capfd: pytest.CaptureFixture[str]) -> None:
     assert "Traceback" in _ending(errno.ENOENT, capfd)
+
+
+def test_a_name_too_long_is_told_in_two_short_lines(capfd: pytest.CaptureFixture[str]) -> None:
+    def body() -> None:
+        os.stat("a" * 3000)
+
+    with pytest.raises(SystemExit) as end:
+        guarded(body)
+    first, second = capfd.readouterr().err.splitlines()
+    assert end.value.code == 1
+    assert first.startswith("lrbench: aaaa") and first.endswith("...aaaaaaaaaa: file name too long")
+    assert len(first) < 250 and "mend that" in second
