@@ -1,9 +1,9 @@
 """Changed places of the package, and whether the tests notice: `make mutants` tries 200 of them.
 
 A mutant has one sign, index, comparison or constant changed, by the operators of cosmic-ray, in a
-clone of this checkout. Its tests are those of its file, then of its folder, then of its package,
-then the quick half of the suite; the first that fails has caught it. A mutant that survives is for
-a person to judge: it may compute the same.
+clone of this checkout. Its tests are those of its file, of the files that import it, of its folder,
+of its package, then the quick half of the suite; the first that fails has caught it. A mutant that
+survives is for a person to judge: it may compute the same.
 
 Outcomes are lines of a file, so that a campaign goes on where it was stopped.
 """
@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -36,6 +37,7 @@ OPERATORS = (
     *("ReplaceAndWithOr", "ReplaceOrWithAnd", "ReplaceTrueWithFalse", "ReplaceFalseWithTrue"),
 )
 QUICK = ("tests", "-m", "unit and not slow", "-n", "2")  # the last resort
+USERS = 8  # of a file, whose tests are its own tests too
 SECONDS = 900  # for the tests of a mutant; one that makes them hang is caught
 
 
@@ -111,14 +113,27 @@ def mutated(source: str, mutant: Mutant) -> str:
 
 def stages(file: str, root: Path) -> Iterator[tuple[str, ...]]:
     """Yield the tests of a file of the package, from its own to the quick half of all."""
-    parts = Path(file).relative_to("lrbench")
-    own = Path("tests", parts.parent, f"test_{parts.stem}.py")
-    seen: list[Path] = []
-    for place in (own, *own.parents):
-        if place.parts[1:] and (root / place).exists() and place not in seen:
-            seen.append(place)
+    own = _tests_of(Path(file))
+    name = file.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+    imports = re.compile(rf"\b{re.escape(name)}\b")
+    paths = sorted((root / "lrbench").rglob("*.py"))
+    users = [
+        _tests_of(path.relative_to(root)) for path in paths if imports.search(path.read_text())
+    ]
+    nearest = [str(path) for path in users if path != own and (root / path).exists()][:USERS]
+    if (root / own).exists():
+        yield (str(own),)
+    if nearest:
+        yield tuple(nearest)
+    for place in own.parents:
+        if place.parts[1:] and (root / place).exists():
             yield (str(place),)
     yield QUICK
+
+
+def _tests_of(file: Path) -> Path:
+    parts = file.relative_to("lrbench")
+    return Path("tests", parts.parent, f"test_{parts.stem}.py")
 
 
 def tried(mutant: Mutant, clone: Path) -> tuple[str, ...]:
@@ -154,7 +169,7 @@ def _caught(mutant: Mutant, clone: Path) -> tuple[str, str]:
             lines = ended.stdout.splitlines()
             failed = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
             return " ".join(tests), (failed or ["did not start"])[0][:300]
-        passed.append(f"--ignore={tests[0]}")
+        passed += [f"--ignore={path}" for path in tests]
     return "", ""
 
 

@@ -20,11 +20,13 @@ def test_each_is_drawn_once_from_the_seed_alone() -> None:
     assert {one.file for one in islice(drawn(EVERY, 3), 6)} == {"lrbench/a.py", "lrbench/b.py"}
 
 
-def test_tests_of_a_file_come_before_those_of_its_package() -> None:
+def test_tests_of_a_file_and_of_its_users_come_before_those_of_its_package() -> None:
     own = "tests/tasks/groups/test_algebra.py"
-    found = [*stages("lrbench/tasks/groups/algebra.py", ROOT)]
-    assert found == [(own,), ("tests/tasks/groups",), ("tests/tasks",), QUICK]
-    assert [*stages("lrbench/statistics.py", ROOT)] == [("tests/test_statistics.py",), QUICK]
+    first, users, *rest = stages("lrbench/tasks/groups/algebra.py", ROOT)
+    assert first == (own,) and users == ("tests/tasks/groups/test_task.py",)
+    assert rest == [("tests/tasks/groups",), ("tests/tasks",), QUICK]
+    own, _users, last = stages("lrbench/statistics.py", ROOT)
+    assert (own, last) == (("tests/test_statistics.py",), QUICK)
 
 
 def test_the_table_counts_and_a_line_gives_back_its_outcome() -> None:
