@@ -11,8 +11,9 @@ from lrbench.publish.layout import FIGURES, NOTES, NUMBERS, PAGE, SETTINGS, File
 from lrbench.publish.notes import Notes, check_patterns, read_notes
 from lrbench.publish.provenance import provenance
 from lrbench.publish.unfinished import unfinished
+from lrbench.report import PARTS
 from lrbench.report.figures.draw import Drawing, drawings
-from lrbench.report.output.cells import PARTS, Table, escape, to_markdown
+from lrbench.report.output.cells import Table, escape, to_markdown
 from lrbench.report.runs.archive import read_archive
 from lrbench.report.runs.collection import Collection
 from lrbench.report.tables.request import Request, tables_of

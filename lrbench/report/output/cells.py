@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from lrbench.report import PARTS
 from lrbench.statistics import Share, mean, sample_std
 
 MISSING = "-"
@@ -47,9 +48,6 @@ class PrintedCell:
             return "", "", self.text
         rest = self.text[number.end() :]
         return number[0], " " if rest.startswith(" ") else "", rest.lstrip()
-
-
-PARTS = ("main", "evidence", "cost", "pairs")
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lrbench.protocols.base import declared
 from lrbench.runs.folder import files
 from lrbench.runs.folder.files import UnreadableFile
-from lrbench.sweeps.plan.ledger import Ledger
-from lrbench.sweeps.plan.plan import Plan, PlannedRun
+
+if TYPE_CHECKING:  # `lrbench status` reads files without torch
+    from lrbench.sweeps.plan.ledger import Ledger
+    from lrbench.sweeps.plan.plan import Plan, PlannedRun
 
 FOLDER = ".sweeps"
 

@@ -14,7 +14,7 @@ from lrbench.errors import UserError, unknown
 from lrbench.locations import published_dir
 from lrbench.plugins import load_plugins
 from lrbench.protocols.base import rule_names
-from lrbench.report.output.cells import PARTS
+from lrbench.report import PARTS
 from lrbench.tables import table_names
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 Run = Callable[..., Any]
 
 
-def test_the_table_and_json(lrbench: Run, tmp_path: Path) -> None:
+def test_the_table_and_json(lrbench: Run, without_torch: Run, tmp_path: Path) -> None:
     cell = tmp_path / "outputs" / "sum" / "lru" / "fan2024" / "0123456789ab"
     for seed, name, content in (
         (0, "result", {"status": "finished"}),
@@ -32,3 +32,4 @@ def test_the_table_and_json(lrbench: Run, tmp_path: Path) -> None:
     assert [(one["seed"], one["state"]) for one in said] == [(0, "finished"), (1, "failed")]
     assert lrbench("status", "--json", "--watch").code == 2
     assert lrbench("status", "nowhere").code == 1
+    assert without_torch([["status", "outputs"]]) == ([0], ended.out)
