@@ -15,12 +15,14 @@ import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,6 +41,11 @@ OPERATORS = (
 QUICK = ("tests", "-m", "unit and not slow", "-n", "2")  # the last resort
 USERS = 8  # of a file, whose tests are its own tests too
 SECONDS = 900  # for the tests of a mutant; one that makes them hang is caught
+HANGS = 120  # seconds of one test
+IMPORTED = (
+    *("torch", "torch._dynamo", "torch.func", "numba", "llvmlite.binding", "pandas"),
+    *("scipy.special", "scipy.stats", "hydra", "hydra.utils", "omegaconf", "typer", "rich.console"),
+)
 
 
 @dataclass(frozen=True)
@@ -151,26 +158,57 @@ def tried(mutant: Mutant, clone: Path) -> tuple[str, ...]:
 
 
 def _caught(mutant: Mutant, clone: Path) -> tuple[str, str]:
-    words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
     passed: list[str] = []
     for tests in stages(mutant.file, clone):
-        try:
-            ended = subprocess.run(
-                [*words, *tests, *passed],
-                cwd=clone,
-                env={**os.environ, "PYTHONPATH": str(clone)},
-                capture_output=True,
-                text=True,
-                timeout=SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            return f"{tests[0]} (no end)", ""
-        if ended.returncode not in (0, 5):  # 5: nothing to be run there
-            lines = ended.stdout.splitlines()
-            failed = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
-            return " ".join(tests), (failed or ["did not start"])[0][:300]
+        code, text = run_tests([*tests, *passed], clone)
+        if code not in (0, 5):  # 5: nothing to be run there
+            lines = [one for one in text.splitlines() if one.startswith(("FAILED ", "ERROR "))]
+            return " ".join(tests), (lines or [f"exit code {code}"])[0][:300]
         passed += [f"--ignore={path}" for path in tests]
     return "", ""
+
+
+def check_sound(test: str, clone: Path) -> None:
+    """Raise AssertionError where a test fails without any mutant."""
+    name = test.partition(" - ")[0].partition(" ")[2]
+    if "::" in name:
+        code, text = run_tests([name], clone)
+        assert code == 0, f"{name} fails without a mutant\n{text[-2000:]}"
+
+
+def run_tests(words: Sequence[str], clone: Path) -> tuple[int | None, str]:
+    """Return the exit code of pytest in a clone, None where it had no end, and what it printed.
+
+    It is forked from a process that has imported what is not of this project.
+    """
+    server = get_context("forkserver")
+    server.set_forkserver_preload([*IMPORTED])
+    with tempfile.NamedTemporaryFile("r", suffix=".txt") as out:
+        process = server.Process(target=_test, args=(list(words), str(clone), out.name))
+        process.start()
+        process.join(SECONDS)
+        if process.exitcode is None and process.pid is not None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.join()
+            return None, out.read()
+        return process.exitcode, out.read()
+
+
+def _test(words: list[str], clone: str, out: str) -> None:
+    os.setsid()
+    with open(out, "w") as written:
+        os.dup2(written.fileno(), 1)
+        os.dup2(written.fileno(), 2)
+    for name in [name for name in sys.modules if name.split(".")[0] in ("tests", "lrbench")]:
+        del sys.modules[name]  # those of this checkout
+    os.chdir(clone)
+    os.environ["PYTHONPATH"] = clone
+    sys.path.insert(0, clone)
+    sys.argv = ["pytest"]
+    import pytest
+
+    usual = ("-x", "-q", "-p", "no:cacheprovider", f"--timeout={HANGS}")
+    sys.exit(int(pytest.main([*usual, *words])))
 
 
 def table(outcomes: Iterable[Outcome]) -> list[str]:
@@ -206,6 +244,7 @@ def main() -> int:
                 assert done[number].mutant == mutant, "outcomes of another seed or another commit"
                 continue
             done.append(Outcome(number, mutant, *tried(mutant, clone)))
+            check_sound(done[-1].test, clone)
             with open(given.outcomes, "a") as out:
                 print(json.dumps(asdict(done[-1])), file=out)
             if not done[-1].caught:

@@ -9,7 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from .mutants import QUICK, ROOT, Mutant, Outcome, drawn, mutants, mutated, read, stages, table
+from .mutants import (
+    QUICK,
+    ROOT,
+    Mutant,
+    Outcome,
+    drawn,
+    mutants,
+    mutated,
+    read,
+    run_tests,
+    stages,
+    table,
+)
 
 EVERY = [Mutant(f"lrbench/{name}.py", "op", number, 1) for name in "ab" for number in range(5)]
 
@@ -53,3 +65,17 @@ def test_a_mutant_changes_one_line(tmp_path: Path) -> None:
     texts = {mutated(source, one) for one in found}
     assert len(texts) == len(found) and source not in texts
     assert "def step(x):\n    return -x - 1 if x < 2 else x % 3\n" in texts
+
+
+def test_tests_are_of_the_clone(tmp_path: Path) -> None:
+    (tmp_path / "lrbench").mkdir()
+    (tmp_path / "lrbench" / "__init__.py").write_text("VALUE = 3\n")
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest]\n")
+    (tmp_path / "test_one.py").write_text(
+        "import lrbench\n\n\ndef test_value():\n    assert lrbench.VALUE == 3\n"
+    )
+    code, text = run_tests(["test_one.py"], tmp_path)
+    assert code == 0, text
+    (tmp_path / "lrbench" / "__init__.py").write_text("VALUE = 4\n")
+    code, text = run_tests(["test_one.py"], tmp_path)
+    assert code == 1 and "FAILED test_one.py::test_value" in text
