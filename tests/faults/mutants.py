@@ -144,7 +144,7 @@ def _tests_of(file: Path) -> Path:
     return Path("tests", parts.parent, f"test_{parts.stem}.py")
 
 
-def tried(mutant: Mutant, clone: Path) -> tuple[str, ...]:
+def tried(mutant: Mutant, clone: Path, near: bool = False) -> tuple[str, ...]:
     """Return the changed lines, before and after, what caught the mutant, and its first test."""
     path = clone / mutant.file
     source = path.read_text()
@@ -153,14 +153,16 @@ def tried(mutant: Mutant, clone: Path) -> tuple[str, ...]:
     was, now = next(((one, other) for one, other in pairs if one != other), ("", ""))
     try:
         path.write_text(text)
-        return was.strip(), now.strip(), *_caught(mutant, clone)
+        return was.strip(), now.strip(), *_caught(mutant, clone, near)
     finally:
         path.write_text(source)
 
 
-def _caught(mutant: Mutant, clone: Path) -> tuple[str, str]:
+def _caught(mutant: Mutant, clone: Path, near: bool) -> tuple[str, str]:
     passed: list[str] = []
     for tests in stages(mutant.file, clone):
+        if near and tests == QUICK:
+            continue
         code, text = run_tests([*tests, *passed], clone)
         if code not in (0, 5):  # 5: nothing to be run there
             lines = [one for one in text.splitlines() if one.startswith(("FAILED ", "ERROR "))]
@@ -244,6 +246,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--mutants", type=int, default=200, help="How many.")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--near", action="store_true", help="Leave the tests of all packages out.")
     parser.add_argument("--outcomes", type=Path, default=Path("outputs/mutants/outcomes.jsonl"))
     given = parser.parse_args()
 
@@ -259,7 +262,7 @@ def main() -> int:
             if number < len(done):
                 assert done[number].mutant == mutant, "outcomes of another seed or another commit"
                 continue
-            done.append(Outcome(number, mutant, *tried(mutant, clone)))
+            done.append(Outcome(number, mutant, *tried(mutant, clone, given.near)))
             check_sound(done[-1], clone)
             with open(given.outcomes, "a") as out:
                 print(json.dumps(asdict(done[-1])), file=out)

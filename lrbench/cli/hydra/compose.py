@@ -228,15 +228,26 @@ def _refuse_extra_keys(node: Any, prefix: str = "") -> None:
         child = node._get_node(key)
         if OmegaConf.is_dict(child) and dataclasses.is_dataclass(OmegaConf.get_type(child)):
             _refuse_extra_keys(child, f"{prefix}{key}.")
-        elif OmegaConf.is_list(child) and not child._is_interpolation():
+        elif OmegaConf.is_list(child):
             _check_items(f"{prefix}{key}", hints[key], child)
 
 
 def _check_items(key: str, hint: Any, items: Any) -> None:
-    """Refuse a list in a list of plain values, which OmegaConf lets through."""
-    plain = get_origin(hint) is list and get_args(hint)[0] in (int, float, str, bool)
-    if plain and any(OmegaConf.is_config(items._get_node(at)) for at in range(len(items))):
-        raise UserError(f"{key} must be {kind_of(hint)}, not '{shown(items)}'")
+    """Refuse what OmegaConf lets through: a list in a list, `${...}` that stands for no list."""
+    whole = [one for one in (hint, *get_args(hint)) if get_origin(one) is list]
+    kind = get_args(whole[0])[0] if whole else Any
+    if items._is_interpolation():
+        found = items._dereference_node()
+        right = OmegaConf.is_list(found) and all(
+            kind is Any or isinstance(item, (int, float) if kind is float else kind)
+            for item in OmegaConf.to_container(found)
+        )
+    else:
+        plain = get_origin(hint) is list and kind in (int, float, str, bool)
+        nested = (OmegaConf.is_config(items._get_node(at)) for at in range(len(items)))
+        found, right = items, not (plain and any(nested))
+    if not right:
+        raise UserError(f"{key} must be {kind_of(hint)}, not '{shown(found)}'")
 
 
 def composed(overrides: Sequence[str]) -> Config:

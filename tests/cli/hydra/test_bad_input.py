@@ -145,6 +145,7 @@ CASES = [
     ("protocol.test_lengths=500", "a list of whole numbers, such as [500,1000], not '500'"),
     ("protocol.test_lengths=[1.5]", "a list of whole numbers", "[1.5]"),
     ("protocol.test_lengths=[[500]]", "a list of whole numbers", "[[500]]"),
+    ("protocol.test_lengths=${task.name}", "a list of whole numbers", "not 'sum'"),
     ("optim.betas=[a,b]", "optim.betas must be a list of numbers", "[a,b]"),
     ("output_dir=null", "output_dir must be a word, not null"),
     ("seed=${nope}", "seed cannot be '${nope}'", "not found"),
