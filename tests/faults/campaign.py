@@ -398,6 +398,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--faults", type=int, default=1000, help="How many, of all kinds.")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kind", action="append", help="Only these: kill, write, ...")
     parser.add_argument("--seconds", type=float, default=1e9, help="Stop after that many.")
     parser.add_argument("--attempts", type=Path, default=Path("outputs/faults/attempts.jsonl"))
     given = parser.parse_args()
@@ -410,8 +411,13 @@ def main() -> int:
         (Path(scratch) / "programs").mkdir()
         lab = Laboratory(Path(__file__).resolve().parents[2], Path(scratch) / "programs")
         campaign = Campaign(lab, Path(scratch), given.seed)
+        number = done[-1].number if done else -1
         while sum(one.faults for one in done) < given.faults and time.monotonic() < deadline:
-            one = campaign.attempt(len(done), *drawn(given.seed, len(done)))
+            number += 1
+            scenario, kind = drawn(given.seed, number)
+            if given.kind and kind not in given.kind:
+                continue
+            one = campaign.attempt(number, scenario, kind)
             done.append(one)
             with open(given.attempts, "a") as out:
                 print(json.dumps(asdict(one)), file=out)
