@@ -197,6 +197,7 @@ def mutated(words: list[str], draw: random.Random) -> list[str]:
         words[place] = f"{key}{sign}{draw.choice(words).partition('=')[2]}"
     elif kind == 5:
         del words[place]
+        words = words or [""]
     else:  # a letter
         word = words[place]
         at = draw.randrange(len(word)) if word else 0

@@ -44,6 +44,7 @@ def main() -> None:
             answer: Any = wait(request["wait"], request["seconds"], statuses)
         else:
             answer = os.fork() or child(request)
+            statuses.pop(answer, None)  # of another that had this number
         print(json.dumps(answer), flush=True)
 
 

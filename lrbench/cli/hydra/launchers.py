@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LAUNCHER, SETTING, DEVICES = "hydra/launcher", "hydra.launcher.", "devices"
 N_JOBS, ALL_PROCESSORS = f"{SETTING}n_jobs", -1
-BASIC, SLURM, LOCAL = "basic", "submitit_slurm", "submitit_local"
+BASIC, JOBLIB, SLURM, LOCAL = "basic", "joblib", "submitit_slurm", "submitit_local"
 
 
 def is_launcher(override: str) -> bool:
@@ -76,7 +76,7 @@ def with_defaults(overrides: Sequence[str], devices: Sequence[str], plan: Plan) 
     """Return the words for Hydra, with settings that fit this sweep unless they were typed."""
     name = launcher_of(overrides)
     given: dict[str, object] = {}
-    if name == "joblib" and devices:
+    if name == JOBLIB and devices:
         given["n_jobs"] = len(devices)
     if name in (LOCAL, SLURM):
         folder = str(submitit_folder(plan).absolute() / "%j").replace("'", "\\'")

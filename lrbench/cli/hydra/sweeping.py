@@ -13,6 +13,7 @@ from lrbench.checks import nearest, shown
 from lrbench.cli.hydra.compose import composed, hydra_main, run_hydra, translated_errors
 from lrbench.cli.hydra.launchers import (
     BASIC,
+    JOBLIB,
     LAUNCHER,
     SLURM,
     check_processes,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from lrbench.sweeps.plan.plan import Plan
 
 LATER = "the same command without --detach waits for it and shows the end"
-EXTRAS = {"joblib": "parallel", "submitit_local": "slurm", "submitit_slurm": "slurm"}
+EXTRAS = {JOBLIB: "parallel", "submitit_local": "slurm", "submitit_slurm": "slurm"}
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,7 @@ def run_plan(
     from lrbench.sweeps.launch import sweeper
     from lrbench.sweeps.launch.devices import VISIBLE, Placement
     from lrbench.sweeps.launch.drive import Drive
+    from lrbench.sweeps.launch.loky import tell_workers
     from lrbench.sweeps.launch.worker import JobFunction, sweeping
     from lrbench.sweeps.plan.ledger import Ledger
     from lrbench.sweeps.plan.report import accuracy, announce, end_table, line_of
@@ -163,6 +165,8 @@ def run_plan(
                 arguments = ["--multirun", sweeper.register(drive), *launcher]
                 placement = Placement(request.devices, os.environ.get(VISIBLE))
                 job = JobFunction(to_config, parent, placement, detach)
+                if launcher_of(request.launcher) == JOBLIB:
+                    tell_workers(parent)
                 hydra_main(job, arguments, request.folder)
             if detach:
                 announce(LATER)

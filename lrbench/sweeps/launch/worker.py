@@ -137,7 +137,7 @@ class JobFunction:
 
     def __call__(self, composed: Any) -> JobEnd:
         # Before all else: a worker whose sweep is gone by now would wait minutes for another job.
-        obedience = None if self.parent.is_me else _obedient_to(self.parent)
+        obedience = None if self.parent.is_me else obey(self.parent)
         if self.parent.wants_stop or not self.placement.settle(lambda: self.parent.wants_stop):
             return JobEnd("declined")
         if obedience is None:
@@ -205,7 +205,8 @@ def _quiet(quiet: bool = True) -> Iterator[None]:
         messages().quiet = before
 
 
-def _obedient_to(parent: Parent) -> Obedience:
+def obey(parent: Parent) -> Obedience:
+    """Return what watches `parent` for this process, started at the first call."""
     if parent.pid not in _obedience:
         _obedience[parent.pid] = Obedience(parent)
         _obedience[parent.pid].start()
