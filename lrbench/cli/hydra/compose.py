@@ -238,9 +238,10 @@ def _check_items(key: str, hint: Any, items: Any) -> None:
     kind = get_args(whole[0])[0] if whole else Any
     if items._is_interpolation():
         found = items._dereference_node()
-        right = OmegaConf.is_list(found) and all(
-            kind is Any or isinstance(item, (int, float) if kind is float else kind)
-            for item in OmegaConf.to_container(found)
+        values = OmegaConf.to_container(found) if OmegaConf.is_list(found) else None
+        allowed = (int, float) if kind is float else kind
+        right = isinstance(values, list) and all(
+            kind is Any or isinstance(value, allowed) for value in values
         )
     else:
         plain = get_origin(hint) is list and kind in (int, float, str, bool)
