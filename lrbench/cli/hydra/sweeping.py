@@ -141,8 +141,7 @@ def run_plan(
     from lrbench.sweeps.launch import sweeper
     from lrbench.sweeps.launch.devices import VISIBLE, Placement
     from lrbench.sweeps.launch.drive import Drive
-    from lrbench.sweeps.launch.loky import tell_workers
-    from lrbench.sweeps.launch.worker import JobFunction, sweeping
+    from lrbench.sweeps.launch.worker import JobFunction, sweeping, tell_workers
     from lrbench.sweeps.plan.ledger import Ledger
     from lrbench.sweeps.plan.report import accuracy, announce, end_table, line_of
     from lrbench.sweeps.plan.waiting import planned

@@ -213,6 +213,22 @@ def obey(parent: Parent) -> Obedience:
     return _obedience[parent.pid]
 
 
+def tell_workers(parent: Parent) -> None:
+    """Let the processes that joblib starts from now on end with `parent`.
+
+    Without this, a worker knows its sweep from its first job on. If the sweep is killed before
+    that, joblib lets the worker wait for five minutes.
+    """
+    from joblib import register_parallel_backend
+    from joblib._parallel_backends import LokyBackend
+
+    class Told(LokyBackend):  # type: ignore[misc]  # joblib is not annotated
+        def configure(self, *arguments: Any, **settings: Any) -> Any:
+            return super().configure(*arguments, initializer=obey, initargs=(parent,), **settings)
+
+    register_parallel_backend("loky", Told)
+
+
 def _call_it_train() -> None:
     """Let environment.json name the command that trains this very run."""
     from hydra.core.hydra_config import HydraConfig
