@@ -1,4 +1,4 @@
-"""Guarantees of file systems, where they exist: names that outlast a power cut, and locks."""
+"""File systems: names that outlast a power cut, locks, and files below a folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fnmatch import filter as matching
 from pathlib import Path
+
+from lrbench.errors import UserError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 CANNOT_WRITE = (*FULL, errno.EACCES, errno.EROFS)
@@ -16,6 +19,25 @@ IN_THE_WAY = (errno.ENOTDIR, errno.EEXIST, errno.EISDIR)  # a file where a folde
 NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP)  # nothing can be looked for under such a name
 NO_PROMISE = (errno.EINVAL, errno.ENOTSUP)
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
+
+
+def below(folder: Path, pattern: str) -> list[Path]:
+    """Return the files of matching names in a folder and below it, sorted.
+
+    Folders that vanish meanwhile or cannot be read are passed over, links are not followed. Raises
+    UserError for the root of the file system: all of it would be read.
+    """
+    if is_root(folder):
+        raise UserError(f"'{folder}' is the root of the file system\nname the folder of the runs")
+    walk = os.walk(folder)
+    return sorted(
+        Path(where, name) for where, _, names in walk for name in matching(names, pattern)
+    )
+
+
+def is_root(folder: Path) -> bool:
+    """Tell whether this is the folder above all others."""
+    return folder.resolve() == Path(folder.resolve().anchor)
 
 
 def sync_folder(folder: Path) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lrbench.disk import lock, sync_folder
+from lrbench.disk import below, lock, sync_folder
+from lrbench.errors import UserError
 
 
 def refuse(code: int) -> object:
@@ -62,3 +63,15 @@ def test_other_failures_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(fcntl, "flock", refuse(errno.EBADF))
     with open(tmp_path / ".lock", "wb") as file, pytest.raises(OSError):
         lock(file.fileno(), lambda line: None, "taken")
+
+
+def test_files_below_a_folder(tmp_path: Path) -> None:
+    for name in ("b/x.json", "a/c/x.json", "a/x.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "a" / "link").symlink_to(tmp_path / "b")
+    found = below(tmp_path, "x.js*")
+    assert [path.relative_to(tmp_path).as_posix() for path in found] == ["a/c/x.json", "b/x.json"]
+    assert below(tmp_path / "nowhere", "*") == []
+    with pytest.raises(UserError, match="the root of the file system"):
+        below(Path("/"), "x.json")

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from lrbench.disk import is_root
 from lrbench.errors import UserError
 from lrbench.report.runs.collection import Found, cell_of
 from lrbench.report.runs.columns import Environment, Record, UnderWay
@@ -70,7 +71,7 @@ def _check_folder(root: Path) -> None:
         raise UserError(
             f"no folder of runs at '{root}'\nfix: lrbench train, or name another with --runs DIR"
         )
-    if root.resolve() == Path(root.resolve().anchor):
+    if is_root(root):
         raise UserError(f"'{root}' is the root of the file system\nname a folder with --runs DIR")
 
 

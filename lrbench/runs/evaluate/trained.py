@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -9,6 +10,7 @@ from typing import Any, cast
 from torch import Tensor
 
 from lrbench.config import Config
+from lrbench.disk import is_root
 from lrbench.errors import UserError, unknown
 from lrbench.protocols.base import declared, rule_names
 from lrbench.records import Result
@@ -114,10 +116,14 @@ def _settings(folder: Path) -> dict[str, Any]:
 
 def _instead(folder: Path) -> str:
     """Return the line that says what to name: the first two runs below the folder, if any."""
-    patterns = ("*/" * depth + "s[0-9]*/checkpoints" for depth in range(DEPTH))
-    found = (path.parent for pattern in patterns for path in folder.glob(pattern))
-    below = sorted(str(path) for path in found if path.name[1:].isdigit())
-    if not below:
+    runs = []
+    for where, folders, _ in os.walk(folder) if not is_root(folder) else ():
+        path = Path(where)
+        if "checkpoints" in folders and path.name[:1] == "s" and path.name[1:].isdigit():
+            runs.append(where)
+        if len(path.relative_to(folder).parts) == DEPTH:
+            folders.clear()  # no deeper
+    if not runs:
         return "name the folder of a run, such as outputs/sum/blockdiag/fan2024/.../s0"
-    more = f", and {len(below) - 2} more" if len(below) > 2 else ""
-    return f"runs below it: {', '.join(below[:2])}{more}; name one of them"
+    more = f", and {len(runs) - 2} more" if len(runs) > 2 else ""
+    return f"runs below it: {', '.join(sorted(runs)[:2])}{more}; name one of them"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from lrbench.disk import below
 from lrbench.errors import UserError
 from lrbench.records import Result
 from lrbench.runs.evaluate.trained import result_of
@@ -43,7 +44,7 @@ def export_runs(
 
 def run_folders(folder: Path) -> list[Path]:
     """Return a run's folder itself, or all runs below it; UserError where there is none."""
-    found = sorted({path.parent for path in folder.rglob("metrics.jsonl")})
+    found = sorted({path.parent for path in below(folder, "metrics.jsonl")})
     runs = [path for path in found if SEED.fullmatch(path.name)]
     if not runs:
         raise UserError(

@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from lrbench.disk import below
 from lrbench.errors import UserError
 from lrbench.protocols.base import declared
 from lrbench.runs.folder import files
@@ -62,7 +63,7 @@ def statuses(root: Path) -> list[RunStatus]:
     if not root.is_dir():
         raise UserError(f"no folder '{root}'\nname one that runs are in: lrbench status DIR")
     found = []
-    for config in sorted(root.rglob("config.json")):
+    for config in below(root, "config.json"):
         try:
             settings = files.read_json(config)
         except UnreadableFile:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lrbench.disk import below
 from lrbench.protocols.base import declared
 from lrbench.runs.folder import files
 from lrbench.runs.folder.files import UnreadableFile
@@ -75,7 +76,7 @@ def _write(plan: Plan) -> list[Path]:
 def waiting(root: Path) -> Iterator[WaitingRun]:
     """Yield the runs that sweeps below `root` have still to begin, each once."""
     seen: set[Path] = set()
-    for path in sorted(root.rglob(f"{FOLDER}/plan-*.json")):
+    for path in (path for path in below(root, "plan-*.json") if path.parent.name == FOLDER):
         try:
             rows = files.read_json(path)["runs"]
         except UnreadableFile:
