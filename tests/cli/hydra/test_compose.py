@@ -7,6 +7,8 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,32 +78,55 @@ def test_every_preset_is_used_and_passes_the_checks(preset: Path) -> None:
     given = dict(leaves(OmegaConf.to_container(OmegaConf.structured(config))))
     for key, value in leaves(OmegaConf.to_container(OmegaConf.load(preset))):
         assert given[key] == value, key
+
+
+@pytest.mark.parametrize("preset", PRESETS[::20], ids=lambda path: path.stem)
+def test_what_is_typed_wins_over_a_preset(preset: Path) -> None:
+    protocol, task, model = parts(preset)
+    chosen = [f"protocol={protocol}", f"task={task}", f"model={model}"]
     typed = composed([*chosen, "optim.lr=0.0123", "model.width=40"])
     assert (typed.optim.lr, typed.model.width) == (0.0123, 40)
 
 
-# A pair can fail by its preset, by what a task's strings are (symbols, numbers, odd lengths, slots)
-# or by what a model takes; so every task with three models, every model with five kinds of task.
+# A pair can fail by its preset (above), by a task's strings (symbols, numbers, odd lengths, slots)
+# or by what a model takes; so every task with three models, every model with five tasks.
 SAMPLED = sorted(set(TASKS) - {"listops", "logic"})
 KINDS = ("sum", "mod_arith", "mackey_glass", "psmnist", "nnch_reverse_string")
 FAMILIES = ("blockdiag", "lstm", "transformer")
-PAIRS = sorted(
-    {(task, model) for task in SAMPLED for model in FAMILIES}
-    | {(task, model) for task in KINDS for model in MIXERS}
-    | {(task, model) for _, task, model in map(parts, PRESETS) if task in SAMPLED}
-)
 
 
-@pytest.mark.parametrize(("task", "model"), [pair for pair in PAIRS if pair[1] in MIXERS])
-def test_models_and_tasks_go_together(task: str, model: str) -> None:
-    config = composed([f"task={task}", *words(model)])
-    validated(config)
-    assert (config.task.name, config.model.name) == (task, model)
+@pytest.mark.parametrize("task", SAMPLED)
+def test_a_task_goes_with_models(task: str) -> None:
+    config = composed([f"task={task}", "model=blockdiag"])
+    assert (config.task.name, config.model.name) == (task, "blockdiag")
+    for model in FAMILIES:
+        validated(replace(config, model=_of_model(model).model))
+
+
+@pytest.mark.parametrize("model", sorted(MIXERS))
+def test_a_model_goes_with_tasks(model: str) -> None:
+    config = _of_model(model)
+    assert config.model.name == model
+    for task in KINDS:
+        validated(replace(_of_task(task), model=config.model))
     tuned = (conf_dir() / "preset" / "model" / f"fan2024_mod_arith_{model}.yaml").is_file()
     as_deep = {*load_table("fan2024_table2").rows, "rnn", "gru"}  # as the paper's own model
-    three = task == "mod_arith" and tuned and model in as_deep
-    four = task == "mackey_glass" and model in ("lmu", "lstm")
-    assert config.model.layers == (3 if three else 4 if four else 1)
+    assert config.model.layers == (3 if tuned and model in as_deep else 1)
+
+
+@cache
+def _of_model(model: str) -> Config:
+    return composed(["task=mod_arith", *words(model)])
+
+
+@cache
+def _of_task(task: str) -> Config:
+    return composed([f"task={task}", "model=blockdiag"])
+
+
+def test_lmu_is_as_deep_as_its_paper_has_it() -> None:
+    depths = [composed(["task=mackey_glass", f"model={m}"]).model.layers for m in ("lmu", "gru")]
+    assert depths == [4, 1]
 
 
 def test_a_model_without_a_preset_gets_plain_defaults() -> None:

@@ -25,7 +25,7 @@ Write = Callable[..., Path]
 RESULTS = Path(__file__).parents[3] / "results"
 REAL = sorted(
     str(path.relative_to(RESULTS))
-    for path in [RESULTS, *RESULTS.glob(".*"), *RESULTS.glob("*/records")]
+    for path in [*RESULTS.glob(".*"), *RESULTS.glob("*/records")]
     if path.is_dir()
 )
 FORMATS = ("markdown", "csv", "latex", "html")
