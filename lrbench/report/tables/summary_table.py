@@ -5,6 +5,7 @@ One a protocol; of cells that were scored at every position, a second one of tha
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
@@ -430,10 +431,10 @@ def _prefixes(title: str, runs: pd.DataFrame, known: pd.DataFrame) -> Table:
     prefixes = known[known["metric"] == "prefix"]
     curve = sorted({int(length) for length in prefixes["length"]})
     rows = []
-    for names, mine in _scored_cells(runs, known):
-        longest = int(mine.loc[mine["metric"] == "prefix", "length"].max())
-        whole = [_spread_at(mine, metric, longest) for metric in ("token", "sequence")]
-        steps = [_spread_at(mine, "prefix", length) for length in curve]
+    for names, values in _scored_cells(runs, known):
+        longest = max(length for metric, length in values if metric == "prefix")
+        whole = [spread(values[metric, longest]) for metric in ("token", "sequence")]
+        steps = [spread(values["prefix", length]) for length in curve]
         rows.append((*names, PrintedCell(f"{longest:,}"), *whole, *steps))
     titles = ["length", "token", "sequence", *(f"prefix {length:,}" for length in curve)]
     return Table(title, (*CELL_HEAD, *map(Column, titles)), tuple(rows), (POSITIONS_NOTE,))
@@ -443,8 +444,8 @@ def _exact(title: str, runs: pd.DataFrame, known: pd.DataFrame) -> Table:
     """Strings right at every scored position, of tasks with several answers, by length."""
     lengths = sorted({int(length) for length in known["length"]})
     rows = [
-        (*names, *(_spread_at(mine, "exact", length) for length in lengths))
-        for names, mine in _scored_cells(runs, known)
+        (*names, *(spread(values["exact", length]) for length in lengths))
+        for names, values in _scored_cells(runs, known)
     ]
     titles = (Column(f"exact {length:,}") for length in lengths)
     return Table(title, (*CELL_HEAD, *titles), tuple(rows), (EXACT_NOTE,))
@@ -452,15 +453,14 @@ def _exact(title: str, runs: pd.DataFrame, known: pd.DataFrame) -> Table:
 
 def _scored_cells(
     runs: pd.DataFrame, known: pd.DataFrame
-) -> Iterator[tuple[tuple[PrintedCell, ...], pd.DataFrame]]:
-    """Yield what names each cell that has scores among `known`, and these."""
+) -> Iterator[tuple[tuple[PrintedCell, ...], defaultdict[tuple[str, int], list[float]]]]:
+    """Yield what names each cell that has scores among `known`, and these by metric and length."""
     for _, cell in runs.groupby(CELL, sort=True):
         mine = known[known["folder"].isin(set(cell["folder"]))]
         if not mine.empty:
             names = [str(cell[name].iloc[0]) for name in ("task_title", "model", "fingerprint")]
-            yield tuple(map(PrintedCell, names)), mine
-
-
-def _spread_at(rows: pd.DataFrame, metric: str, length: int) -> PrintedCell:
-    there = rows[(rows["metric"] == metric) & (rows["length"] == length)]
-    return spread([float(value) for value in there["value"]])
+            values = defaultdict(list)
+            columns = (mine[name].tolist() for name in ("metric", "length", "value"))
+            for metric, length, value in zip(*columns, strict=True):
+                values[metric, int(length)].append(float(value))
+            yield tuple(map(PrintedCell, names)), values

@@ -60,12 +60,18 @@ def hydra_gives(*arguments: str) -> Config:
     return config
 
 
-@pytest.fixture(autouse=True)
-def images(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let psmnist and corpora find files: without its data a configuration passes no check."""
+@pytest.fixture(scope="module")
+def made_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images and corpora: without its data a configuration passes no check."""
     folder = made_up_mnist.write(tmp_path_factory.mktemp("images"))
     made_up_corpora.write(folder)
-    monkeypatch.setenv("LRBENCH_DATA", str(folder))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def images(made_up: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let psmnist and corpora find files."""
+    monkeypatch.setenv("LRBENCH_DATA", str(made_up))
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda path: path.stem)
