@@ -398,7 +398,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--faults", type=int, default=1000, help="How many, of all kinds.")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kind", action="append", help="Only these: kill, write, ...")
+    parser.add_argument("--kind", action="append", choices=KINDS, help="Only these.")
     parser.add_argument("--seconds", type=float, default=1e9, help="Stop after that many.")
     parser.add_argument("--attempts", type=Path, default=Path("outputs/faults/attempts.jsonl"))
     given = parser.parse_args()

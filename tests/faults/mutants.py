@@ -15,6 +15,7 @@ import json
 import os
 import random
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -166,7 +167,7 @@ def _caught(mutant: Mutant, clone: Path, near: bool) -> tuple[str, str]:
         code, text = run_tests([*tests, *passed], clone)
         if code not in (0, 5):  # 5: nothing to be run there
             lines = [one for one in text.splitlines() if one.startswith(("FAILED ", "ERROR "))]
-            return " ".join(tests), (lines or [f"exit code {code}"])[0][:300]
+            return shlex.join(tests), (lines or [f"exit code {code}"])[0][:300]
         passed += [f"--ignore={path}" for path in tests]
     return "", ""
 
@@ -174,7 +175,7 @@ def _caught(mutant: Mutant, clone: Path, near: bool) -> tuple[str, str]:
 def check_sound(outcome: Outcome, clone: Path) -> None:
     """Raise AssertionError where the tests that caught a mutant fail without it as well."""
     name = outcome.test.partition(" - ")[0].partition(" ")[2]
-    words = [name] if "::" in name else outcome.caught.split()
+    words = [name] if "::" in name else shlex.split(outcome.caught)
     if outcome.caught:
         code, text = run_tests(words, clone)
         assert code in (0, 5), f"{words} fail without a mutant\n{text[-2000:]}"
@@ -235,7 +236,7 @@ def table(outcomes: Iterable[Outcome]) -> list[str]:
         place = Path(one.mutant.file).parts[1]
         count[place] += 1
         caught[place] += bool(one.caught)
-        own[place] += bool(one.caught) and one.caught != " ".join(QUICK)
+        own[place] += bool(one.caught) and one.caught != shlex.join(QUICK)
     lines = ["| place | mutants | caught | by the tests of its own package |", "|---|---|---|---|"]
     lines += [f"| {place} | {count[place]} | {caught[place]} | {own[place]} |" for place in count]
     return [*lines, f"| all | {count.total()} | {caught.total()} | {own.total()} |"]

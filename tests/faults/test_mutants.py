@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -43,7 +44,7 @@ def test_tests_of_a_file_and_of_its_users_come_before_those_of_its_package() -> 
 
 def test_the_table_counts_and_a_line_gives_back_its_outcome() -> None:
     one = Outcome(0, Mutant("lrbench/tasks/base.py", "op", 0, 1), "a", "b", "tests/tasks")
-    other = Outcome(1, Mutant("lrbench/scan/rows.py", "op", 0, 1), "a", "b", " ".join(QUICK))
+    other = Outcome(1, Mutant("lrbench/scan/rows.py", "op", 0, 1), "a", "b", shlex.join(QUICK))
     lost = Outcome(2, Mutant("lrbench/scan/rows.py", "op", 1, 1), "a", "b", "")
     assert read(json.dumps(asdict(other))) == other
     assert table([one, other, lost])[2:] == [

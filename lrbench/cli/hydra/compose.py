@@ -229,24 +229,18 @@ def _refuse_extra_keys(node: Any, prefix: str = "") -> None:
         if OmegaConf.is_dict(child) and dataclasses.is_dataclass(OmegaConf.get_type(child)):
             _refuse_extra_keys(child, f"{prefix}{key}.")
         elif OmegaConf.is_list(child):
-            _check_items(f"{prefix}{key}", hints[key], child)
+            _check_list(f"{prefix}{key}", hints[key], node[key])
 
 
-def _check_items(key: str, hint: Any, items: Any) -> None:
+def _check_list(key: str, hint: Any, found: Any) -> None:
     """Refuse what OmegaConf lets through: a list in a list, `${...}` that stands for no list."""
-    whole = [one for one in (hint, *get_args(hint)) if get_origin(one) is list]
-    kind = get_args(whole[0])[0] if whole else Any
-    if items._is_interpolation():
-        found = items._dereference_node()
-        values = OmegaConf.to_container(found) if OmegaConf.is_list(found) else None
-        allowed = (int, float) if kind is float else kind
-        right = isinstance(values, list) and all(
-            kind is Any or isinstance(value, allowed) for value in values
-        )
-    else:
-        plain = get_origin(hint) is list and kind in (int, float, str, bool)
-        nested = (OmegaConf.is_config(items._get_node(at)) for at in range(len(items)))
-        found, right = items, not (plain and any(nested))
+    values = OmegaConf.to_container(found, resolve=True) if OmegaConf.is_list(found) else found
+    kinds = get_args(hint) if get_origin(hint) is list else ()
+    allowed = (int, float) if kinds == (float,) else kinds
+    plain = bool(kinds) and kinds[0] in (int, float, str, bool)
+    right = isinstance(values, list) and not (
+        plain and any(not isinstance(value, allowed) for value in values)
+    )
     if not right:
         raise UserError(f"{key} must be {kind_of(hint)}, not '{shown(found)}'")
 

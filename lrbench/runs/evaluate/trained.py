@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -14,13 +13,12 @@ from lrbench.disk import is_root
 from lrbench.errors import UserError, unknown
 from lrbench.protocols.base import declared, rule_names
 from lrbench.records import Result
+from lrbench.report.runs.files import run_folders
 from lrbench.report.runs.schema import result_complaint
 from lrbench.runs.folder import checkpoints, files
 from lrbench.runs.folder.files import UnreadableFile
 from lrbench.runs.folder.versions import versions_of
 from lrbench.schema import config_from
-
-DEPTH = 5  # folders above s<seed> in outputs/<task>/<model>/<protocol>/<fingerprint>/s<seed>
 
 
 @dataclass(frozen=True)
@@ -116,14 +114,9 @@ def _settings(folder: Path) -> dict[str, Any]:
 
 def _instead(folder: Path) -> str:
     """Return the line that says what to name: the first two runs below the folder, if any."""
-    runs = []
-    for where, folders, _ in os.walk(folder) if not is_root(folder) else ():
-        path = Path(where)
-        if "checkpoints" in folders and path.name[:1] == "s" and path.name[1:].isdigit():
-            runs.append(where)
-        if len(path.relative_to(folder).parts) == DEPTH:
-            folders.clear()  # no deeper
+    below = run_folders(folder, []) if not is_root(folder) else ()
+    runs = [str(path) for path, names in below if "checkpoints" in names]
     if not runs:
         return "name the folder of a run, such as outputs/sum/blockdiag/fan2024/.../s0"
     more = f", and {len(runs) - 2} more" if len(runs) > 2 else ""
-    return f"runs below it: {', '.join(sorted(runs)[:2])}{more}; name one of them"
+    return f"runs below it: {', '.join(runs[:2])}{more}; name one of them"

@@ -46,6 +46,7 @@ def test_a_folder_above_runs_names_them(lrbench: Run, run: Path, tmp_path: Path)
         (run.with_name(f"s{seed}") / "checkpoints").mkdir(parents=True)
     below = f"{run.relative_to(tmp_path)}, {run.relative_to(tmp_path).with_name('s1')}, and 1 more;"
     assert below in lrbench("certify", "runs").err
+    assert "name the folder of a run" in lrbench("certify", "/").err  # not looked through
 
 
 def test_a_wrong_string_is_found_kept_and_confirmed(lrbench: Run, run: Path) -> None:
