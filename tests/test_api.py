@@ -41,6 +41,7 @@ def test_importing_loads_nothing_heavy() -> None:
     assert ended.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_config_is_the_function_whatever_was_imported() -> None:
     code = (
         "import lrbench.config, lrbench; from lrbench.config import Config\n"
@@ -51,6 +52,7 @@ def test_config_is_the_function_whatever_was_imported() -> None:
     assert ended.stdout.strip() == str(lrbench.__all__)
 
 
+@pytest.mark.slow
 def test_the_command_finds_what_python_trained(run: lrbench.TrainedRun, outputs: Path) -> None:
     before = (run.folder / "result.json").stat().st_mtime_ns
     typed = str(outputs).replace("'", "\\'")

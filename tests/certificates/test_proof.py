@@ -27,6 +27,7 @@ WITHIN = 1e-3
 KINDS = ("rnn", "rnn x 3", "elman", "elman x 2", "gru", "gru x 2", "lstm", "lstm x 2", "blockdiag")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("task", "modulus", "gain", "nodes", "exact"),

@@ -263,6 +263,7 @@ def test_what_is_known_is_where_a_search_begins() -> None:
         assert search(model, machine, little, known=(gone, "beam")).witness is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(MIXERS.builtin_modules()))
 def test_every_mixer_can_be_searched(name: str) -> None:
     """Untrained models err early; what they are said to get wrong they do get wrong."""

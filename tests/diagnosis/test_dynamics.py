@@ -91,6 +91,7 @@ def states_of(model: Any, count: int) -> tuple[SymbolReader, Tensor, Any, Tensor
     return reader, flat(state), like, torch.randint(3, (count,), generator=generator)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("name", ["rnn", "gru", "lstm", "elman", "lru", "s4d"])
 def test_jacobians_are_those_of_automatic_gradients(name: str, layers: int) -> None:

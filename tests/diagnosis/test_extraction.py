@@ -41,6 +41,7 @@ def exhaustive(one: Machine, task: Machine, longest: int) -> Word | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(30))
 def test_random_machines_come_out_minimal(seed: int) -> None:
     machine = random_machine(seed, states=3 + seed % 9, symbols=2 + seed % 2, classes=2)
@@ -71,6 +72,7 @@ def test_networks_that_are_right_by_construction(task: str, modulus: int, states
     assert 0 < found.questions < 5000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_the_shortest_string_of_a_planted_mistake(seed: int) -> None:
     """One edge of a model's machine leads elsewhere; every string is tried, shortest first."""

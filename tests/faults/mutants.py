@@ -40,6 +40,7 @@ OPERATORS = (
     *("ReplaceUnaryOperator_USub_UAdd", "ReplaceUnaryOperator_Delete_Not"),
     *("ReplaceAndWithOr", "ReplaceOrWithAnd", "ReplaceTrueWithFalse", "ReplaceFalseWithTrue"),
 )
+NOT_SLOW = ("-m", "not slow")
 QUICK = ("tests", "-m", "unit and not slow", "-n", "2")  # the last resort
 USERS = 8  # of a file, whose tests are its own tests too
 SECONDS = 900  # for the tests of a mutant; one that makes them hang is caught
@@ -120,8 +121,11 @@ def mutated(source: str, mutant: Mutant) -> str:
     return str(changed)
 
 
-def stages(file: str, root: Path) -> Iterator[tuple[str, ...]]:
-    """Yield the tests of a file of the package, from its own to the quick half of all."""
+def stages(file: str, root: Path, near: bool = False) -> Iterator[tuple[str, ...]]:
+    """Yield the tests of a file of the package, from its own to the quick half of all.
+
+    `near` ones are its own, its users' and what is not slow in its folders.
+    """
     own = _tests_of(Path(file))
     name = file.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
     imports = re.compile(rf"\b{re.escape(name)}\b")
@@ -136,8 +140,9 @@ def stages(file: str, root: Path) -> Iterator[tuple[str, ...]]:
         yield tuple(nearest)
     for place in own.parents:
         if place.parts[1:] and (root / place).exists():
-            yield (str(place),)
-    yield QUICK
+            yield (str(place), *(NOT_SLOW if near else ()))
+    if not near:
+        yield QUICK
 
 
 def _tests_of(file: Path) -> Path:
@@ -161,14 +166,12 @@ def tried(mutant: Mutant, clone: Path, near: bool = False) -> tuple[str, ...]:
 
 def _caught(mutant: Mutant, clone: Path, near: bool) -> tuple[str, str]:
     passed: list[str] = []
-    for tests in stages(mutant.file, clone):
-        if near and tests == QUICK:
-            continue
+    for tests in stages(mutant.file, clone, near):
         code, text = run_tests([*tests, *passed], clone)
         if code not in (0, 5):  # 5: nothing to be run there
             lines = [one for one in text.splitlines() if one.startswith(("FAILED ", "ERROR "))]
             return shlex.join(tests), (lines or [f"exit code {code}"])[0][:300]
-        passed += [f"--ignore={path}" for path in tests]
+        passed += [f"--ignore={path}" for path in tests if path not in NOT_SLOW]
     return "", ""
 
 
@@ -247,7 +250,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--mutants", type=int, default=200, help="How many.")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--near", action="store_true", help="Leave the tests of all packages out.")
+    parser.add_argument("--near", action="store_true", help="No slow tests, none of all packages.")
+    parser.add_argument("--again", action="store_true", help="Try those once more that survive.")
     parser.add_argument("--outcomes", type=Path, default=Path("outputs/mutants/outcomes.jsonl"))
     given = parser.parse_args()
 
@@ -262,13 +266,14 @@ def main() -> int:
         for number, mutant in zip(range(given.mutants), chosen, strict=False):
             if number < len(done):
                 assert done[number].mutant == mutant, "outcomes of another seed or another commit"
-                continue
-            done.append(Outcome(number, mutant, *tried(mutant, clone, given.near)))
-            check_sound(done[-1], clone)
-            with open(given.outcomes, "a") as out:
-                print(json.dumps(asdict(done[-1])), file=out)
-            if not done[-1].caught:
-                print(f"survives: {mutant}\n  {done[-1].was}\n  {done[-1].now}", flush=True)
+                if done[number].caught or not given.again:
+                    continue
+            one = Outcome(number, mutant, *tried(mutant, clone, given.near))
+            check_sound(one, clone)
+            done[number : number + 1] = [one]
+            given.outcomes.write_text("".join(f"{json.dumps(asdict(one))}\n" for one in done))
+            if not one.caught:
+                print(f"survives: {mutant}\n  {one.was}\n  {one.now}", flush=True)
     print("\n".join(table(done)))
     return 0
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from .mutants import (
+    NOT_SLOW,
     QUICK,
     ROOT,
     Mutant,
@@ -38,6 +39,8 @@ def test_tests_of_a_file_and_of_its_users_come_before_those_of_its_package() -> 
     first, users, *rest = stages("lrbench/tasks/groups/algebra.py", ROOT)
     assert first == (own,) and users == ("tests/tasks/groups/test_task.py",)
     assert rest == [("tests/tasks/groups",), ("tests/tasks",), QUICK]
+    near = list(stages("lrbench/tasks/groups/algebra.py", ROOT, near=True))
+    assert near == [first, users, *((*folder, *NOT_SLOW) for folder in rest[:-1])]
     own, _users, last = stages("lrbench/statistics.py", ROOT)
     assert (own, last) == (("tests/test_statistics.py",), QUICK)
 

@@ -29,6 +29,7 @@ def test_which_mixers_are_evaluated_symbol_by_symbol() -> None:
     assert set(BUILT_IN) - set(SEQUENTIAL) == {"foreign", "lmu_gated", "lmu_parallel"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEQUENTIAL)
 def test_later_symbols_cannot_matter(name: str) -> None:
     arguments = ["task=nnch_parity_check", f"model={name}", "model.width=16", "model.layers=2"]

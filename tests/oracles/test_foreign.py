@@ -17,6 +17,7 @@ def twin(*words: str) -> tuple[bool | None, str]:
     return findings["twin"].passed, findings["twin"].detail
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("args", ["{}", "{d_state: 8, d_conv: 3, expand_factor: 1}"])
 def test_mambapy(args: str) -> None:
     pinned("mambapy", "1.2.0", {})

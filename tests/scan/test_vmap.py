@@ -56,6 +56,7 @@ def test_forward(recurrence: Make, algorithm: str, kind: str, shared_start: bool
     close(together, torch.stack(apart))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", FAST)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if "complex" not in kind])
 @pytest.mark.parametrize("shared_start", [False, True])

@@ -44,6 +44,7 @@ def valid_strings(task: Task, longest: int) -> Iterator[tuple[int, ...]]:
             yield from product(*choices[:length])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "modulus", "states", "longest"), FINITE)
 def test_a_machine_answers_as_the_oracle(
     name: str, modulus: int, states: int, longest: int

@@ -79,6 +79,7 @@ def test_values_are_uniform(high):
     assert excess(counts, drawn.numel() / high) < 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("position", [0, 1, 499])
 def test_one_position_is_uniform_over_rows_and_over_steps(position):
     rows = draw(rows=20_000, start=position, stop=position + 1)

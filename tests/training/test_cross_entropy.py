@@ -11,6 +11,7 @@ from lrbench.tasks.base import IGNORE
 from lrbench.training.cross_entropy import WIDE, mean_cross_entropy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 @pytest.mark.parametrize("classes", [1, 2, 5, 65])  # 65 are not compiled
 @pytest.mark.parametrize("positions", [WIDE, 5 * WIDE, WIDE + 3])

@@ -96,6 +96,7 @@ def test_a_row_that_is_done_early_keeps_its_tree() -> None:
     assert encoder.trees(x, mask)[1:] == alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rir_crvnn", "rir_om"])
 def test_trees_are_of_the_string(name: str) -> None:
     encoder = encoder_of(name, chunk=16)

@@ -43,6 +43,7 @@ def test_reached_slots_equal_all_slots(
     assert_same_as_reference(encoder, x, mask, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recompute", [False, True])
 def test_dropout_has_the_derivative_of_what_it_did(recompute: bool) -> None:
     encoder = encoder_of(4, slots=3, dropout=0.4, memory_dropout=0.4, recompute=recompute)

@@ -33,6 +33,7 @@ def same(one: DeltaNetMixer, other: DeltaNetMixer) -> None:
     torch.testing.assert_close(one(u), other(u), rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "settings"),
     [

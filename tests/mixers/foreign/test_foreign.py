@@ -84,6 +84,7 @@ def failures(*words: str) -> set[str]:
     return {finding.name for finding in findings if finding.passed is False}
 
 
+@pytest.mark.slow
 def test_the_contract_sees_what_is_wrong(named: Named) -> None:
     named("Recurrent")
     target = "model.mixer.target=layers_here."

@@ -73,6 +73,7 @@ def layer(target: str, **args: object) -> ForeignMixer:
     return ForeignMixer(named_by_user(ForeignConfig(target, args)), WIDTH)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fla_delta_net", "fla_gated_deltanet"])
 @pytest.mark.parametrize(
     "args",

@@ -18,6 +18,7 @@ from tests.mixers.mamba.compared import draw, made, modes_agree
 WIDTH, BATCH = 12, 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "settings"),
     [

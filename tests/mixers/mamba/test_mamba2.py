@@ -66,12 +66,14 @@ def test_the_layer_is_its_equations(range_: str, conv: int) -> None:
         torch.testing.assert_close(mixer(u, mode=mode)[0], expected, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("range_", RANGES)
 @pytest.mark.parametrize("length", [1, 37, 500])
 def test_modes_agree(range_: str, length: int) -> None:
     modes_agree(made("mamba2", WIDTH, range=range_, learn_x0=True), length)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [["range=signed", "conv_size=0"], ["heads=8", "expand=1"]])
 def test_settings_keep_the_contract(settings: list[str]) -> None:
     findings = run_contract("mamba2", [f"model.mixer.{setting}" for setting in settings])

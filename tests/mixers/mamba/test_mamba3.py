@@ -94,6 +94,7 @@ def test_angles_of_long_strings_are_not_rounded_away() -> None:
     assert abs(float(found[0, -1]) - exact) < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [["rotated=all"], ["heads=8", "state_size=6", "expand=1"]])
 def test_settings_keep_the_contract(settings: list[str]) -> None:
     findings = run_contract("mamba3", [f"model.mixer.{setting}" for setting in settings])

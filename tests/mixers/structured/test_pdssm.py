@@ -97,6 +97,7 @@ def test_its_gradient_is_that_of_a_softmax_over_columns() -> None:
     torch.testing.assert_close(mixer.dictionary.grad, total, rtol=1e-10, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_settings_keep_the_contract() -> None:
     settings = ["orientation=row", "learn_x0=true", "state_size=9", "dictionary=3"]
     findings = run_contract("pdssm", [f"model.mixer.{setting}" for setting in settings])

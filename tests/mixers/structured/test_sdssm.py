@@ -48,6 +48,7 @@ def test_it_is_what_the_paper_says(p: float) -> None:
     assert np.abs(narrow(u)[0].numpy() - out).max() < 1e-12
 
 
+@pytest.mark.slow
 def test_settings_keep_the_contract() -> None:
     settings = ["learn_x0=true", "state_size=9", "dictionary=3", "p=1.4"]
     findings = run_contract("sdssm", [f"model.mixer.{setting}" for setting in settings])

@@ -62,6 +62,7 @@ def test_it_is_what_the_paper_says(structure: str) -> None:
         assert np.abs(y.numpy() - expected).max() < 1e-12 * np.abs(expected).max(), mode
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_structures_keep_the_contract(structure: str) -> None:
     settings = [f"model.mixer.structure={structure}", "model.mixer.rank=2", "model.width=8"]

@@ -132,6 +132,7 @@ def moved(mixer: Mixer, seed: int = 0, scale: float = 0.3) -> Any:
     return mixer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [["conv_size=0", "block_size=2"], ["heads=1", "expand=1"]])
 def test_settings_keep_the_contract(settings: list[str]) -> None:
     findings = run_contract("mlstm", [f"model.mixer.{setting}" for setting in settings])
@@ -149,6 +150,7 @@ def test_no_gate_makes_what_is_no_number() -> None:
             assert all(bool(x.isfinite().all()) for x in (h, *slopes))
 
 
+@pytest.mark.slow
 def test_ten_thousand_closed_gates_do_not_round_the_largest_weight_away() -> None:
     """Sums of log f from the first position on are past 10^5 here; float32 keeps 10^-2 of them."""
     q, k, v, i, f = (x.detach() for x in problem(10_000, False))

@@ -55,6 +55,7 @@ def problem(length: int, units: int, begun: bool) -> list[Tensor]:
     return [x.requires_grad_() for x in (drive, recurrent, *state)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", ["0", "1"])
 @pytest.mark.parametrize("begun", [False, True])
 @pytest.mark.parametrize(("length", "units"), [*((length, 4) for length in LENGTHS), (7, 3)])
@@ -99,6 +100,7 @@ def test_each_string_says_whether_it_has_begun() -> None:
     assert mixed[2][1:].unique().item() == EMPTY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", ["0", "1"])
 @pytest.mark.parametrize(("steepness", "margin"), [(3.0, 0.38), (6.0, 0.49)])
 def test_parity_exactly_over_ten_thousand_symbols(
@@ -148,6 +150,7 @@ def test_forget_gates_go_from_remembering_to_forgetting() -> None:
     assert mixer.bias[:, [0, 2, 3]].abs().max() == mixer.recurrent.abs().max() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"conv_size": 4}, {"heads": 1}, {"heads": 8}])
 @pytest.mark.parametrize("check", [name for name in CHECKS if name != "cuda"])
 def test_the_contract_is_kept_with_a_recurrence_that_does_something(

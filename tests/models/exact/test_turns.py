@@ -26,6 +26,7 @@ def arguments(model: str, task: str) -> list[str]:
 HALVES = [(model, task) for model in MODELS for task in ("parity", "group task.group=Z2")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "task"), [*HALVES, ("mamba3", "sum"), ("mamba3", "sum task.modulus=6")]
 )
@@ -38,6 +39,7 @@ def test_every_string_is_answered_without_training(model: str, task: str) -> Non
     assert torch.equal(logits.argmax(-1), batch.targets)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "changed", "message"),
     [

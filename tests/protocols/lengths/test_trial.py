@@ -57,6 +57,7 @@ def test_a_curriculum_begins_at_the_shortest(small: Make) -> None:
     assert [trial.span(step) for step in (0, 5, 10, 99)] == [(1, 1), (1, 3), (1, 6), (1, 6)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "setting", ["protocol.carry=0.5", "protocol.state_noise=0.1", "protocol.curriculum=6"]
 )

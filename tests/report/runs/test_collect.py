@@ -266,6 +266,7 @@ FIELDS = (
 )
 
 
+@pytest.mark.slow
 @given(field=st.sampled_from(FIELDS.split()), value=JSON)
 def test_whatever_stands_in_a_field_the_report_is_written(
     tmp_path_factory: pytest.TempPathFactory,

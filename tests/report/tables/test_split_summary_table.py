@@ -45,6 +45,7 @@ def test_a_table_for_each_task_and_training_split(runs: Path, write_splits: Writ
     ]
 
 
+@pytest.mark.slow
 def test_every_format_of_a_mixture(
     runs: Path, write: Write, write_splits: Write, fail: Write, printed: Path
 ) -> None:

@@ -88,6 +88,7 @@ def test_optimiser_continues_bit_for_bit(tmp_path: Path) -> None:
     assert same(resumed.state_dict(), straight.state_dict())
 
 
+@pytest.mark.slow
 def test_flipped_bit_is_found_or_harmless(tmp_path: Path) -> None:
     """Every bit of the zip's directory, which no checksum covers, one of each other byte."""
     path = tmp_path / "a.pt"

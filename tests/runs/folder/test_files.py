@@ -51,6 +51,7 @@ def dead_pid() -> int:
     return child.pid
 
 
+@pytest.mark.slow
 @given(obj=st.dictionaries(st.text(max_size=3), JSON))
 def test_json_round_trip_keeps_values_and_order(
     tmp_path_factory: pytest.TempPathFactory, obj: dict[str, Any]

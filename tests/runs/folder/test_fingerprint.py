@@ -79,6 +79,7 @@ def test_equal_fingerprints_mean_no_differing_key(a: dict[str, Any], b: dict[str
     assert differing_keys(a, b) == differing_keys(b, a)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", sorted(IRRELEVANT))
 @given(value=VALUES)
 def test_irrelevant_keys(key: str, value: Any) -> None:

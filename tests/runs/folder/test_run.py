@@ -140,6 +140,7 @@ def test_the_copy_of_the_last_look_stands_in_for_damaged_steps(run: Run) -> None
     assert "went on from last.pt" in (run.folder / "run.log").read_text()
 
 
+@pytest.mark.slow
 def test_the_checkpoint_of_another_seed_is_not_taken(run: Run) -> None:
     other = Run(run.cell, 1)
     other.open()

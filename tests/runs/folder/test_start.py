@@ -62,6 +62,7 @@ def test_it_goes_on_from_the_last_weights(first: Path, second: Make) -> None:
     assert str(first) in (outcomes[0].folder / "run.log").read_text()
 
 
+@pytest.mark.slow
 def test_what_is_written_names_the_weights(first: Path, second: Make, tiny: Make) -> None:
     """Moved, the same run begins the same cell; other weights begin another."""
     cell = Cell.of(second(first))

@@ -79,6 +79,7 @@ def test_every_mode_is_the_recurrence(count: int, oblique: bool, decay: str) -> 
             np.testing.assert_allclose(found.detach(), expected, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1, 63, 64, 129, 500])
 @pytest.mark.parametrize(("count", "decay"), [(1, "none"), (2, "channel"), (4, "scalar")])
 def test_modes_agree_at_lengths_around_chunks(length: int, count: int, decay: str) -> None:

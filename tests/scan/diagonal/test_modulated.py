@@ -44,6 +44,7 @@ def gradients(result: tuple[Tensor, Tensor], leaves: list[Tensor]) -> tuple[Tens
 
 
 # 16, 8 and 4 channels side by side; 6 channels are left to torch
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [32, 8, 4, 6])
 @pytest.mark.parametrize("switch", ["0", "1"])
 def test_values_and_gradients(width: int, switch: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,6 +166,7 @@ def test_pieces_that_are_written_to_do_not_change_later_ones(task: MooreTask, se
     assert torch.equal(torch.cat(targets, 1), whole.targets)
 
 
+@pytest.mark.slow
 def test_the_end_of_a_long_string(task: MooreTask) -> None:
     length = task.nearest_length(20_001)
     pieces = list(task.segments(STREAM, 1, length, 1_000, "cpu"))

@@ -114,6 +114,7 @@ def test_aperiodic_and_synchronising_by_their_definitions() -> None:
     assert len(seen) >= 3
 
 
+@pytest.mark.slow
 def test_rates_are_those_that_were_measured_elsewhere() -> None:
     """Uniform tables of 3 states and 2 letters: about 0.38 are reachable and minimal."""
     tables = [drawn(3, 2, "uniform", seed).tables for seed in range(300)]
@@ -147,6 +148,7 @@ def test_resets_come_as_often_as_asked() -> None:
     assert task.drawn()["letter_chances"] == pytest.approx([0.35, 0.35, 0.3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [

@@ -127,6 +127,7 @@ def longest_argument(strings: Strings) -> NDArray[np.int64]:
     return longest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statistic", [Strings.lengths.fget, depth, operators, root_arguments, lambda s: s.labels]
 )
@@ -152,6 +153,7 @@ def test_like_rejection_in_distribution(
     assert ks_2samp(waited, drawn).pvalue > 0.001
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("low", "deep", "many"), [(200, 16.9, 53.2), (500, 18.85, 118.5), (900, 19.0, 205.8)]
 )

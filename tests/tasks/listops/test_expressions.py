@@ -55,6 +55,7 @@ def test_one_and_many_agree_with_the_slow_truth(many: list[list[str]], piece: in
         assert evaluate_all(ids, offsets).tolist() == answers
 
 
+@pytest.mark.slow
 def test_deep_nesting() -> None:
     depth = 70_000  # deeper than the 16 bits that order shallower ones
     tokens = ["[SM", "1"] * depth + ["3"] + ["]"] * depth

@@ -18,6 +18,7 @@ def wide(blocks: Tensor, constraint: str, p: float) -> Tensor:
     return constrain(blocks.permute(1, 2, 0), constraint, p).permute(2, 0, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [1.0, 1.2, 2.0, inf])
 @pytest.mark.parametrize("constraint", CONSTRAINTS)
 @pytest.mark.parametrize("size", [1, 3, 8, 33])
@@ -34,6 +35,7 @@ def test_gradients_are_derivatives(constraint: str) -> None:
     assert gradcheck(lambda v: constrain_few(v, constraint, 1.2), leaf)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("constraint", CONSTRAINTS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_zero_columns_and_equal_ones_are_treated_alike(constraint: str, dtype: torch.dtype) -> None:

@@ -29,6 +29,7 @@ def test_convolutions(length: int, width: int, dtype: torch.dtype) -> None:
     torch.testing.assert_close(*found, rtol=tolerance, atol=30 * tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("length", [1, 2, 40])
 @pytest.mark.parametrize("width", [16, 96, 64])
