@@ -10,6 +10,7 @@ import pytest
 
 from lrbench.cli.hydra.compose import composed
 from lrbench.cli.hydra.searching import TunedCell
+from lrbench.cli.hydra.sharing import SharedComposition
 from lrbench.runs.folder.cell import Cell
 from lrbench.sweeps.plan.expansion import table_cells
 from lrbench.tables import load_table
@@ -87,6 +88,7 @@ def test_published_runs_are_those_that_a_sweep_would_make(name: str, tmp_path: P
     for model, budget in SHORTER.get(name, ()):
         words = [f"output_dir={tmp_path}", f"model={model}", f"protocol.{budget}"]
         cells += table_cells(load_table(name), words)
-    made = {Cell.of(composed(cell)).folder.relative_to(tmp_path) for cell in cells}
+    compose = SharedComposition(composed)
+    made = {Cell.of(compose(cell)).folder.relative_to(tmp_path) for cell in cells}
     there = {folder.relative_to(RESULTS / name / "records") for folder in published}
     assert there <= made
