@@ -209,13 +209,8 @@ def test_duration(seconds: float, text: str) -> None:
 
 
 def test_count() -> None:
-    assert [count(n) for n in (812, 1_240, 50_885, 999_600, 1_234_567)] == [
-        "812",
-        "1.2k",
-        "51k",
-        "1.0M",
-        "1.2M",
-    ]
+    numbers = (812, 999, 1000, 1_240, 9_949, 9_950, 50_885, 999_499, 999_500, 1_234_567)
+    assert " ".join(map(count, numbers)) == "812 999 1.0k 1.2k 9.9k 10k 51k 999k 1.0M 1.2M"
 
 
 def test_wrap_breaks_between_parts_only() -> None:

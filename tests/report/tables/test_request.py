@@ -95,8 +95,9 @@ def test_a_name_that_nothing_knows(
 
 def test_a_rule_of_lengths_leaves_runs_over_corpora_out(mixed: Collection, runs: Path) -> None:
     assert mains(mixed, (), (), rule="id") == {"fan2024: id look": "sum (mod 5)"}
-    with pytest.raises(UserError, match=r"rule .of runs over a corpus. 'id' unknown"):
+    with pytest.raises(UserError, match=r"rule .of runs over a corpus. 'id' unknown") as caught:
         chosen_tables(mixed, ("bbt_grc",), (), "id")
+    assert caught.value.exit_code == 2
 
 
 def test_a_split_as_a_column_keeps_the_runs_of_its_task(mixed: Collection) -> None:

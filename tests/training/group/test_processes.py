@@ -6,6 +6,7 @@ import dataclasses
 import os
 import signal
 from collections.abc import Callable
+from multiprocessing import Pipe
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from lrbench.schema import config_from
 from lrbench.training.group import processes
 from lrbench.training.group.members import SideBySide
 from lrbench.training.group.processes import Crew, train_apart
-from lrbench.training.group.worker import portable
+from lrbench.training.group.worker import Reporter, portable
 from lrbench.training.loop import train_group
 from tests.training.conftest import TINY
 from tests.training.test_loop import Diary, without_time
@@ -29,6 +30,21 @@ Make = Callable[..., Config]
 
 def group(config: Config, size: int) -> list[LengthTrial]:
     return [LengthTrial(config, seed) for seed in range(size)]
+
+
+def test_a_turn_goes_on_until_it_is_time(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    near, far = Pipe()
+    reporter, [trial] = Reporter(near), group(tiny(), 1)
+    reporter.updated(trial)
+    assert not reporter.ended
+    far.send("something")
+    reporter.updated(trial)
+    assert reporter.ended
+    monkeypatch.setattr("lrbench.training.group.worker.TURN_SECONDS", 0.0)
+    near, far = Pipe()
+    late = Reporter(near)
+    late.updated(trial)
+    assert late.ended
 
 
 def same_weights(one: LengthTrial, other: LengthTrial) -> bool:
