@@ -21,3 +21,20 @@ def test_rows_are_added(width: int, switch: str, monkeypatch: pytest.MonkeyPatch
         [source[1], torch.ones(width), 2 + source[[0, 2, 3]].sum(0), 3 + source[4]]
     )
     assert torch.equal(target, expected)
+
+
+@pytest.mark.parametrize(("width", "wide"), [(5, []), (24, [8]), (32, [16])])
+def test_a_loop_is_used_where_the_width_allows_one(
+    width: int, wide: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba", reason="needs the extra `fast`")
+    from lrbench.scan.compiled.scans import row_sums
+
+    used: list[int] = []
+    loop = row_sums.add_rows_loop
+    monkeypatch.setattr(
+        row_sums, "add_rows_loop", lambda *how: (used.append(how[0]), loop(*how))[1]
+    )
+    monkeypatch.setenv(SWITCH, "1")
+    add_rows(torch.zeros(4, width), torch.tensor([2, 0]), torch.ones(2, width))
+    assert used == wide

@@ -68,6 +68,8 @@ def test_other_strings_are_not_valid() -> None:
     for tokens in ([0, 0], [5], [0, 5, 6], [0, 5, 0, 1], [8], [-1]):
         with pytest.raises(ValueError, match="cannot be"):
             machine.run(tokens)
+    with pytest.raises(ValueError, match="symbol 3 cannot be 6 in a valid string"):
+        machine.walk([0, 5, 6])
     assert (machine.table < 0).sum() == 25 * 5 + 25 * 3
 
 

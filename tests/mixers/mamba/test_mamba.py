@@ -53,6 +53,11 @@ def test_decays_are_in_their_range(range_: str) -> None:
     assert (float(decays.min()) < -0.9) == (range_ == "signed")
 
 
+def test_steps_begin_as_different_as_their_rank_allows() -> None:
+    weight = made("mamba", 64, rank=4).get_parameter("step_size.weight").detach()
+    assert 0.45 < float(weight.max()) <= 0.5 and -0.5 <= float(weight.min()) < -0.45
+
+
 def test_signs_as_it_begins() -> None:
     """A few in a hundred transitions are negative at first, so that training can find more."""
     mixer = made("mamba", 64, range="signed")

@@ -9,7 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from lrbench.mixers.rwkv.rwkv7 import Rwkv7Config, Rwkv7Mixer
+from lrbench.mixers.rwkv.rwkv7 import Rwkv7ChannelMixer, Rwkv7Config, Rwkv7Mixer
 
 WIDTH, HEADS, BATCH = 12, 3, 2
 Array = NDArray[np.float64]
@@ -129,6 +129,13 @@ def test_a_scale_of_two_reflects() -> None:
     found = eigenvalues(mixer).real.sort(-1).values
     torch.testing.assert_close(found[..., 0], torch.full_like(found[..., 0], -1.0))
     torch.testing.assert_close(found[..., 1:], torch.ones_like(found[..., 1:]))
+
+
+def test_the_channel_mix_begins_with_keys_alone() -> None:
+    mixer = Rwkv7ChannelMixer(Rwkv7Config(heads=1), 64)
+    key, bound = mixer.key.weight.detach(), 0.5 / 8
+    assert 0.95 * bound < float(key.max()) <= bound and -bound <= float(key.min()) < -0.95 * bound
+    assert not mixer.value.weight.any()
 
 
 def test_deeper_layers_are_placed_otherwise_and_heads_must_divide() -> None:

@@ -104,6 +104,17 @@ def test_a_wide_table_goes_on_below_itself() -> None:
     assert r"\begin{tabular}{p{7cm}rr}" in text
 
 
+def test_columns_of_other_widths_stay_where_they_fit() -> None:
+    """Blocks of 7, 1, 5 and 3 columns are not made equal: two wide ones do not fit together."""
+    widths = [10] * 7 + [70, 70] + [10] * 7
+    columns = (Column("model", right=False), *(Column(f"n{at}") for at in range(16)))
+    row = (PrintedCell("one"), *(PrintedCell("9" * wide) for wide in widths))
+    blocks = to_latex([Table("t", columns, (row,))]).split(r"\toprule")[1:]
+    heads = [block.partition(r"\midrule")[0] for block in blocks]
+    found = [[int(at) for at in re.findall(r"n(\d+)", head)] for head in heads]
+    assert found == [[*range(7)], [7], [*range(8, 13)], [13, 14, 15]]
+
+
 def test_a_tall_table_is_several_floats_and_one_cell_too_wide_is_scaled() -> None:
     columns = (Column("model", right=False), Column("x", right=False), Column("y"))
     long = PrintedCell("x" * 70), PrintedCell("2" * 70)

@@ -371,3 +371,9 @@ def test_a_compact_table_has_a_cell_a_model_and_task(runs: Path, write: Write) -
     assert compact(runs, table, rows=["s4"], digits=2) == [["s4", "0.25 (1) / 1.00 / 0.27"]]
     with pytest.raises(UserError, match="row of table 'Mine' 'lru' unknown"):
         compact(runs, table, rows=["lru"])
+
+
+def test_a_table_without_cells_says_nothing_of_any_run(runs: Path, fail: Write) -> None:
+    fail(seed=0)
+    notes = [note for table in shown(runs, spec()) for note in table.notes]
+    assert not any("failed" in note for note in notes), notes

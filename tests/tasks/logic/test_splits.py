@@ -12,7 +12,8 @@ from lrbench.errors import UserError
 from lrbench.tasks.corpus.recipe import make
 from lrbench.tasks.logic import load
 from lrbench.tasks.logic.generator import draw
-from lrbench.tasks.logic.splits import MADE, SPLITS, store_released
+from lrbench.tasks.logic.splits import MADE, SPLITS, released_recipe, store_released
+from lrbench.tasks.logic.task import Logic
 
 
 def quiet(*_: object) -> None:
@@ -40,7 +41,7 @@ def test_released_splits(stored: Path, released_folder: Path) -> None:
     counts = {name: len(load(name)) for name in ("train", "dev", "test_8", "test_12")}
     assert counts == {"train": 121_977, "dev": 13_552, "test_8": 3347, "test_12": 853}
     part = load("test_12")
-    assert part.sides == 2 and part.text(0) == "( e ( and a ) )"
+    assert part.sides == Logic.sides == 2 and part.text(0) == "( e ( and a ) )"
     settings = part.made["settings"]
     assert settings["source"] == "released" and len(settings["sha256"]) == 20
     assert store_released(released_folder, quiet, quiet) == []
@@ -74,6 +75,14 @@ def test_missing_data_name_the_command(source: str) -> None:
     command = {"released": "lrbench data fetch logic", "made": "lrbench data make logic"}[source]
     assert f"get them with: {command}\n" in reported and "LRBENCH_DATA" in reported
     assert len(reported.splitlines()) <= 6
+
+
+def test_released_files_are_read_where_fetch_puts_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LRBENCH_DATA", str(tmp_path))
+    with pytest.raises(UserError, match=f"there is no train0, .* in {tmp_path}/released/logic"):
+        next(iter(released_recipe().draw(["train"], 0, quiet)))
 
 
 def test_unknown_names() -> None:
