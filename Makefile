@@ -8,7 +8,7 @@
 #   make tables       every published table again, from the files in results/
 #   make reproduce TABLE=fan2024_table2   that table from scratch, to compare; goes on where it stopped
 #   make wheel-test   build, install in a clean environment, use from an unrelated folder
-#   make oracles-test  models against other people's code, which it installs
+#   make oracles-test  models against other people's code, and kernels in triton's interpreter; installs both
 #   make slurm-test   a sweep through a real one-node SLURM, started for it (Debian, root)
 #   make faults       1,000 faults in real programs: kills, failed writes, damaged files (hours);
 #                     FAULTS=100 SEED=2 for others; goes on where it stopped
@@ -77,9 +77,11 @@ reproduce: $(VENV)/.installed-dev
 wheel-test: $(VENV)/.installed-dev
 	PYTHON='$(PYTHON)' PIP_EXTRA='$(PIP_EXTRA)' tests/wheel_install.sh '$(abspath $(bin)/python)'
 
+# CUDA builds of torch bring a triton of their own; elsewhere its interpreter runs the fused kernels.
 oracles-test: $(VENV)/.installed-dev
 	$(pip_install) -q -e '.[oracles]'
-	LRBENCH_ORACLES_REQUIRED=1 $(bin)/python -m pytest tests/oracles/test_delta.py tests/oracles/test_mamba.py tests/oracles/test_xlstm.py tests/oracles/test_foreign.py
+	$(bin)/python -c 'import triton' 2>/dev/null || $(pip_install) -q triton
+	LRBENCH_ORACLES_REQUIRED=1 $(bin)/python -m pytest tests/oracles/test_delta.py tests/oracles/test_mamba.py tests/oracles/test_xlstm.py tests/oracles/test_foreign.py tests/scan/fused tests/trust/test_fused.py
 
 # Without the script, root or packages (no network) there is no SLURM, and the tests say so and skip.
 slurm-test: $(VENV)/.installed-dev
