@@ -234,6 +234,8 @@ def test_what_did_not_learn_is_grey_and_named_once() -> None:
         assert not any(text.startswith(("d", "e (")) for text in texts)
     facets = [axes.get_title() or axes.get_title(loc="left") for axes in figure.axes]
     assert facets == ["a, b\xa0(1)", "c\xa0(1)", "the others (2), in grey"]
+    [legend] = length_figure(panel(*learned, rest[0]), styles).legends
+    assert "not learned, or at chance at 500: d" in [text.get_text() for text in legend.get_texts()]
 
 
 def test_curves_that_hide_each_other_are_one_line_with_their_names() -> None:
