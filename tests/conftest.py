@@ -17,6 +17,7 @@ LAYERS = {
     "commands": ("bench", "benchmarks", "bundles", "cli", "contract", "publish", "sweeps"),
     "programs": ("end_to_end", "faults"),
 }
+FAST = "unit and not slow"
 # Modules of units that take more than eight seconds; `make test-fast` leaves them out.
 SLOW = (
     "bundles/test_suite_entry.py",
@@ -129,6 +130,16 @@ def layer(path: Path) -> str:
     """
     folder = path.relative_to(ROOT / "tests").parts[0]
     return next((name for name, folders in LAYERS.items() if folder in folders), "unit")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Pass over whole modules that `make test-fast` leaves out: reading them all takes a while."""
+    path = collection_path
+    if config.option.markexpr != FAST or not path.is_relative_to(ROOT / "tests"):
+        return None
+    parts = path.relative_to(ROOT / "tests")
+    left_out = parts.as_posix() in SLOW or (parts.parts and layer(path) != "unit")
+    return True if left_out else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -64,6 +64,7 @@ def test_the_command_finds_what_python_trained(run: lrbench.TrainedRun, outputs:
     assert run.result["fingerprint"] in run.folder.parts and run.result["steps"] == 4
 
 
+@pytest.mark.slow
 def test_settings_are_what_is_typed(tmp_path: Path) -> None:
     typed = lrbench.config(
         "task=sum", "optim.lr=1e-05", "protocol.further_lengths=[7,9]", "output_dir='a, b=c'"
@@ -83,6 +84,7 @@ def test_own_presets_are_read(tmp_path: Path) -> None:
     assert lrbench.config(task="sum", optim="mine", config_dir=tmp_path).optim.lr == 0.125
 
 
+@pytest.mark.slow
 def test_model_is_the_checkpoint_read_symbol_by_symbol(run: lrbench.TrainedRun) -> None:
     model = run.model("last")
     tokens = torch.randint(0, 2, (3, 11), generator=torch.Generator().manual_seed(1))
@@ -114,6 +116,7 @@ def test_evaluations_are_written_and_in_the_frame(run: lrbench.TrainedRun, outpu
     assert len(lrbench.results(outputs, looks=True)) > len(frame)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -146,6 +149,7 @@ def test_what_is_no_run_or_setting_is_refused(tmp_path: Path, run: lrbench.Train
         _ = lrbench.load(tmp_path).result
 
 
+@pytest.mark.slow
 def test_the_page_runs_as_it_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -36,6 +36,7 @@ def _started(words: list[str], folder: Path, out: str, err: str) -> tuple[int, s
     return ended.returncode, ended.stdout or "", ended.stderr or ""
 
 
+@pytest.mark.slow
 @needs_full
 def test_a_run_ends_though_its_messages_cannot_be_written(tmp_path: Path) -> None:
     code, out, _ = _started(["train", *TINY], tmp_path, "", str(FULL))
@@ -44,6 +45,7 @@ def test_a_run_ends_though_its_messages_cannot_be_written(tmp_path: Path) -> Non
     assert list(tmp_path.glob("outputs/sum/rnn/fan2024/*/s0/result.json"))
 
 
+@pytest.mark.slow
 @needs_full
 def test_results_that_cannot_be_written_are_an_error_without_a_traceback(tmp_path: Path) -> None:
     code, _, err = _started(["tasks"], tmp_path, str(FULL), "")

@@ -61,6 +61,7 @@ def test_run_folder_explains_every_key_of_a_result() -> None:
     assert [key for key in Result.__annotations__ if f"`{key}`" not in text] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", CONFIGURATIONS, ids=relative)
 def test_configuration_parses(path: Path) -> None:
     assert OmegaConf.is_config(OmegaConf.load(path))

@@ -29,6 +29,7 @@ def test_there_and_back() -> None:
     assert isinstance(config.task, ModArithConfig)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

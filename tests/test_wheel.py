@@ -41,6 +41,7 @@ def shipped(folder: str, pattern: str) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_wheel_holds_configuration_reference_values_and_code(wheel: zipfile.ZipFile) -> None:
     names = set(wheel.namelist())
     data = shipped("conf", "*.yaml") | shipped("data/reference", "*.csv")

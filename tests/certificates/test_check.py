@@ -179,6 +179,7 @@ DAMAGES: dict[str, tuple[Callable[[Certificate], None], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DAMAGES)
 def test_what_was_tampered_with_is_refused(sum5: Certificate, name: str) -> None:
     damage, why = DAMAGES[name]
@@ -240,6 +241,7 @@ def test_damaged_arrays_are_refused_whatever_a_parser_raises(sum5: Certificate) 
     assert refused > 100
 
 
+@pytest.mark.slow
 def test_two_arrays_of_one_name_and_bombs_are_refused(sum5: Certificate) -> None:
     sum5.checked()
     arrays = sum5.file.with_name("last.npz")

@@ -190,6 +190,7 @@ def test_what_was_not_confirmed_is_not_passed_over() -> None:
     assert (found.complete_to, found.unconfirmed, found.unconfirmed_from) == (1, 1, 2)
 
 
+@pytest.mark.slow
 def test_one_symbol_goes_on_without_recursion() -> None:
     machine = Machine(("even", "odd"), 0, ((1,), (0,)), (0, 1))
 
@@ -234,6 +235,7 @@ def test_very_long_strings_are_not_written_out() -> None:
     assert found.witness.rarity == 5**found.witness.length
 
 
+@pytest.mark.slow
 def test_time_ends_a_search_and_the_search_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = machine_of("sum", 3)
     clock = count(0.0, 0.02)  # every look at it takes so long

@@ -169,6 +169,7 @@ def test_many_symbols_are_asked_little() -> None:
     assert found.questions < 4000
 
 
+@pytest.mark.slow
 def test_a_model_that_counts_ends_at_a_cap() -> None:
     machine = machine_of("parity", 2)
     found = extract(Counter(20), machine, most_states=10)

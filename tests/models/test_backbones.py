@@ -30,6 +30,7 @@ def stack(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     return STACKS[request.param]
 
 
+@pytest.mark.slow
 def test_what_is_read_agrees(stack: Any, build: Build, tokens: torch.Tensor) -> None:
     name, settings = stack
     model = build("blockdiag", name, stack=settings)

@@ -14,6 +14,7 @@ MODELS = ["blockdiag", "blockdiag_release", "lru", "s5", "s4", "s4d", "liquid_s4
 SMALL = ["model.width=16", "model.layers=2", "protocol.batch_size=16", "protocol.train_length=5"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_every_weight_that_is_no_number_is_seen(model: str) -> None:
     trial = LengthTrial(composed([f"model={model}", *SMALL]), 0)

@@ -53,6 +53,7 @@ def test_xlstm_matrix_memory(args: str) -> None:
     assert passed and "MlstmMixer with its weights" in detail
 
 
+@pytest.mark.slow
 def test_a_wrong_map_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every weight counts: one that is scaled by a hundredth is found."""
     pinned("mambapy", "1.2.0", {})

@@ -350,6 +350,7 @@ def test_silence_from_elsewhere_is_waited_out(tmp_path: Path, age: float) -> Non
     assert [message.split()[0] for message in messages] == ["waiting", "taking"]
 
 
+@pytest.mark.slow
 def test_heartbeats_from_elsewhere_keep_us_waiting(tmp_path: Path) -> None:
 
     def still_beating() -> bool:

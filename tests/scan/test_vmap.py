@@ -44,6 +44,7 @@ def close(ours: Any, theirs: Any) -> None:
     torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", FAST)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shared_start", [False, True])

@@ -43,6 +43,7 @@ def test_answers_equal_the_oracle_on_every_string(task, length):
     assert answers == [task.oracle(string) for string in strings]
 
 
+@pytest.mark.slow
 @contract
 @given(length=st.integers(1, 60), step=st.integers(0, 10**6))
 def test_samples_are_valid_strings_with_the_oracle_s_answers(task, length, step):
@@ -58,6 +59,7 @@ def test_samples_are_valid_strings_with_the_oracle_s_answers(task, length, step)
         assert targets[-1] != IGNORE
 
 
+@pytest.mark.slow
 @contract
 @given(length=st.integers(1, 60), segment=st.integers(1, 61), step=st.integers(0, 10**6))
 def test_segments_joined_equal_the_sample(task, length, segment, step):
@@ -121,6 +123,7 @@ def test_pieces_that_are_written_to_do_not_change_later_ones(task, segment):
     assert torch.equal(torch.cat(targets, 1), whole.targets)
 
 
+@pytest.mark.slow
 def test_the_end_of_a_long_string(task):
     pieces = list(task.segments(STREAM, 1, 20_001, 1_000, "cpu"))
     tokens = torch.cat([piece.tokens for piece in pieces], 1)[0].tolist()

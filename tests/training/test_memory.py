@@ -36,6 +36,7 @@ def faults(how: str) -> int:
     return int(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="no glibc here")
 def test_memory_is_not_handed_back() -> None:
     assert faults("keep") < faults("default") / 4

@@ -51,6 +51,7 @@ def normed(width: int) -> list[Tensor]:
     return [y.detach(), *torch.autograd.grad(y.square().sum(), [x, *layer.parameters()])]
 
 
+@pytest.mark.slow
 def test_every_fault_leaves_the_plain_path(
     faults: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -71,6 +72,7 @@ def test_every_fault_leaves_the_plain_path(
     assert len(capsys.readouterr().err.splitlines()) == len(plain)
 
 
+@pytest.mark.slow
 def test_a_kernel_without_fault_is_used(faults: Path) -> None:
     """112 features have none of the faults; the next process need not check."""
     normed(112)

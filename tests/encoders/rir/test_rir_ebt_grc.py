@@ -33,6 +33,7 @@ def inputs(mask: Tensor = MASK) -> Tensor:
     return torch.randn(*mask.shape, 8, generator=drawn, dtype=torch.float64) * mask[..., None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trains", [False, True])
 @pytest.mark.parametrize(
     "settings",

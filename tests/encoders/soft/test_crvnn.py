@@ -75,6 +75,7 @@ def test_hard_neighbours_are_the_next_that_exist() -> None:
     assert left[0].sum(1).tolist() == [0, 1, 1, 1, 1, 1, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", ["0", "1"])
 @pytest.mark.parametrize("peaked", [1.0, 20.0])
 @pytest.mark.parametrize("settings", [{}, {"halt": False}, {"kept": 0.0}])

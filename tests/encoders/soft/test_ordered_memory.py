@@ -31,6 +31,7 @@ def strings(width: int, more: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     return (x * mask[..., None]).requires_grad_(), mask
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", ["0", "1"])
 @pytest.mark.parametrize("peaked", [1.0, 80.0])
 @pytest.mark.parametrize("settings", [{"slots": 3}, {"slots": 8}, {"slots": 8, "recompute": True}])

@@ -45,6 +45,7 @@ def test_the_search_is_the_released_one(more: int) -> None:
     assert_same_slopes(encoder_of(), None, more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

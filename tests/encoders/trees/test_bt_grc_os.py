@@ -41,6 +41,7 @@ def strings() -> tuple[Tensor, Tensor]:
     return x.requires_grad_(), mask
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [1, 1 << 16])
 @pytest.mark.parametrize(
     "settings",
@@ -137,6 +138,7 @@ def test_hard_beams_move_to_the_left_behind_a_merge() -> None:
     assert moved(table, None, choice)[0, :, :, 0].tolist() == [[4, 6, 7], [0, 1, 2], [4, 5, 7]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reuse", [False, True])
 def test_dropout_has_the_derivative_of_what_it_did(reuse: bool) -> None:
     torch.manual_seed(0)

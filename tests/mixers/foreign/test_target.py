@@ -42,6 +42,7 @@ def test_a_configuration_from_disk_imports_nothing(tmp_path: Path, named: Named)
     assert not Path("imported").exists() and "strangers_layers" not in sys.modules
 
 
+@pytest.mark.slow
 def test_source_and_defaults_are_in_the_fingerprint(tmp_path: Path, named: Named) -> None:
     """A changed default, a changed line, and a changed file beside it: each is another cell."""
     path, beside = tmp_path / "layers_here.py", tmp_path / "beside_layers.py"

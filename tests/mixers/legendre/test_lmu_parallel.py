@@ -60,6 +60,7 @@ def test_a_long_string_has_several_pieces() -> None:
     assert max(CHUNK, STEPS, TILE) < LONG and set(MODES) == set(LMUParallel.modes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("carried", [False, True])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
@@ -121,6 +122,7 @@ def test_pieces_of_any_length_carry_the_state(mode: str) -> None:
     close((torch.cat(parts, 1), state), (whole, last))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["fft", "chunk", "matmul"])
 def test_single_precision_at_the_size_of_psmnist(mode: str) -> None:
     torch.manual_seed(0)

@@ -80,6 +80,7 @@ def test_the_layer_is_its_equations(share: str) -> None:
         torch.testing.assert_close(mixer(u, mode=mode)[0], expected, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1, 37, 500])
 def test_modes_agree(length: int) -> None:
     modes_agree(made("mamba3", WIDTH, state_size=8, learn_x0=True), length)

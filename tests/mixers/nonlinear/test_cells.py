@@ -112,6 +112,7 @@ def test_wrong_settings_are_refused(config: type, wrong: dict[str, Any]) -> None
         config(**wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [

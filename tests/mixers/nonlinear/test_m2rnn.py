@@ -107,6 +107,7 @@ def test_parity_by_hand_over_ten_thousand_symbols() -> None:
     assert least > 0.49
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [[], ["model.mixer.layer=released", "model.mixer.conv_size=4"]])
 def test_settings_keep_the_contract(more: list[str]) -> None:
     words = ["model.mixer.heads=2", "model.mixer.key_size=3", "model.mixer.value_size=5", *more]

@@ -145,6 +145,7 @@ def test_the_channel_mix_is_its_equations_and_has_their_gradients() -> None:
     torch.testing.assert_close(slopes, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["time", "channel"])
 @pytest.mark.parametrize("check", [name for name in CHECKS if name != "cuda"])
 def test_the_contract_is_kept_with_weights_that_do_something(check: str, part: str) -> None:

@@ -63,6 +63,7 @@ def in_pieces(leaves: list[Tensor], cut: int, mode: str) -> Tensor:
     return torch.cat(outputs, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("extreme", [False, True])
 @pytest.mark.parametrize("length", [1, 7, 64, 300])
@@ -81,6 +82,7 @@ def test_outputs_and_gradients_are_those_of_the_definition(
         torch.testing.assert_close(found, slopes, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_slopes_are_those_of_finite_differences(mode: str) -> None:
     leaves = problem(5, False)

@@ -31,6 +31,7 @@ def test_looks_are_repeatable_and_their_test_strings_fresh(tiny: Make) -> None:
     assert not bool((tokens[0] == tokens[1]).all())
 
 
+@pytest.mark.slow
 def test_band_is_spread_over_valid_lengths(tiny: Make) -> None:
     assert LengthTrial(tiny(), 0).band_lengths() == [7, 8]
     wide = LengthTrial(tiny("protocol.band=[60,120]"), 0).band_lengths()

@@ -142,6 +142,7 @@ def test_pareto(points: list[tuple[float, float]], front: list[tuple[float, floa
     assert pareto(points) == front
 
 
+@pytest.mark.slow
 def test_the_same_numbers_give_the_same_bytes() -> None:
     import matplotlib
 

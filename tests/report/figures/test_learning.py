@@ -115,6 +115,7 @@ def test_a_published_table_keeps_them(tmp_path: Path, runs: Path, write: Write) 
     pd.testing.assert_frame_equal(first.every_row, second.every_row)
 
 
+@pytest.mark.slow
 def test_the_figure(runs: Path, write: Write) -> None:
     folder = write(seed=0)
     names = [one.name for one in drawings(collect(runs), Request())]

@@ -57,6 +57,7 @@ def test_scores_stand_above_what_they_cost(runs: Path) -> None:
     assert texts == ["lstm", "gru"]
 
 
+@pytest.mark.slow
 def test_a_report_has_both_and_none_without_runs(runs: Path, tmp_path: Path) -> None:
     names = [one.name for one in drawings(collect(runs), Request(SPEC))]
     assert names == ["figure_horizons", "figure_price"]

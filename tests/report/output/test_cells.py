@@ -38,6 +38,7 @@ def shown(markdown: str) -> list[list[str]]:
     return rows
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(TEXTS, TEXTS, TEXTS), min_size=1, max_size=3))
 def test_any_text_stays_in_its_cell_and_is_shown_as_it_is(rows: list[tuple[str, ...]]) -> None:
     columns = (Column("a|b", right=False), Column("c"), Column("d", right=False))

@@ -108,6 +108,7 @@ def test_a_page_of_runs(runs: Path, write: Write, fail: Write, references: Path)
     assert not re.search("https?:", found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", ["[]", "{", '{"date": 5}', '{"date": "2026-01-01T00:00:00"}'])
 def test_an_environment_that_tells_nothing(
     runs: Path, write: Write, references: Path, content: str

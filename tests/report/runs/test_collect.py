@@ -284,6 +284,7 @@ def test_whatever_stands_in_a_field_the_report_is_written(
     render(found, "markdown")
 
 
+@pytest.mark.slow
 @given(JSON)
 def test_any_json_gets_an_answer(data: Any) -> None:
     for complaint in (result_complaint, failure_complaint):

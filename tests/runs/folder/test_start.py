@@ -49,6 +49,7 @@ def last(folder: Path) -> dict[str, Any]:
     return weights
 
 
+@pytest.mark.slow
 def test_it_goes_on_from_the_last_weights(first: Path, second: Make) -> None:
     config = second(first, seed=3, trials=2)
     outcomes = run_cell(config)
@@ -77,6 +78,7 @@ def test_what_is_written_names_the_weights(first: Path, second: Make, tiny: Make
     assert Cell.of(second(other.folder)).fingerprint != cell.fingerprint
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on_from_its_own(first: Path, second: Make) -> None:
     (outcome,) = run_cell(second(first))
     weights = last(outcome.folder)
@@ -86,6 +88,7 @@ def test_a_run_that_was_stopped_goes_on_from_its_own(first: Path, second: Make) 
     assert all(torch.equal(value, weights[name]) for name, value in last(again.folder).items())
 
 
+@pytest.mark.slow
 def test_other_models_are_refused_by_key(first: Path, second: Make) -> None:
     model = second(first).model
     for key, value in (("width", 4), ("layers", 2)):
@@ -99,6 +102,7 @@ def test_other_models_are_refused_by_key(first: Path, second: Make) -> None:
     assert model.width == 8
 
 
+@pytest.mark.slow
 def test_what_is_no_finished_run_is_refused(first: Path, second: Make, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is not a run with a 'last' checkpoint"):
         run_cell(second(tmp_path))

@@ -54,6 +54,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> type[Told]:
     return Told
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_the_files(tiny: Tiny, told: type[Told]) -> None:
     outcomes = run_cell(tiny(track="wandb", trials=2))
     assert [one.status for one in outcomes] == ["finished", "finished"]
@@ -67,6 +68,7 @@ def test_numbers_are_those_of_the_files(tiny: Tiny, told: type[Told]) -> None:
     assert Cell.of(tiny(track="wandb")).fingerprint == Cell.of(tiny()).fingerprint
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_is_told_nothing_twice(
     tiny: Tiny, told: type[Told], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +97,7 @@ def test_a_run_that_goes_on_is_told_nothing_twice(
     assert again.status == "finished"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", ["log", "close"])
 def test_a_tracker_that_fails_is_told_of_once(
     broken: str, tiny: Tiny, told: type[Told], capsys: pytest.CaptureFixture[str]

@@ -29,6 +29,7 @@ def failing(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Trial, "update", update)
 
 
+@pytest.mark.slow
 def test_what_is_finished_is_skipped(tiny: Tiny) -> None:
     first = run_cell(tiny(trials=2))
     assert [(o.seed, o.status) for o in first] == [(0, "finished"), (1, "finished")]
@@ -100,6 +101,7 @@ def test_a_bug_keeps_its_traceback(
     assert "seed 0 failed at update 0: RuntimeError: could not be allocated to a chapter" in err
 
 
+@pytest.mark.slow
 def test_a_trial_that_cannot_be_examined_does_not_spoil_the_others(
     tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,6 +118,7 @@ def test_a_trial_that_cannot_be_examined_does_not_spoil_the_others(
     assert [o.status for o in run_cell(tiny(trials=2))] == ["finished", "skipped"]
 
 
+@pytest.mark.slow
 def test_every_trial_is_kept_when_time_is_up(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not only that whose turn it is; here time is always up."""
     monkeypatch.setattr(watch, "CHECKPOINT_SECONDS", -1.0)

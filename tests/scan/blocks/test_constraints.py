@@ -37,6 +37,7 @@ def by_torch(blocks: Tensor, constraint: str, p: float) -> Tensor:
     return blocks / (norms.amax(-2, keepdim=True) if "max" in constraint else norms)
 
 
+@pytest.mark.slow
 @every_pair[0]
 @every_pair[1]
 @pytest.mark.parametrize("scale", [0.1, 1.0, 30.0])
@@ -135,6 +136,7 @@ def test_pieces_do_not_show() -> None:
     assert torch.equal(whole, apart)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("constraint", ACTIVE)
 def test_groups_equal_a_loop(constraint: str) -> None:
     blocks = draw(3, 2, 4, 4, 5)

@@ -44,6 +44,7 @@ def close(ours: Any, theirs: Any) -> None:
     torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [1.0, 1.2, 2.0, inf])
 @pytest.mark.parametrize("constraint", CONSTRAINTS)
 @pytest.mark.parametrize("length", [1, 2, 7])
@@ -60,6 +61,7 @@ def test_equals_the_reference(constraint: str, p: float, length: int) -> None:
         close(gradients[algorithm], gradients["reference"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("constraint", CONSTRAINTS)
 def test_gradients_are_derivatives(constraint: str) -> None:
     assert gradcheck(runner(constraint, 1.2, "sequential"), leaves(length=2, batch=2))
@@ -100,6 +102,7 @@ def test_table_of_generated_blocks() -> None:
         close(ours, scan(Indexed(written, index), inputs, initial, "reference"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("constraint", CONSTRAINTS)
 def test_groups_equal_a_loop(constraint: str) -> None:
     group = [[leaf.detach() for leaf in leaves(seed)] for seed in range(3)]

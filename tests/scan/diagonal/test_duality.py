@@ -64,6 +64,7 @@ def gradients(result: tuple[Tensor, Tensor], found: list[Tensor]) -> tuple[Tenso
     return torch.autograd.grad(loss, found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("later", [False, True])
 @pytest.mark.parametrize("shared", [False, True])

@@ -105,6 +105,7 @@ def walks(machine: Any, string: tuple[int, ...]) -> bool:
     return True
 
 
+@pytest.mark.slow
 @contract
 @given(length=st.integers(1, 60), step=st.integers(0, 10**6))
 def test_samples_are_valid_strings_with_the_oracle_s_answers(
@@ -126,6 +127,7 @@ def shortest(task: MooreTask) -> int:
     return next(n for n in range(1, 100) if task.valid_length(n))
 
 
+@pytest.mark.slow
 @contract
 @given(length=st.integers(4, 60), segment=st.integers(1, 61), step=st.integers(0, 10**6))
 def test_segments_joined_equal_the_sample(case: Any, length: int, segment: int, step: int) -> None:
@@ -139,6 +141,7 @@ def test_segments_joined_equal_the_sample(case: Any, length: int, segment: int, 
     assert sum(int(piece.lengths[0]) for piece in pieces) == length
 
 
+@pytest.mark.slow
 @contract
 @given(rows=st.integers(1, 5), first=st.integers(1, 8), steps=st.integers(1, 3))
 def test_rows_and_steps_do_not_depend_on_each_other(

@@ -59,6 +59,7 @@ def test_machines_are_minimal_and_the_lost_are_lost(name: str) -> None:
     assert all(DEAD <= to < len(chosen.edges) for row in chosen.edges for to in row)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_neither_answer_is_rare_at_the_end(name: str) -> None:
     """Both answers come at every length: the majority is right in less than 0.99 of 500 symbols."""

@@ -51,6 +51,7 @@ def test_there_are_fifteen() -> None:
     assert [levels.count(level) for level in ("regular", "dcf", "cs")] == [4, 4, 7]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_released_strings(name: str, shared: Path) -> None:
     file = shared / "data" / "chomsky" / f"{name.removeprefix('nnch_')}.jsonl"
@@ -79,6 +80,7 @@ def test_strings_of_our_own(name: str) -> None:
         check(task, symbols, *(list(map(int, line[key])) for key in ("target", "mask")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 6, 41, 62, 63, 64, 131])
 def test_drawn_strings_have_the_oracle_s_answers(name: str, length: int) -> None:

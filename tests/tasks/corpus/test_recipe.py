@@ -211,6 +211,7 @@ print(killed, left)
 """
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_moment_leaves_nothing_half(data: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", KILLED_AT_EACH_MOMENT],

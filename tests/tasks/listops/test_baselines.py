@@ -59,6 +59,7 @@ def test_a_summary_is_looked_up_where_the_digits_themselves_were_never_seen() ->
     assert (found["root_summary"], found["root_digits"], found["root_rule"]) == (1.0, 0.0, 0.0)
 
 
+@pytest.mark.slow
 def test_figures_of_the_released_test_file(nangia: dict[str, Strings], released: Strings) -> None:
     found = baselines(nangia["train"], released)
     assert found["majority"] == pytest.approx(0.11, abs=0.005)

@@ -145,6 +145,7 @@ def test_like_rejection_in_counts(
     assert chi2_contingency(table).pvalue > 0.001
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statistic", [first_close, longest_argument, operators])
 def test_like_rejection_in_distribution(
     statistic: Callable[[Strings], NDArray[np.int64]], both_ways: tuple[Strings, Strings]

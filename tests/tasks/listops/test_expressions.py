@@ -44,6 +44,7 @@ def test_examples(text: str, answer: int) -> None:
     assert evaluate(text.split()) == value(text.split()) == answer
 
 
+@pytest.mark.slow
 @given(st.lists(expressions, min_size=1, max_size=8), st.integers(1, 60))
 def test_one_and_many_agree_with_the_slow_truth(many: list[list[str]], piece: int) -> None:
     answers = [value(tokens) for tokens in many]

@@ -60,6 +60,7 @@ def test_the_released_strings_that_are_short(released: Strings) -> None:
     assert (found["depth mean"], found["depth p95"]) == pytest.approx((3.32, 8), abs=0.005)
 
 
+@pytest.mark.slow
 def test_ten_thousand_generated_are_within_the_tolerances(nangia: dict[str, Strings]) -> None:
     found = statistics(nangia["near_iid"])
     assert found["strings"] == 10_000
