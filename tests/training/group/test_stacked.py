@@ -9,6 +9,7 @@ import torch
 
 from lrbench.config import Config
 from lrbench.protocols.fan2024.trial import LengthTrial
+from lrbench.registry import MIXERS
 from lrbench.training.group.stacked import Stacked, clip_each, stackable
 
 Make = Callable[..., Config]
@@ -21,7 +22,7 @@ CASES = {
     ),
     "two layers": ("model.layers=2",),
 }
-MIXERS = ("lru", "s5", "s4d", "lrnn_diag", "rwkv4", "rwkv7", "gated_deltaproduct", "transformer")
+SOME = ("lru", "s5", "s4d", "lrnn_diag", "rwkv4", "rwkv7", "gated_deltaproduct", "transformer")
 
 
 def trials(tiny: Make, *arguments: str, count: int = 3, double: bool = False) -> list[LengthTrial]:
@@ -56,7 +57,7 @@ def test_twenty_updates(
     assert_equal(together, alone, tolerance)
 
 
-@pytest.mark.parametrize("model", MIXERS)
+@pytest.mark.parametrize("model", SOME)
 def test_other_models(tiny: Make, model: str) -> None:
     from lrbench.cli.hydra.compose import composed
 
@@ -130,11 +131,16 @@ def test_norms_are_those_of_each_member() -> None:
             torch.testing.assert_close(w.grad[k], gradient)
 
 
-def test_what_cannot_be_stacked_says_why(tiny: Make) -> None:
+def test_what_cannot_be_stacked_says_why(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     trial = LengthTrial(tiny(), 0)
     assert stackable(trial) == ""
-    type(trial.model.mixers[0]).vmap = False  # type: ignore[index]
-    try:
-        assert "cannot be evaluated for several" in stackable(trial)
-    finally:
-        type(trial.model.mixers[0]).vmap = True  # type: ignore[index]
+    monkeypatch.setattr(type(trial.model.mixers[0]), "vmap", False)  # type: ignore[index]
+    assert "cannot be evaluated for several" in stackable(trial)
+
+
+def test_what_waits_for_its_numbers_or_is_one_call_is_not_stacked() -> None:
+    """Solutions end when no number changes; torch's own networks are one call of a library."""
+    entries = {name: MIXERS.get(name).cls for name in MIXERS.names() if MIXERS.get(name).builtin}
+    solved = {name for name, cls in entries.items() if "solve" in cls.modes}
+    alone = {name for name, cls in entries.items() if not cls.vmap}
+    assert alone == solved | {"rnn", "lstm", "gru", "foreign"} and len(solved) == 6
