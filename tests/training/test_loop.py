@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -42,6 +44,14 @@ class Diary:
 
     def check(self, read: int = 0, planned: int = 0) -> None:
         pass
+
+
+def test_members_share_the_time_of_an_update(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(perf_counter=count().__next__)  # an update takes one second
+    monkeypatch.setattr("lrbench.training.loop.time", clock)
+    members = [LengthTrial(tiny(), seed) for seed in range(2)]
+    train_group(members, Diary())
+    assert [trial.seconds for trial in members] == [5.0, 5.0]  # of ten updates
 
 
 def test_looks_come_when_due_and_at_the_end(tiny: Make) -> None:

@@ -6,8 +6,10 @@ Frames are made column by column, and an evaluation is kept as a tuple: a dictio
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +36,17 @@ NOT_MEASURED: EvaluationRow = (None,) * len(EVALUATION_COLUMNS)
 def varying(settings: list[Settings]) -> tuple[str, ...]:
     """Return the keys on which runs differ; one with a fixed column is told there, as it was."""
     taken = {*RUN_COLUMNS, *EVALUATION_COLUMNS}
-    names = sorted({name for run in settings for name in run} - taken)
-    return tuple(name for name in names if len(_values(name, settings)) > 1)
+    values: dict[str, set[str]] = {}
+    told = Counter[str]()
+    for run in settings:
+        told.update(run.keys())
+        for name, value in run.items():
+            values.setdefault(name, set()).add(repr(value))
+    for name, different in values.items():
+        # A failed run does not tell its versions and has no say.
+        if told[name] < len(settings) and not name.startswith("versions"):
+            different.add(repr(None))
+    return tuple(sorted(name for name in values.keys() - taken if len(values[name]) > 1))
 
 
 def run_frame(
@@ -59,17 +70,11 @@ def evaluation_frame(
     """
     scored = [rows or [NOT_MEASURED] for rows in evaluations]
     row_numbers = [place for place, rows in enumerate(scored) for _ in rows]
-    values = list(zip(*(row for rows in scored for row in rows), strict=True))
     columns: dict[str, Any] = {name: runs[name].array.take(row_numbers) for name in RUN_COLUMNS}
     for place, (name, dtype) in enumerate(EVALUATION_COLUMNS.items()):
-        columns[name] = pd.Series(values[place] if values else [], dtype=dtype)
+        values = [row[place] for rows in scored for row in rows]
+        columns[name] = pd.Series(values, dtype=dtype)
     return pd.DataFrame(columns, copy=False)
-
-
-def _values(name: str, settings: list[Settings]) -> set[str]:
-    """The different values of a key; a failed run does not tell its versions and has no say."""
-    known = [run for run in settings if name in run or not name.startswith("versions")]
-    return {repr(run.get(name)) for run in known}
 
 
 @dataclass(frozen=True)
@@ -152,7 +157,7 @@ class Collection:
         rows = pd.concat(parts, ignore_index=True) if len(parts) > 1 else (parts or [self.frame])[0]
         return rows.join(runs.set_index("folder")[list(self.varying)], on="folder")
 
-    @property
+    @cached_property
     def every_run(self) -> pd.DataFrame:
         """A row per run: `runs`, and below it those with status 'unfinished'."""
         if not self.under_way:
@@ -166,7 +171,7 @@ class Collection:
             return self.settings[folder]
         return next(run.settings for run in self.under_way if run.folder == folder)
 
-    @property
+    @cached_property
     def _unfinished(self) -> pd.DataFrame:
         runs = self.under_way
         return run_frame([run.row for run in runs], [run.settings for run in runs], self.varying)

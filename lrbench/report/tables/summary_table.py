@@ -455,12 +455,15 @@ def _scored_cells(
     runs: pd.DataFrame, known: pd.DataFrame
 ) -> Iterator[tuple[tuple[PrintedCell, ...], defaultdict[tuple[str, int], list[float]]]]:
     """Yield what names each cell that has scores among `known`, and these by metric and length."""
-    for _, cell in runs.groupby(CELL, sort=True):
-        mine = known[known["folder"].isin(set(cell["folder"]))]
-        if not mine.empty:
-            names = [str(cell[name].iloc[0]) for name in ("task_title", "model", "fingerprint")]
-            values = defaultdict(list)
-            columns = (mine[name].tolist() for name in ("metric", "length", "value"))
-            for metric, length, value in zip(*columns, strict=True):
-                values[metric, int(length)].append(float(value))
-            yield tuple(map(PrintedCell, names)), values
+    scores = defaultdict(list)
+    columns = (known[name].tolist() for name in ("folder", "metric", "length", "value"))
+    for folder, metric, length, value in zip(*columns, strict=True):
+        scores[folder].append(((metric, int(length)), float(value)))
+    scored = runs[runs["folder"].isin(scores)]
+    for _, cell in scored.groupby(CELL, sort=True):
+        names = [str(cell[name].iloc[0]) for name in ("task_title", "model", "fingerprint")]
+        values = defaultdict(list)
+        for folder in cell["folder"]:
+            for what, value in scores[folder]:
+                values[what].append(value)
+        yield tuple(map(PrintedCell, names)), values

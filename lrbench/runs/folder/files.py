@@ -14,7 +14,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -115,10 +115,15 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return [obj for obj in objects if obj is not None]
 
 
-def whole_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a log that have a whole number as `step`; others are passed over."""
-    objects = [_parse_line(line) for line in _raw_lines(path)]
-    return [obj for obj in objects if obj is not None and type(obj.get("step")) is int]
+def newest_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a log that have a whole number as `step`, from the newest to the oldest.
+
+    Other lines are passed over. A line is read when it is asked for.
+    """
+    for line in reversed(_raw_lines(path)):
+        obj = _parse_line(line)
+        if obj is not None and type(obj.get("step")) is int:
+            yield obj
 
 
 def keep_lines_until(path: Path, step: int) -> int:
@@ -199,9 +204,12 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
+LINE = json.JSONDecoder(parse_constant=_refuse_constant)  # one for all lines: making one takes long
+
+
 def _parse_line(line: bytes) -> dict[str, Any] | None:
     try:
-        obj = json.loads(line, parse_constant=_refuse_constant)
+        obj = LINE.decode(line.decode(errors="surrogatepass"))
     except (ValueError, RecursionError):
         return None
     return obj if isinstance(obj, dict) else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -111,7 +111,7 @@ def _run(cell: Path, settings: dict[str, Any], seed: int) -> RunStatus:
     fresh = cell / f"s{seed}.new"  # of force=true
     folder = fresh if fresh.is_dir() and held else cell / f"s{seed}"
     result, failure = _object(folder / "result.json"), _object(folder / "failure.json")
-    lines = _lines(folder / "metrics.jsonl")
+    newest = _newest(folder / "metrics.jsonl")
     state = "running" if held else "stopped"
     if result is not None and not (held and folder == fresh):
         state = str(result.get("status"))
@@ -119,7 +119,6 @@ def _run(cell: Path, settings: dict[str, Any], seed: int) -> RunStatus:
         state = "failed"
     protocol = settings["protocol"]
     name = protocol["name"]
-    looks = [look for line in lines if isinstance(look := line.get("look"), dict)]
     return RunStatus(
         task=str(settings["task"]["name"]),
         model=str(settings["model"]["name"]),
@@ -128,28 +127,45 @@ def _run(cell: Path, settings: dict[str, Any], seed: int) -> RunStatus:
         seed=seed,
         folder=str(folder),
         state=state,
-        update=lines[-1]["step"] if lines else None,
-        updates=declared(name).most_updates(protocol, looks[-1] if looks else None),
-        rate=_rate(lines),
+        update=newest.step,
+        updates=declared(name).most_updates(protocol, newest.look),
+        rate=_rate(newest.losses),
         message=str(failure.get("error")) if failure and state == "failed" else None,
     )
 
 
-def _rate(lines: Sequence[dict[str, Any]]) -> float | None:
-    """Updates a second over the newest lines; of a single line those since the beginning."""
-    losses = [line for line in lines if isinstance(line.get("seconds"), int | float)][-RECENT:]
+@dataclass
+class Newest:
+    """What the end of a log tells: the last update, the last look, and the last losses."""
+
+    step: int | None = None
+    look: dict[str, Any] | None = None
+    losses: list[dict[str, Any]] = field(default_factory=list)
+
+
+def _newest(path: Path) -> Newest:
+    found = Newest()
+    try:
+        for line in files.newest_lines(path):
+            found.step = line["step"] if found.step is None else found.step
+            if found.look is None and isinstance(line.get("look"), dict):
+                found.look = line["look"]
+            if len(found.losses) < RECENT and isinstance(line.get("seconds"), int | float):
+                found.losses.insert(0, line)
+            if found.look is not None and len(found.losses) == RECENT:
+                break
+    except UnreadableFile:  # not a file, or not ours to read
+        return Newest()
+    return found
+
+
+def _rate(losses: Sequence[dict[str, Any]]) -> float | None:
+    """Updates a second over the newest losses; of a single one those since the beginning."""
     first = losses[0] if len(losses) > 1 else {"step": 0, "seconds": 0.0}
     if not losses or not losses[-1]["seconds"] > first["seconds"]:
         return None
     rate: float = (losses[-1]["step"] - first["step"]) / (losses[-1]["seconds"] - first["seconds"])
     return rate or None
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    try:
-        return files.whole_lines(path)
-    except UnreadableFile:  # not a file, or not ours to read
-        return []
 
 
 def _object(path: Path) -> dict[str, Any] | None:

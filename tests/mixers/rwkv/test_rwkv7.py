@@ -131,6 +131,13 @@ def test_a_scale_of_two_reflects() -> None:
     torch.testing.assert_close(found[..., 1:], torch.ones_like(found[..., 1:]))
 
 
+def test_decays_of_a_head_zigzag_between_its_ends() -> None:
+    decay = Rwkv7Mixer(Rwkv7Config(heads=HEADS), WIDTH).decay.detach().numpy()
+    ends = np.linspace(-1, 1, WIDTH // HEADS)
+    zigzag = np.tile(ends * np.abs(ends), HEADS)
+    np.testing.assert_allclose(decay, -5.5 + 6 * np.linspace(0, 1, WIDTH) + 2.5 * zigzag, atol=1e-5)
+
+
 def test_the_channel_mix_begins_with_keys_alone() -> None:
     mixer = Rwkv7ChannelMixer(Rwkv7Config(heads=1), 64)
     key, bound = mixer.key.weight.detach(), 0.5 / 8

@@ -13,6 +13,7 @@ import pytest
 from lrbench.report.figures.data import panels
 from lrbench.report.output.render import render
 from lrbench.report.runs.collect import collect
+from lrbench.report.runs.record import baselines_by_split
 from tests.made_up_results import make_split_result
 from tests.report.conftest import run_folder
 
@@ -148,3 +149,12 @@ def test_a_folder_that_is_none(runs: Path, write: Write) -> None:
     found = collect(runs)
     assert len(found.runs) == 1
     assert found.problems == [(folder / "evaluations", "cannot be listed: Not a directory")]
+
+
+@pytest.mark.parametrize("n", [0, -1, True, "100", 2.0, None])
+def test_strings_of_a_baseline_are_counted_or_not_told(n: object) -> None:
+    row = {"split": "dev", "baseline": "majority", "value": 0.5}
+    assert baselines_by_split({"baselines": [{**row, "n": n}]}) == {
+        "dev": {"majority": (0.5, None)}
+    }
+    assert baselines_by_split({"baselines": [{**row, "n": 7}]}) == {"dev": {"majority": (0.5, 7)}}

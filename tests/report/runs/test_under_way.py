@@ -105,6 +105,12 @@ def test_what_it_is_and_how_far(runs: Path) -> None:
     assert found.runs.empty and found.frame.empty
 
 
+def test_what_has_a_damaged_result_is_not_under_way(runs: Path) -> None:
+    (going(runs) / "result.json").write_text("{")
+    found = collect(runs)
+    assert (found.under_way, found.unfinished) == ([], []) and len(found.problems) == 1
+
+
 def test_updates_of_epochs_follow_from_a_look(runs: Path) -> None:
     over_corpus(runs)
     run = only(runs)

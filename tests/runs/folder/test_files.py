@@ -284,6 +284,13 @@ def test_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
         files.read_lines(log)
 
 
+def test_newest_lines_pass_over_what_is_no_line(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    assert list(files.newest_lines(path)) == []
+    path.write_text('{"step": 1}\n{"step": "2"}\n\n[3]\n{"step": NaN}\nx\n{"step": 4}\n{"ste')
+    assert list(files.newest_lines(path)) == [{"step": 4}, {"step": 1}]
+
+
 def test_appending_on_a_full_disk_leaves_whole_lines(tmp_path: Path) -> None:
     log = tmp_path / "metrics.jsonl"
     files.append_line(log, {"step": 1})
