@@ -46,6 +46,9 @@ SLOW = (
     "scan/compiled/test_compiler.py",
     "scan/compiled/scans/test_generated.py",
     "scan/compiled/layers/test_perceptron_blocks.py",
+    "scan/fused/test_algorithm.py",  # in triton's interpreter
+    "scan/fused/test_compiles.py",
+    "scan/fused/test_kernels.py",
     "scan/test_algorithms.py",
     "scan/test_products.py",
     "tasks/listops/test_splits.py",
@@ -60,6 +63,7 @@ SLOW = (
     "training/test_hardening.py",
     "training/test_loop.py",
     "training/test_scoring.py",
+    "trust/test_fused.py",
 )
 
 settings.register_profile("deterministic", derandomize=True, deadline=None, database=None)
