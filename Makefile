@@ -3,7 +3,7 @@
 #
 #   make demo         train block-diagonal on Sum(5) and print its report
 #   make test         the test suite
-#   make test-fast    the quick half of it: modules, no whole commands and nothing slow
+#   make test-fast    the quick part of it, two minutes: modules, no whole commands and nothing slow
 #   make check        formatting, lint, types, dependency directions
 #   make tables       every published table again, from the files in results/
 #   make reproduce TABLE=fan2024_table2   that table from scratch, to compare; goes on where it stopped
