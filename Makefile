@@ -80,7 +80,7 @@ wheel-test: $(VENV)/.installed-dev
 # CUDA builds of torch bring a triton of their own; elsewhere its interpreter runs the fused kernels.
 oracles-test: $(VENV)/.installed-dev
 	$(pip_install) -q -e '.[oracles]'
-	$(bin)/python -c 'import triton' 2>/dev/null || $(pip_install) -q triton
+	$(bin)/python -c 'import triton' 2>/dev/null || { $(pip_install) -q triton && $(bin)/python -c 'import triton'; }
 	LRBENCH_ORACLES_REQUIRED=1 $(bin)/python -m pytest tests/oracles/test_delta.py tests/oracles/test_mamba.py tests/oracles/test_xlstm.py tests/oracles/test_foreign.py tests/scan/fused tests/trust/test_fused.py
 
 # Without the script, root or packages (no network) there is no SLURM, and the tests say so and skip.

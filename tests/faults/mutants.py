@@ -273,7 +273,9 @@ def main() -> int:
             one = Outcome(number, mutant, *tried(mutant, clone, given.near))
             check_sound(one, clone)
             done[number : number + 1] = [one]
-            given.outcomes.write_text("".join(f"{json.dumps(asdict(one))}\n" for one in done))
+            new = given.outcomes.with_suffix(".new")  # a kill while it is written loses nothing
+            new.write_text("".join(f"{json.dumps(asdict(each))}\n" for each in done))
+            new.replace(given.outcomes)
             if not one.caught:
                 print(f"survives: {mutant}\n  {one.was}\n  {one.now}", flush=True)
     print("\n".join(table(done)))

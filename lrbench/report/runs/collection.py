@@ -37,14 +37,13 @@ def varying(settings: list[Settings]) -> tuple[str, ...]:
     """Return the keys on which runs differ; one with a fixed column is told there, as it was."""
     taken = {*RUN_COLUMNS, *EVALUATION_COLUMNS}
     values: dict[str, set[str]] = {}
-    told = Counter[str]()
+    runs_with = Counter(name for run in settings for name in run)
     for run in settings:
-        told.update(run.keys())
         for name, value in run.items():
             values.setdefault(name, set()).add(repr(value))
     for name, different in values.items():
-        # A failed run does not tell its versions and has no say.
-        if told[name] < len(settings) and not name.startswith("versions"):
+        in_all = runs_with[name] == len(settings)
+        if not in_all and not name.startswith("versions"):  # a failed run does not have these
             different.add(repr(None))
     return tuple(sorted(name for name in values.keys() - taken if len(values[name]) > 1))
 

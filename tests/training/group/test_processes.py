@@ -40,7 +40,7 @@ def test_a_turn_goes_on_until_it_is_time(tiny: Make, monkeypatch: pytest.MonkeyP
     far.send("something")
     reporter.updated(trial)
     assert reporter.ended
-    monkeypatch.setattr("lrbench.training.group.worker.TURN_SECONDS", 0.0)
+    monkeypatch.setattr("lrbench.training.group.worker.TURN_SECONDS", -1.0)
     near, far = Pipe()
     late = Reporter(near)
     late.updated(trial)
