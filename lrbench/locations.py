@@ -1,4 +1,4 @@
-"""The folders of the files that come with the program: in the wheel, or in a checkout."""
+"""The folders that the program reads and keeps: shipped in the wheel or a checkout, data, cache."""
 
 from __future__ import annotations
 
@@ -23,6 +23,12 @@ def published_dir() -> Path:
 def data_dir() -> Path:
     """Return the folder of downloaded data: LRBENCH_DATA, else data/ of the current folder."""
     return Path(os.environ.get("LRBENCH_DATA") or "data")
+
+
+def cache_dir() -> Path:
+    """Return the folder of what was found out about this machine; it may be deleted."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(home) / "lrbench"
 
 
 def _shipped(name: str) -> Path:

@@ -21,6 +21,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from lrbench.locations import cache_dir
 from lrbench.machine import processor_says
 from lrbench.version import __version__
 
@@ -115,8 +116,7 @@ def all_found(device: str = "cpu") -> Iterator[TrustOutcome]:
 
 def folder(device: str = "cpu") -> Path:
     """Return where outcomes for a device of this machine and these versions are."""
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(home) / "lrbench" / "selfcheck" / _digest(json.dumps(machine(device)))
+    return cache_dir() / "selfcheck" / _digest(json.dumps(machine(device)))
 
 
 def _read(path: Path) -> TrustOutcome:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from lrbench.checks import nearest, shown
 from lrbench.config import Config
@@ -35,6 +36,8 @@ from lrbench.training.trial import model_for
 GIB = 2**30
 KEPT_PER_PARAMETER = 4  # the weight, its gradient and Adam's two moments
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+FILLINGS = {"normal_", "uniform_", "trunc_normal_", "kaiming_uniform_", "kaiming_normal_"}
+FILLINGS |= {"xavier_uniform_", "xavier_normal_"}
 SMALLER = (
     "make protocol.batch_size, protocol.train_length, model.width, model.layers or trials smaller"
 )
@@ -235,8 +238,27 @@ class _Shape:
 
 @lru_cache(maxsize=64)
 def _built(shape: _Shape) -> nn.Module:
-    with torch.device("meta"):
+    with torch.device("meta"), _Unfilled():
         return model_for(shape.config, shape.task, 0)
+
+
+class _Unfilled(TorchFunctionMode):
+    """No random fillings of weights that have no memory: torch would import its compiler for one.
+
+    That import takes two seconds, a third of the plan of a small sweep.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        named = kwargs or {}
+        if getattr(func, "__name__", "") in FILLINGS:
+            filled = args[0] if args else named["tensor"]
+            if filled.is_meta:
+                return filled
+        if func in (torch.rand, torch.randn):
+            func = torch.empty
+        return func(*args, **named)
 
 
 def memory_of(device: torch.device) -> int:

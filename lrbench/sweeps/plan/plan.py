@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lrbench.config import Config
@@ -80,10 +80,11 @@ def make_plan(
     """
     begun: dict[Path, bool] = {}  # of each cell: whether it has a folder
     known: set[Path] = set()
+    like: dict[str, Cell] = {}
     plan = Plan()
     configs = [compose(overrides) for overrides in cells]
     for overrides, config, name in zip(cells, configs, _names(cells, configs, labels), strict=True):
-        cell = Cell.of(config)
+        cell = _cell(config, like)
         if cell.folder not in begun:
             validated(config)
             begun[cell.folder] = cell.folder.exists()
@@ -95,6 +96,20 @@ def make_plan(
     if groups:
         plan.jobs = _grouped(plan.jobs)
     return plan
+
+
+def _cell(config: Config, like: dict[str, Cell]) -> Cell:
+    """Return the cell of a configuration, from one that differs in its seed alone if there was one.
+
+    A `data_seed` can name that seed; the cell of such a configuration is always made anew.
+    """
+    if config.data_seed is not None:
+        return Cell.of(config)
+    words = repr(replace(config, seed=0))
+    if words not in like:
+        like[words] = Cell.of(config)
+    known = like[words]
+    return replace(known, config=config, settings={**known.settings, "seed": config.seed})
 
 
 def _names(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -107,3 +109,19 @@ def test_a_protocol_that_knows_no_noise_refuses_it(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(type(procedure_for(config)), "hardens", False)
     with pytest.raises(UserError, match="fan2024 does not train with the noise of its mixers"):
         validate.validated(config)
+
+
+def test_sizes_are_counted_without_the_compiler_of_torch() -> None:
+    """Its import takes longer than the rest of a small sweep's plan."""
+    program = """
+import sys
+from lrbench.runs.train.validate import parameters
+from lrbench.schema import config_from
+from lrbench.tasks import make_task
+for name in ("lstm", "blockdiag", "lrnn_diag", "deltanet", "transformer"):
+    node = {"task": {"name": "sum"}, "protocol": {"name": "fan2024"}, "model": {"name": name}}
+    config = config_from(node)
+    assert parameters(config, make_task(config.task)) > 1000
+    assert "torch._dynamo" not in sys.modules, name
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

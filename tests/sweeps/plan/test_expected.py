@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -56,6 +59,14 @@ def test_published_tables_tell_what_many_models_cost() -> None:
     assert all(0 < one.seconds < 100 for one in costs)
 
 
+@pytest.fixture
+def pace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The file that remembers how fast this machine is; there is none yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "lrbench" / "pace.json"
+
+
+@pytest.mark.usefixtures("pace")
 def test_the_ratio_is_of_one_workload_here_and_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that ticks once a call: an update takes one second, there a hundredth of that."""
     cost = 1 / (128 * 40) / 100
@@ -67,6 +78,42 @@ def test_the_ratio_is_of_one_workload_here_and_there(monkeypatch: pytest.MonkeyP
     assert expected.machine_ratio.__wrapped__() == pytest.approx(100)
 
 
+def test_what_was_measured_stands_for_an_hour(monkeypatch: pytest.MonkeyPatch, pace: Path) -> None:
+    """Later, from another version, or damaged, it is measured again."""
+    updates: list[int] = []
+
+    class Recorder:
+        def update(self) -> None:
+            updates.append(1)
+
+    monkeypatch.setattr(expected, "make_trial", lambda config, seed: Recorder())
+    monkeypatch.setattr(expected, "published_costs", lambda: COSTS)
+    monkeypatch.setattr(expected, "CALIBRATION", 1e-9)
+    ratio = expected.machine_ratio.__wrapped__
+
+    def measured_again() -> bool:
+        before = len(updates)
+        ratio()
+        return len(updates) > before
+
+    assert measured_again() and not measured_again()
+    known = json.loads(pace.read_text())
+    symbols = 128 * 40
+    pace.write_text(json.dumps(known | {"seconds": 8e-6 * symbols}))
+    assert ratio() == pytest.approx(2)  # the two published ones took 4e-6 a symbol
+    for change in ({"at": known["at"] - 3601}, {"at": known["at"] + 60}, {"versions": []}):
+        pace.write_text(json.dumps(known | change))
+        assert measured_again(), change
+    for text in ("", "{}", "[]", '{"at": "now"}'):
+        pace.write_text(text)
+        assert measured_again(), text
+    pace.unlink()
+    pace.parent.rmdir()
+    pace.parent.write_text("no folder can be made here")
+    assert measured_again() and measured_again()
+
+
+@pytest.mark.usefixtures("pace")
 def test_the_workload_has_one_thread_as_a_run_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """With several, a busy machine looked fifteen times as slow as it is for a run."""
     threads: list[int] = []

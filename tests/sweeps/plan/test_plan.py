@@ -55,6 +55,17 @@ def test_a_cell_with_a_data_seed_stays_whole(plan_of) -> None:
     assert [run.seed for run in job.runs] == [0, 1, 2]
 
 
+def test_every_run_has_the_cell_that_it_has_alone(plan_of) -> None:
+    """Cells that differ in their seed share one fingerprint, but for a `data_seed` that names it."""
+    for data_seed in ("null", "1"):
+        settings = "optim.lr=1e-3,1e-4", "seed=0,1,2", f"data_seed={data_seed}"
+        plan = plan_of(*settings)
+        assert len(plan.runs) == 6
+        for run, job in zip(plan.runs, plan.jobs, strict=True):
+            assert run.cell == Cell.of(composed(list(job.overrides)))
+    assert len({run.cell.fingerprint for run in plan.runs}) == 4  # seed 1 is its own data seed
+
+
 def test_the_same_run_spelt_twice_is_one(plan_of) -> None:
     assert len(plan_of("trials=2", "seed=0,1").runs) == 3
     assert len(plan_of("optim.lr=1e-3,0.001").runs) == 1
