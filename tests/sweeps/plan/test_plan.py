@@ -56,7 +56,7 @@ def test_a_cell_with_a_data_seed_stays_whole(plan_of) -> None:
 
 
 def test_every_run_has_the_cell_that_it_has_alone(plan_of) -> None:
-    """Cells that differ in their seed share one fingerprint, but for a `data_seed` that names it."""
+    """Cells that differ in their seed share a fingerprint; a `data_seed` can name that seed."""
     for data_seed in ("null", "1"):
         settings = "optim.lr=1e-3,1e-4", "seed=0,1,2", f"data_seed={data_seed}"
         plan = plan_of(*settings)
