@@ -20,8 +20,8 @@ from lrbench.tables import SUITE
 
 HOW = "How sure, and how it was made:"
 LEGEND = (
-    "Accuracy on fresh strings, mean ± sample std (runs), by the paper's rule; of the same"
-    " checkpoints at the training length; the paper's number."
+    "Accuracy on fresh strings, mean ± sample std (runs), by the paper's rule; at the"
+    " training length, of the checkpoint that was best there; the paper's number."
 )
 OF_SUITE = (
     "Score: (accuracy - chance) / (1 - chance) on random strings, the interquartile mean over tasks"

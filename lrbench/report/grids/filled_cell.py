@@ -13,6 +13,8 @@ from lrbench.report.paper.reference import Published, Reference
 from lrbench.report.paper.verdict import Evidence, Guesser
 from lrbench.report.runs.columns import Settings, UnderWay
 
+LEARNED_BY = "id"  # the rule that keeps the checkpoint of the lowest loss at the training length
+
 
 class RunScore(NamedTuple):
     """One accuracy (or error) of a run.
@@ -98,6 +100,15 @@ class FilledCell:
         """Return those accuracies, in the order of the runs."""
         return list(self.by_run(rule, kind, split).values())
 
+    def trained(self, rule: str) -> list[float]:
+        """Return accuracies at the training length, of the checkpoints that were best there.
+
+        One that was chosen by its luck at the test length says less of what was learned. Of
+        protocols that keep no such checkpoint it is the one of `rule`.
+        """
+        at_length = (LEARNED_BY, "test", "train_length")
+        return self.values(*at_length) or self.values(rule, "test", "train_length")
+
     def so_far(self, rule: str, kind: str) -> list[float]:
         """Return what was measured of the unfinished runs, if they are all of one configuration.
 
@@ -153,7 +164,7 @@ class FilledCell:
         """Return what a verdict on this cell is given by."""
         return Evidence(
             values=self.values(rule, kind),
-            trained=self.values(rule, "test", "train_length"),
+            trained=self.trained(rule),
             guesser=self.guesser(rule, kind, chance),
             diverged=self.lost(rule, kind),
             failed=self.count("failed"),

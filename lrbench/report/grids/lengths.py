@@ -135,7 +135,7 @@ class LengthGrid(Grid):
     def verdict_notes(self) -> tuple[str, ...]:
         return (
             "95 % interval: Student's t over runs, cut at 0 and 1; train: accuracy at the training"
-            " length on fresh strings",
+            " length on fresh strings, of the checkpoint that was best there",
             "looks: how many, at how many strings; guessing: the mean of n guessers who have the"
             " best baseline, by the same rule, and what 97.5 % of such means stay up to; at"
             " chance: no mean beyond that, and no run beyond what the best of n guessers stays up"

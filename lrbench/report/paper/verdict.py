@@ -46,7 +46,8 @@ class Guesser:
 class Evidence:
     """One cell of ours under one rule.
 
-    `values` are the runs' accuracies at the test length, `trained` those at the training length;
+    `values` are the runs' accuracies at the test length, `trained` those at the training length, of
+    checkpoints chosen there;
     `diverged` and `failed` count the runs without a value. Where `metric` is an error there is no
     guesser, and `chance` is the error of the best baseline. best_run: the paper's number is of the
     best of as many runs, so that ours is, too, and has no interval. own_recipe: the settings are

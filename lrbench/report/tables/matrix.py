@@ -226,7 +226,7 @@ def _compact_cell(place: tuple[Grid, FilledCell] | None, rule: str, digits: int)
     values = filled.values(rule, "test")
     fresh = spread(values, digits, missing=missing(filled)).text
     fresh += " (1)" if len(values) == 1 else ""
-    trained = filled.values(rule, "test", "train_length")
+    trained = filled.trained(rule)
     parts = [fresh]
     if not filled.split:
         parts.append(f"{mean(trained):.{digits}f}" if trained else MISSING)
@@ -248,7 +248,7 @@ def _compact_column(name: str, mine: Sequence[FilledCell]) -> Column:
 def _compact_note(grids: Sequence[Grid], rule: str) -> str:
     scored = " or ".join(dict.fromkeys(grid.scored_by for grid in grids))
     by_length = any(not filled.split for grid in grids for filled in grid.filled_cells)
-    trained = "; of the same checkpoints at the training length" if by_length else ""
+    trained = "; at the training length, of the checkpoint that was best there" if by_length else ""
     return (
         f"{scored} on strings that nothing was chosen by, mean ± sample std (runs), of the"
         f" checkpoint of the rule {rule}{trained}; the paper's number"

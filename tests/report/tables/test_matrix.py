@@ -373,6 +373,23 @@ def test_a_compact_table_has_a_cell_a_model_and_task(runs: Path, write: Write) -
         compact(runs, table, rows=["lru"])
 
 
+def test_what_was_learned_is_of_the_checkpoint_that_was_best_where_it_was_trained(
+    runs: Path, write: Write
+) -> None:
+    """One that was lucky at the test length may be worse at the training length."""
+    lucky, best = (0.3, 0.4, 0.5), (0.97, 0.98, 0.99)
+    for seed in range(3):
+        folder = write(seed=seed, accuracy=0.27)
+        content = json.loads((folder / "result.json").read_text())
+        content["config"]["protocol"] = PROTOCOL
+        for row in content["evaluations"]:
+            if row["split"] == "train_length" and row["kind"] == "test":
+                row["value"] = best[seed] if row["which"] == "id" else lucky[seed]
+        (folder / "result.json").write_text(json.dumps(content))
+    assert compact(runs, spec("blockdiag")) == [["blockdiag", "0.270 ± 0.000 (3) / 0.980 / 1.00"]]
+    assert "not learned" not in number(shown(runs, spec("blockdiag"))[0], "blockdiag", "best look")
+
+
 def test_a_table_without_cells_says_nothing_of_any_run(runs: Path, fail: Write) -> None:
     fail(seed=0)
     notes = [note for table in shown(runs, spec()) for note in table.notes]
