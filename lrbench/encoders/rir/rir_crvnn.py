@@ -18,20 +18,22 @@ from lrbench.checks import at_least
 from lrbench.encoders.base import Tree, lengths_of
 from lrbench.encoders.rir.base import RirConfig, RirEncoder
 from lrbench.encoders.soft.crvnn import Composition, between, composed, tree_of
+from lrbench.records import added
 from lrbench.registry import register_encoder
 
 
 @dataclass
 class RirCrvnnConfig(RirConfig):
-    """Settings of `rir_crvnn`: those of all `rir_*` (`base.py`), `halt` and `kept` of `crvnn`.
+    """Settings of `rir_crvnn`: those of all `rir_*` (`base.py`), and of `crvnn`.
 
     halt: whether strings leave the batch once they have halted. kept: gigabytes of steps kept for
-    the backward; those beyond are computed twice.
+    the backward; those beyond are computed twice. released: the steps of `crvnn` as released.
     """
 
     s4d_dropout: float = 0.0
     halt: bool = True
     kept: float = 4.0
+    released: bool = added(False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -48,7 +50,7 @@ class RirCrvnn(RirEncoder):
     def __init__(self, config: RirCrvnnConfig, width: int) -> None:
         super().__init__(config, width, norm=True)
         self.ends = nn.Parameter(torch.randn(2, width))
-        self.composition = Composition(width, config.dropout)
+        self.composition = Composition(width, config.dropout, config.released)
 
     def forward(self, x: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return self.recurse(self.compose, x, mask, generator)

@@ -20,8 +20,9 @@ Glossary
 Differences: probabilities are divided by the largest of their string before they are added up
 (released: by the largest of the batch, beside which a string may underflow). A string takes at most
 L_n steps (released: L_n + 1 beside longer strings), and the small number that keeps sums from 0 is
-added once (released: in four places). `halt=false` carries halted strings along to the end, as the
-paper's timings do: the same numbers, without dropout.
+added once (released: in four places). `released=true` does all three as released; there a string's
+number depends on the others of its batch. `halt=false` carries halted strings along to the end, as
+the paper's timings do: the same numbers, without dropout.
 `reference` is the step as written, on padded strings.
 
 Kept of each string are its tokens and the two ends; a string that has halted leaves the batch. Only
@@ -44,6 +45,7 @@ from lrbench.checks import at_least, fraction
 from lrbench.encoders.base import Encoder, Tree, lengths_of
 from lrbench.encoders.grc.cell import GatedRecursiveCell
 from lrbench.mixers.normalisation import LayerNorm
+from lrbench.records import added
 from lrbench.registry import register_encoder
 
 CELLS = 4_000_000  # of the neighbour matrices of strings that are evaluated together
@@ -55,11 +57,13 @@ class CrvnnConfig:
 
     dropout: of the cell's hidden layer. halt: whether strings leave the batch once they have
     halted. kept: gigabytes of steps kept for the backward; those beyond are computed twice.
+    released: steps, small numbers and the largest score as in the released code.
     """
 
     dropout: float = 0.1
     halt: bool = True
     kept: float = 4.0
+    released: bool = added(False)
 
     def __post_init__(self) -> None:
         fraction("model.encoder.dropout", self.dropout)
@@ -77,7 +81,7 @@ class Crvnn(Encoder):
         super().__init__(config, width)
         self.ends = nn.Parameter(torch.randn(2, width))
         self.leaf = nn.Sequential(nn.Linear(width, width), LayerNorm(width))
-        self.composition = Composition(width, config.dropout)
+        self.composition = Composition(width, config.dropout, config.released)
 
     def forward(self, x: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
         lengths = mask.sum(1)
@@ -106,7 +110,8 @@ class Crvnn(Encoder):
             after, existing = self._plain_step(h, e, allowed, real)
             h = torch.where(alive[:, None, None], after, h)
             e = torch.where(alive[:, None], existing, e)
-            alive = alive & ((e > EXISTS).sum(1) - 2 > 1) & (step < lengths)
+            within = step < lengths + self.config.released
+            alive = alive & ((e > EXISTS).sum(1) - 2 > 1) & within
             if not alive.any():
                 break
         result: Tensor = h[torch.arange(len(h)), lengths]
@@ -120,12 +125,13 @@ class Crvnn(Encoder):
         near = both @ h[:, None]
         far = both @ near
         window = torch.cat([far[:, 0], near[:, 0], h, near[:, 1], far[:, 1]], 2)
-        scores = parts.score(gelu(parts.window(window))).squeeze(2)
-        scores = scores.masked_fill(~allowed, -torch.inf)
+        every = parts.score(gelu(parts.window(window))).squeeze(2)
+        scores = every.masked_fill(~allowed, -torch.inf)
         largest = scores.amax(1, keepdim=True).clamp(min=0).detach()
+        largest = every.max().clamp(min=0) if self.config.released else largest
         c, stay = (scores - largest).exp(), (-largest).exp()
         beside = (both @ c[:, None, :, None]).sum(1).squeeze(2)
-        merges = c / (c + stay + beside + EPSILON)
+        merges = c / (c + stay + beside + EPSILON * (4 if self.config.released else 1))
         share = left @ merges[..., None]
         pairs = torch.cat([near[:, 0], h], 2).flatten(0, 1)
         parents = parts.cell.reference(pairs).view_as(h)
@@ -142,9 +148,9 @@ def composed(
     """Return what strings h (N, S + 2, d), ends included, come to: (N, d).
 
     config: with `halt` and `kept`. Outside of training only so many strings go at once that their
-    matrices of neighbours stay small.
+    matrices of neighbours stay small; as released all do, since they depend on each other.
     """
-    if torch.is_grad_enabled() or generator is not None:
+    if torch.is_grad_enabled() or generator is not None or composition.released:
         together: Tensor = composition(h, lengths, generator, config.halt, config.kept)
         return together
     order = lengths.argsort(descending=True, stable=True)
@@ -251,12 +257,15 @@ class ComposingStrings:
         strings, rows = FramedStrings.of(lengths), torch.arange(len(h), device=h.device)
         return cls(h, strings.real.to(h.dtype), rows, strings, lengths > 1)
 
-    def take(self, h: Tensor, e: Tensor, step: int, halted: bool) -> None:
-        """Go on to h and e after `step`, but for strings that had halted before, if there are."""
+    def take(self, h: Tensor, e: Tensor, step: int, halted: bool, more: int = 0) -> None:
+        """Go on to h and e after `step`, but for strings that had halted before, if there are.
+
+        more: how many steps a string may take beyond its length.
+        """
         self.h = torch.where(self.alive[:, None, None], h, self.h) if halted else h
         self.e = torch.where(self.alive[:, None], e, self.e) if halted else e
         several = (self.e > EXISTS).sum(1) > 3  # both ends and the last token
-        self.alive = self.alive & several & (step < self.strings.lengths)
+        self.alive = self.alive & several & (step < self.strings.lengths + more)
 
     def leave(self) -> tuple[Tensor, Tensor]:
         """Drop the strings that have halted; return which they are and what they have come to."""
@@ -285,8 +294,9 @@ class ComposingStrings:
 class Composition(nn.Module):
     """Soft merges of neighbours until one token is left."""
 
-    def __init__(self, width: int, dropout: float) -> None:
+    def __init__(self, width: int, dropout: float, released: bool = False) -> None:
         super().__init__()
+        self.released = released
         self.window = nn.Linear(5 * width, width)
         self.score = nn.Linear(width, 1)
         self.cell = GatedRecursiveCell(width, dropout)
@@ -307,13 +317,17 @@ class Composition(nn.Module):
         """
         batch, results, spent = ComposingStrings.of(h, lengths), [], 0.0
         existence = batch.e.clone()
+        halt = halt and not self.released  # what has halted still has a say in the largest score
         for step in range(1, int(lengths.max()) + 1):
+            if self.released and not bool(batch.alive.any()):
+                break
             if halt and not bool(batch.alive.all()):
                 results.append(batch.leave())
                 if not len(batch.rows):
                     break
             spent += batch.bytes() / GIGABYTE
-            batch.take(*self._step(batch, generator, spent > kept), step, halted=not halt)
+            after = self._step(batch, generator, spent > kept)
+            batch.take(*after, step, halted=not halt, more=int(self.released))
             if history is not None:
                 existence[batch.rows, : batch.e.shape[1]] = batch.e.detach()
                 history.append(existence.clone())
@@ -354,7 +368,7 @@ class Composition(nn.Module):
         window = torch.cat([left @ before, before, h, after, right @ after], 2)
         c, stay = self._weights(window, e, strings)
         beside = (left + right) @ c[..., None]
-        composes = c / (c + stay + beside.squeeze(2) + EPSILON)
+        composes = c / (c + stay + beside.squeeze(2) + EPSILON * (4 if self.released else 1))
         chosen = strings.composed
         share = (left @ composes[..., None]).flatten(0, 1).index_select(0, chosen)
         pairs = torch.cat([before, h], 2).flatten(0, 1).index_select(0, chosen)
@@ -366,8 +380,16 @@ class Composition(nn.Module):
     def _weights(self, window: Tensor, e: Tensor, strings: FramedStrings) -> tuple[Tensor, Tensor]:
         """Return exp of the scores (n, S + 2), 0 where there is none, and of 0 (n, 1).
 
-        They are divided by their largest in each string.
+        They are divided by their largest in each string; as released by the largest of all
+        positions, those that may not merge and those beyond a string included.
         """
+        if self.released:
+            every = self.score(gelu(self.window(window))).squeeze(2)
+            none, most = torch.full_like(every, -torch.inf), every.max().clamp(min=0)
+            there = torch.zeros_like(every, dtype=torch.bool).flatten()
+            scored = there.index_fill(0, strings.scored, True).view_as(every)
+            largest = most.expand(len(every), 1)
+            return (torch.where(scored, every, none) - largest).exp(), (-largest).exp()
         taken = window.flatten(0, 1).index_select(0, strings.scored)
         scores = self.score(gelu(self.window(taken))).squeeze(1)
         none = torch.full_like(e, -torch.inf).flatten()

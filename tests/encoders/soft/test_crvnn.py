@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import gelu
 
 from lrbench.encoders.soft.crvnn import Crvnn, CrvnnConfig, neighbours, plain_neighbours
 from lrbench.models.build import count_parameters
@@ -78,7 +79,7 @@ def test_hard_neighbours_are_the_next_that_exist() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("compiled", ["0", "1"])
 @pytest.mark.parametrize("peaked", [1.0, 20.0])
-@pytest.mark.parametrize("settings", [{}, {"halt": False}, {"kept": 0.0}])
+@pytest.mark.parametrize("settings", [{}, {"halt": False}, {"kept": 0.0}, {"released": True}])
 def test_packed_steps_equal_plain_ones(
     settings: dict[str, Any], peaked: float, compiled: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,6 +103,64 @@ def test_strings_halt_before_their_length() -> None:
     assert int(((history[-1] > 0.1).sum(1) - 2).max()) == 1
     timed = encoder.composition(h, lengths, halt=False)
     torch.testing.assert_close(halted, timed, rtol=1e-12, atol=1e-12)
+
+
+def as_released(encoder: Crvnn, x: Tensor, mask: Tensor) -> Tensor:
+    """Return what the released code returns, token by token and string by string.
+
+    A string may take a step while fewer than its length have been taken before, or as many. All
+    scores are divided by the largest of every position of the padded batch; each of four
+    numbers that are added up has a small one beside it.
+    """
+    parts, lengths = encoder.composition, mask.sum(1).tolist()
+    size = max(lengths) + 2
+    h = torch.zeros(len(x), size, x.shape[2], dtype=x.dtype)
+    for n, length in enumerate(lengths):
+        h[n, : length + 2] = encoder.leaf(
+            torch.cat([encoder.ends[:1], x[n, :length], encoder.ends[1:]])
+        )
+    e = (torch.arange(size) < mask.sum(1)[:, None] + 2).to(x.dtype)
+    goes_on = [True] * len(x)
+    for step in range(1, max(lengths) + 1):
+        left, right = by_definition(e)
+        near = left @ h, right @ h
+        window = torch.cat([left @ near[0], near[0], h, near[1], right @ near[1]], 2)
+        score = parts.score(gelu(parts.window(window)))[..., 0]
+        most = max(float(score.max()), 0.0)
+        after, existing = h.clone(), e.clone()
+        for n, length in enumerate(lengths):
+            c = torch.zeros(size, dtype=x.dtype)
+            c[1:length] = (score[n, 1:length] - most).exp()
+            four = torch.stack([c, torch.full_like(c, -most).exp(), left[n] @ c, right[n] @ c])
+            p = c / (four + 1e-8).sum(0)
+            if goes_on[n]:
+                a = (left[n] @ p)[:, None]
+                parents = parts.cell.reference(torch.cat([near[0][n], h[n]], 1))
+                after[n, : length + 2] = (a * parents + (1 - a) * h[n])[: length + 2]
+                existing[n] = e[n] * (1 - p)
+            left_over = int((existing[n] > 0.1).sum()) - 2
+            goes_on[n] = left_over > 1 and length >= step
+        h, e = after, existing
+    return h[torch.arange(len(x)), mask.sum(1)]
+
+
+def test_as_released_a_string_depends_on_the_others_of_its_batch() -> None:
+    encoder = encoder_of(8, peaked=3.0, released=True)
+    with torch.no_grad():
+        encoder.composition.score.bias.sub_(2)  # few merges, so that strings take all their steps
+    x, mask = strings(8)
+    with torch.no_grad():
+        found = encoder(x, mask)
+        torch.testing.assert_close(found, as_released(encoder, x, mask), rtol=0, atol=1e-12)
+        torch.testing.assert_close(encoder.reference(x, mask), found, rtol=0, atol=1e-12)
+        alone = torch.cat(
+            [
+                encoder(x[[n], :length], mask[[n], :length])
+                for n, length in enumerate(LENGTHS.tolist())
+            ]
+        )
+    differs = (found - alone).abs().amax(1) > 1e-4
+    assert differs.any() and not differs[(LENGTHS == 1) | (LENGTHS == 13)].any()
 
 
 def test_steps_that_are_run_again_drop_the_same() -> None:
