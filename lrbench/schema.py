@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field, make_dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from lrbench.config import Config, OptimConfig, ReaderConfig, StackConfig, TaskConfig
@@ -30,7 +30,12 @@ from lrbench.registry import (
 
 def task_node(name: str) -> Any:
     """Return the schema of `task=name`: that task's settings, as a kind of TaskConfig."""
-    settings = TASKS.get(name).config
+    return _task_class(name, TASKS.get(name).config)
+
+
+# By what a class is made from: a plug-in may register a name again, and making one takes long.
+@lru_cache(maxsize=256)
+def _task_class(name: str, settings: type) -> Any:
     return make_dataclass(f"Task_{name}", [], bases=(settings, TaskConfig))
 
 
@@ -47,23 +52,28 @@ def model_node(name: str, backbone: str | None = None) -> Any:
     usual_name = usual.pop("name", DEFAULT_BACKBONE)
     settings = usual if backbone in (None, usual_name) else {}
     stack = BACKBONES.get(backbone or usual_name).config
-    schema: Any = make_dataclass(
-        f"Model_{name}",
-        [
-            ("name", str, field(default=name)),
-            ("backbone", stack, field(default_factory=partial(stack, **settings))),
-            ("mixer", entry.config, field(default_factory=entry.config)),
-        ],
-        bases=(StackConfig,),
-    )
-    return schema
+    return _model_class(name, entry.config, stack, tuple(settings.items()))
+
+
+@lru_cache(maxsize=256)
+def _model_class(name: str, mixer: type, stack: type, settings: tuple[tuple[str, Any], ...]) -> Any:
+    fields = [
+        ("name", str, field(default=name)),
+        ("backbone", stack, field(default_factory=partial(stack, **dict(settings)))),
+        ("mixer", mixer, field(default_factory=mixer)),
+    ]
+    return make_dataclass(f"Model_{name}", fields, bases=(StackConfig,))
 
 
 def _reader_node(name: str) -> Any:
-    entry = ENCODERS.get(name)
+    return _reader_class(name, ENCODERS.get(name).config)
+
+
+@lru_cache(maxsize=64)
+def _reader_class(name: str, encoder: type) -> Any:
     fields = [
         ("name", str, field(default=name)),
-        ("encoder", entry.config, field(default_factory=entry.config)),
+        ("encoder", encoder, field(default_factory=encoder)),
     ]
     return make_dataclass(f"Model_{name}", fields, bases=(ReaderConfig,))
 
@@ -145,14 +155,20 @@ def config_from(settings: dict[str, Any]) -> Config:
     task, model = settings["task"]["name"], settings["model"]["name"]
     backbone = settings["model"].get("backbone", {}).get("name")
     protocol = (settings["protocol"] or {}).get("name", DEFAULT_PROTOCOL)
-    protocol_settings = PROTOCOLS.get(protocol).config
-    schema = OmegaConf.structured(_open())
     try:
-        schema.task = task_node(task)()
-        schema.model = model_node(model, backbone)()
-        schema.protocol = protocol_settings()
-        config = OmegaConf.to_object(OmegaConf.merge(schema, settings))
+        parts = task_node(task), model_node(model, backbone), PROTOCOLS.get(protocol).config
+        config = OmegaConf.to_object(OmegaConf.merge(_whole_schema(*parts), settings))
     except (OmegaConfBaseException, ValueError) as error:
         raise UserError(f"a configuration of another version: {error}") from error
     assert isinstance(config, Config)
     return config
+
+
+@lru_cache(maxsize=64)
+def _whole_schema(task: type, model: type, protocol: type) -> Any:
+    """The schema of a run of these parts; whoever merges into it merges into a copy."""
+    from omegaconf import OmegaConf
+
+    schema = OmegaConf.structured(_open())
+    schema.task, schema.model, schema.protocol = task(), model(), protocol()
+    return schema

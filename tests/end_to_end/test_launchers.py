@@ -144,7 +144,7 @@ def test_basic_joblib_and_submitit_give_equal_numbers(start) -> None:
     }
     tables = {}
     for name, arguments in launchers.items():
-        done(start(*GRID, *arguments, f"output_dir={name}"))
+        done(start(*GRID, "seed=0", *arguments, f"output_dir={name}"))
         tables[name] = rows(name)
     assert tables["basic"] and tables["basic"] == tables["joblib"] == tables["submitit"]
     assert {path.name for path in Path.cwd().iterdir() if path.is_dir()} >= {*launchers}

@@ -141,21 +141,22 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def test_basic_and_joblib_give_equal_numbers_and_a_rerun_does_nothing(sweep) -> None:
-    basic = sweep("basic", *GRID)
+    few = [*GRID, "seed=0"]  # the last word for a key counts
+    basic = sweep("basic", *few)
     assert basic.wait() == 0, basic.err
     reported = [line.partition("]")[0] for line in basic.err.splitlines()]
-    assert reported == [f"[{k}/4" for k in "1234"]
+    assert reported == ["[1/2", "[2/2"]
     assert "finished" in basic.out
-    joblib = sweep("joblib", *GRID, *JOBLIB)
+    joblib = sweep("joblib", *few, *JOBLIB)
     assert joblib.wait(90) == 0, joblib.err
-    assert joblib.err.count("\n") == 4, joblib.err
-    assert len(rows("basic")) > 4
+    assert joblib.err.count("\n") == 2, joblib.err
+    assert len(rows("basic")) > 2
     assert str(rows("basic")) == str(rows("joblib"))
 
     first = {path: path.stat().st_mtime_ns for path in results("joblib")}
-    again = sweep("joblib", *GRID)
+    again = sweep("joblib", *few)
     assert again.wait() == 0
-    assert "4 of 4 runs are finished" in again.err
+    assert "2 of 2 runs are finished" in again.err
     assert "skipped" in again.out
     assert {path: path.stat().st_mtime_ns for path in results("joblib")} == first
 
