@@ -166,7 +166,7 @@ def config_from(settings: dict[str, Any]) -> Config:
 
 @lru_cache(maxsize=64)
 def _whole_schema(task: type, model: type, protocol: type) -> Any:
-    """The schema of a run of these parts; whoever merges into it merges into a copy."""
+    """Return the schema of a run of these parts. It is shared: a merge makes a copy of it."""
     from omegaconf import OmegaConf
 
     schema = OmegaConf.structured(_open())

@@ -216,7 +216,7 @@ MINE: dict[str, tuple[Callable[[Certificate], None], str]] = {
 def test_what_was_tampered_with_is_refused_by_the_check_that_is_there_for_it(
     tmp_path: Path,
 ) -> None:
-    for number, (name, (damage, why)) in enumerate(MINE.items()):
+    for number, (damage, why) in enumerate(MINE.values()):
         (folder := tmp_path / str(number)).mkdir()
         mine = Certificate(folder, "sum", 5)
         damage(mine)
@@ -224,7 +224,6 @@ def test_what_was_tampered_with_is_refused_by_the_check_that_is_there_for_it(
             mine.checked()
         with pytest.raises(ValueError, match=re.escape(why)):
             tanh_check.check(mine.file)
-        assert name
 
 
 @pytest.mark.slow

@@ -253,11 +253,11 @@ class _Unfilled(TorchFunctionMode):
     ) -> Any:
         named = kwargs or {}
         if getattr(func, "__name__", "") in FILLINGS:
-            filled = args[0] if args else named["tensor"]
-            if filled.is_meta:
+            filled = args[0] if args else named.get("tensor")
+            if getattr(filled, "is_meta", False):
                 return filled
         if func in (torch.rand, torch.randn):
-            func = torch.empty
+            func, named = torch.empty, {k: v for k, v in named.items() if k != "generator"}
         return func(*args, **named)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lrbench.config import Config
-from lrbench.records import Result
+from lrbench.records import Result, recorded
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.folder.run import Run
 from lrbench.runs.train.validate import validated
@@ -105,7 +105,7 @@ def _cell(config: Config, like: dict[str, Cell]) -> Cell:
     """
     if config.data_seed is not None:
         return Cell.of(config)
-    words = repr(replace(config, seed=0))
+    words = repr((config.output_dir, recorded(replace(config, seed=0))))
     if words not in like:
         like[words] = Cell.of(config)
     known = like[words]

@@ -125,3 +125,11 @@ for name in ("lstm", "blockdiag", "lrnn_diag", "deltanet", "transformer"):
     assert "torch._dynamo" not in sys.modules, name
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_weights_without_memory_are_drawn_by_a_generator_of_their_own() -> None:
+    """As a plug-in may draw them: the shape is all that is asked for."""
+    with torch.device("meta"), validate._Unfilled():
+        drawn = torch.randn(2, 3, generator=torch.Generator("cpu"))
+        filled = torch.nn.init.normal_(tensor=torch.empty(4))
+    assert drawn.is_meta and drawn.shape == (2, 3) and filled.shape == (4,)
