@@ -3,8 +3,8 @@
     python -m benchmarks.product_speed [--models blockdiag_release,blockdiag,rwkv4] [--write]
 
 Alone: (M, K) times (K, N) of sizes around those from which oneDNN is taken. Within models: forward
-and backward. Where `lrbench.scan.products` leaves everything to torch (a processor of Intel's, or
-one without AVX-512), the second side shows what would happen if it did not.
+and backward. Where `lrbench.kernels.products` leaves everything to torch (a processor of Intel's,
+or one without AVX-512), the second side shows what would happen if it did not.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import torch
 
 from lrbench.bench.timing import Call, Rounds, alternate, keep
 from lrbench.bench.updates import arithmetic_of
+from lrbench.kernels import products
 from lrbench.protocols.fan2024.trial import LengthTrial
-from lrbench.scan import products
 from lrbench.training.memory import keep_freed_memory
 
 SIZES = (  # M, K, N: below and above what `products` asks for, then those of blockdiag_release

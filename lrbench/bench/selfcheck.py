@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import torch
 
 from lrbench.errors import UserError
-from lrbench.scan.compiled.compiler import DTYPES, SWITCH, installed, wanted
+from lrbench.kernels.compiler import DTYPES, SWITCH, installed, wanted
+from lrbench.kernels.products import onednn_is_faster
 from lrbench.scan.fused.device import runs
-from lrbench.scan.products import onednn_is_faster
 from lrbench.trust import Kernel, TrustOutcome, all_found, checked, find
 from lrbench.trust.cases import CASES, LAYOUTS, OTHERS
 

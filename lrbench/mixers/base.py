@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from lrbench.kernels.rows import rows
 from lrbench.scan import ALGORITHMS, Indexed, Transition, scan
-from lrbench.scan.rows import rows
 
 STARTS = ("random", "exact")  # of `init`: weights of a seed, or of the task's automaton
 RANGES = {"positive": 1.0, "signed": 2.0}  # eigenvalues in [0, 1] or [-1, 1]: their reach

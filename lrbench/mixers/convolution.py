@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from lrbench.errors import unknown
-from lrbench.scan.closed_form import ClosedForm, one_by_one
+from lrbench.kernels.closed_form import ClosedForm, one_by_one
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"identity": lambda x: x, "silu": silu}
 

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from lrbench.errors import UserError
+from lrbench.kernels.rows import rows
 from lrbench.mixers.base import Mixer
-from lrbench.scan.rows import rows
 
 MakeMixer = Callable[..., Mixer]
 

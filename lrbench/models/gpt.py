@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from lrbench.checks import at_least, fraction, one_of
+from lrbench.kernels.normalisation import LayerNorm
 from lrbench.mixers.base import Mixer
-from lrbench.mixers.normalisation import LayerNorm
 from lrbench.models.residual import ResidualStack
 from lrbench.records import added
 from lrbench.registry import register_backbone

@@ -23,9 +23,9 @@ import torch
 from torch import Tensor, nn
 
 from lrbench.checks import at_least
+from lrbench.kernels.normalisation import LayerNorm
+from lrbench.kernels.perceptron import perceptron
 from lrbench.mixers.base import Mixer
-from lrbench.mixers.normalisation import LayerNorm
-from lrbench.mixers.perceptron import perceptron
 from lrbench.models.base import Backbone, Carry, MakeMixer, input_layer, make_mixers
 from lrbench.models.randomness import add_noise
 from lrbench.registry import register_backbone

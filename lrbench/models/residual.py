@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lrbench.kernels.normalisation import LayerNorm
+from lrbench.kernels.normed_head import normed_head
 from lrbench.mixers.base import Mixer
-from lrbench.mixers.normalisation import LayerNorm
-from lrbench.mixers.normed_head import normed_head
 from lrbench.models.base import (
     Backbone,
     Carry,

@@ -24,13 +24,13 @@ from torch import Tensor, nn
 from torch.nn.functional import batch_norm, gelu, glu
 
 from lrbench.checks import fraction, one_of
-from lrbench.mixers.normalisation import LayerNorm
-from lrbench.mixers.normed_head import normed_head
+from lrbench.kernels.gate import gated
+from lrbench.kernels.normalisation import LayerNorm
+from lrbench.kernels.normed_head import normed_head
+from lrbench.kernels.rows import rows
 from lrbench.models.base import Backbone, Carry, MakeMixer, input_layer, make_mixers
-from lrbench.models.gate import gated
 from lrbench.models.randomness import dropout
 from lrbench.registry import register_backbone
-from lrbench.scan.rows import rows
 
 NORMS = ("layer", "batch", "none")
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from lrbench.checks import fraction, one_of
-from lrbench.mixers.normalisation import LayerNorm
+from lrbench.kernels.normalisation import LayerNorm
 from lrbench.models.base import (
     Backbone,
     Carry,

@@ -25,8 +25,8 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
+from lrbench.kernels.closed_form import ClosedForm, one_by_one
 from lrbench.scan import scan
-from lrbench.scan.closed_form import ClosedForm, one_by_one
 from lrbench.scan.transitions import BlockDiagonal
 
 LOOP = "sequential"

@@ -26,9 +26,9 @@ from typing import Any, ClassVar, TypeAlias
 import torch
 from torch import Tensor
 
+from lrbench.kernels.rows import rows
 from lrbench.scan.blocks.constraints import constrain
 from lrbench.scan.blocks.hidden import hidden_layer
-from lrbench.scan.rows import rows
 
 
 class Form:

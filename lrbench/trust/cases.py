@@ -18,14 +18,17 @@ from torch import Tensor, nn
 from lrbench.encoders.base import draw_bits
 from lrbench.encoders.grc.cell import GatedRecursiveCell
 from lrbench.encoders.trees.choice import Beams, choose_fast, gumbel, move
-from lrbench.encoders.trees.ebt_grc import PairScorer, slopes
-from lrbench.mixers.normalisation import LayerNorm
-from lrbench.mixers.normed_head import normed_head
-from lrbench.mixers.perceptron import perceptron
+from lrbench.encoders.trees.pair_scores import PairScorer, slopes
+from lrbench.kernels.cross_entropy import mean_cross_entropy
+from lrbench.kernels.gate import gated
+from lrbench.kernels.normalisation import LayerNorm
+from lrbench.kernels.normed_head import normed_head
+from lrbench.kernels.perceptron import perceptron
+from lrbench.kernels.products import add_product, product
+from lrbench.kernels.rows import add_rows
 from lrbench.mixers.rwkv.rwkv4 import Rwkv4Config, Rwkv4Mixer
 from lrbench.mixers.rwkv.rwkv4_channel import RwkvChannelMixer
 from lrbench.mixers.xlstm.cell import empty_state, run
-from lrbench.models.gate import gated
 from lrbench.scan import (
     BlockDiagonal,
     ConstantBlocks,
@@ -39,12 +42,9 @@ from lrbench.scan.blocks.constraints import constrain_few
 from lrbench.scan.blocks.indexed import table_scan
 from lrbench.scan.diagonal.modulated import modulated_scan
 from lrbench.scan.diagonal.selective import selective_scan
-from lrbench.scan.products import add_product, product
-from lrbench.scan.rows import add_rows
 from lrbench.scan.time_invariant.convolution import convolve
 from lrbench.scan.time_invariant.responses import superpose
 from lrbench.scan.transitions import PerceptronBlocks
-from lrbench.training.cross_entropy import mean_cross_entropy
 
 Prepared = tuple[Callable[..., Sequence[Tensor]], Sequence[Tensor]]
 Case = Callable[..., Prepared]

@@ -10,7 +10,7 @@ import torch
 
 from benchmarks import product_speed
 from lrbench.bench.timing import Rounds
-from lrbench.scan import products
+from lrbench.kernels import products
 from tests.bundles.conftest import TINY
 
 

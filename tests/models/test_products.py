@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from lrbench.cli.hydra.compose import composed
+from lrbench.kernels import products
+from lrbench.kernels.compiler import SWITCH, installed, wanted
 from lrbench.protocols.fan2024.trial import LengthTrial
-from lrbench.scan import products
-from lrbench.scan.compiled.compiler import SWITCH, installed, wanted
 
 MODELS = ("blockdiag", "blockdiag_release", "rwkv4", "s4d")
 

@@ -14,7 +14,7 @@ Loop = Callable[..., Any]
 
 
 def install() -> None:
-    from lrbench.scan.compiled.layers import norm
+    from lrbench.kernels import normalisation as norm
 
     forward, backward = norm.forward_loop, norm.backward_loop
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from lrbench.mixers.normalisation import LayerNorm
-from lrbench.scan.compiled.compiler import installed
-from lrbench.scan.compiled.layers import norm
+from lrbench.kernels import normalisation as norm
+from lrbench.kernels.compiler import installed
+from lrbench.kernels.normalisation import LayerNorm
 from lrbench.trust import checker, decision
 
 from . import faulty

@@ -23,7 +23,7 @@ from torch.nn.functional import pad
 from lrbench.checks import fraction
 from lrbench.encoders.base import Encoder, Tree, lengths_of
 from lrbench.encoders.grc.cell import GatedRecursiveCell
-from lrbench.mixers.normalisation import LayerNorm
+from lrbench.kernels.normalisation import LayerNorm
 from lrbench.registry import register_encoder
 
 

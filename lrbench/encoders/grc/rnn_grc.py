@@ -25,9 +25,10 @@ from torch import Tensor
 
 from lrbench.checks import fraction
 from lrbench.encoders.base import Dropout, Encoder, lengths_of
-from lrbench.encoders.grc.cell import GatedRecursiveCell, Loops, loops_for
+from lrbench.encoders.grc.cell import GatedRecursiveCell
+from lrbench.encoders.grc.halves import Loops, loops_for
+from lrbench.kernels.closed_form import ClosedForm, one_by_one
 from lrbench.registry import register_encoder
-from lrbench.scan.closed_form import ClosedForm, one_by_one
 
 
 @dataclass

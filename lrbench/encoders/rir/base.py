@@ -46,8 +46,8 @@ from torch import Tensor, nn
 from lrbench.checks import at_least, fraction, one_of
 from lrbench.encoders.base import Encoder, Tree, lengths_of
 from lrbench.encoders.sequence.s4d_layer import S4dLayer
+from lrbench.kernels.normalisation import LayerNorm
 from lrbench.mixers.base import ParameterRule
-from lrbench.mixers.normalisation import LayerNorm
 
 DECISIONS = ("batch", "row")
 

@@ -39,7 +39,8 @@ from lrbench.encoders.base import Tree, lengths_of
 from lrbench.encoders.grc.cell import GatedRecursiveCell
 from lrbench.encoders.rir.base import ChunkLevel, RirConfig, RirEncoder
 from lrbench.encoders.trees.choice import beam_shares
-from lrbench.encoders.trees.ebt_grc import EasyFirst, PairScorer
+from lrbench.encoders.trees.ebt_grc import EasyFirst
+from lrbench.encoders.trees.pair_scores import PairScorer
 from lrbench.encoders.trees.reference import ReleasedSearch
 from lrbench.registry import register_encoder
 

@@ -36,7 +36,7 @@ from lrbench.checks import at_least, fraction
 from lrbench.encoders.base import Encoder, dropout, lengths_of
 from lrbench.encoders.sequence.two_sided import two_sided
 from lrbench.errors import UserError
-from lrbench.mixers.normalisation import LayerNorm
+from lrbench.kernels.normalisation import LayerNorm
 from lrbench.registry import register_encoder
 from lrbench.scan.time_invariant.convolution import channels_first, channels_last
 

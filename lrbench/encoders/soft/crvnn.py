@@ -44,7 +44,7 @@ from torch.utils.checkpoint import checkpoint
 from lrbench.checks import at_least, fraction
 from lrbench.encoders.base import Encoder, Tree, lengths_of
 from lrbench.encoders.grc.cell import GatedRecursiveCell
-from lrbench.mixers.normalisation import LayerNorm
+from lrbench.kernels.normalisation import LayerNorm
 from lrbench.records import added
 from lrbench.registry import register_encoder
 

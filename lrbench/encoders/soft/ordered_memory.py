@@ -51,11 +51,12 @@ from torch.nn.functional import gelu
 
 from lrbench.checks import at_least, fraction
 from lrbench.encoders.base import Dropout, Encoder, Tree, draw_bits, dropout, dropping, lengths_of
-from lrbench.encoders.grc.cell import EXPANSION, GatedRecursiveCell, loops_for
+from lrbench.encoders.grc.cell import EXPANSION, GatedRecursiveCell
+from lrbench.encoders.grc.halves import loops_for
 from lrbench.encoders.grc.rnn_grc import Packing
-from lrbench.mixers.normalisation import LayerNorm
+from lrbench.kernels.closed_form import ClosedForm, Tensors, one_by_one
+from lrbench.kernels.normalisation import LayerNorm
 from lrbench.registry import register_encoder
-from lrbench.scan.closed_form import ClosedForm, Tensors, one_by_one
 
 UNREACHED = 1e-5  # a slot with less of the position before it is not reached
 

@@ -34,7 +34,7 @@ from lrbench.encoders.grc.cell import GatedRecursiveCell
 from lrbench.encoders.trees.choice import Draws, beam_shares
 from lrbench.encoders.trees.composed import CellSearch, FreshCellSearch, differentiable
 from lrbench.encoders.trees.reference import by_products
-from lrbench.mixers.normalisation import LayerNorm
+from lrbench.kernels.normalisation import LayerNorm
 from lrbench.registry import register_encoder
 
 

@@ -35,7 +35,7 @@ from lrbench.encoders.trees.choice import (
     shifted,
 )
 from lrbench.encoders.trees.search import FoundTrees, NodePool, SearchStep, TreeSearch, taken
-from lrbench.scan.closed_form import ClosedForm, one_by_one
+from lrbench.kernels.closed_form import ClosedForm, one_by_one
 
 TINY = 1e-30
 WEIGHTS = 6  # tensors of a cell

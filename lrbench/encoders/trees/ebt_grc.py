@@ -32,11 +32,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import gelu
 
 from lrbench.checks import at_least, fraction
 from lrbench.encoders.base import Encoder, Tree, lengths_of
-from lrbench.encoders.grc.cell import DENSITY_AT_ZERO, ROOT_HALF, WIDTHS, GatedRecursiveCell
+from lrbench.encoders.grc.cell import GatedRecursiveCell
 from lrbench.encoders.trees.choice import (
     Beams,
     ChosenMerges,
@@ -45,16 +44,13 @@ from lrbench.encoders.trees.choice import (
     beam_shares,
     choose_fast,
 )
+from lrbench.encoders.trees.pair_scores import PairScorer, slopes
 from lrbench.encoders.trees.rebuild import Forest, rebuild
 from lrbench.encoders.trees.reference import ReleasedSearch
 from lrbench.encoders.trees.search import FoundTrees, NodePool, SearchStep, TreeSearch, taken
-from lrbench.mixers.normalisation import LayerNorm
+from lrbench.kernels.closed_form import ClosedForm, one_by_one
+from lrbench.kernels.normalisation import LayerNorm
 from lrbench.registry import register_encoder
-from lrbench.scan.closed_form import ClosedForm, one_by_one
-from lrbench.scan.compiled.compiler import DTYPES, array, usable
-from lrbench.scan.rows import add_rows
-
-PIECE = 4096  # pairs at a time: a megabyte each of what they need
 
 
 @dataclass
@@ -125,111 +121,6 @@ class EbtGrc(Encoder):
             starts = (sizes.cumsum(0) - sizes)[:, None]
             search.climb((starts + torch.arange(max(lengths), device=x.device)) * inside, inside)
         return search
-
-
-class PairScorer(nn.Module):
-    """Scores of pairs of vectors of `width` features, of which the first `features` count."""
-
-    def __init__(self, features: int) -> None:
-        super().__init__()
-        self.features = features
-        self.first = nn.Linear(2 * features, features)
-        self.second = nn.Linear(features, 1)
-
-    def forward(self, left: Tensor, right: Tensor) -> Tensor:
-        """Map l and r (.., d) to scores (..), as the equation is written."""
-        both = torch.cat([left[..., : self.features], right[..., : self.features]], -1)
-        scores: Tensor = self.second(gelu(self.first(both))).squeeze(-1)
-        return scores
-
-    def without_gradient(self, beam: int) -> frozenset[str]:
-        """Return the names of parameters that no gradient reaches: c_2, and of one beam all."""
-        names = dict(self.named_parameters(prefix="scorer"))
-        return frozenset(names if beam == 1 else ["scorer.second.bias"])
-
-    def weights(self) -> tuple[Tensor, ...]:
-        """Return V_1, c_1, v_2 (d_s,) and c_2 (1,)."""
-        first, second = self.first, self.second
-        return first.weight, first.bias, second.weight[0], second.bias
-
-    def sides(self, nodes: Tensor) -> Tensor:
-        """Return what nodes (M, d) add to pairs as left and as right children, (M, 2, d_s)."""
-        first = self.first
-        stacked = torch.cat(first.weight.split(self.features, 1))  # left half above right half
-        bias = torch.cat([first.bias, torch.zeros_like(first.bias)])
-        both = torch.addmm(bias, nodes[:, : self.features], stacked.T)
-        return both.view(-1, 2, self.features)
-
-    def of_pairs(self, sides: Tensor, left: Tensor, right: Tensor) -> Tensor:
-        """Return scores (p,), without a graph, of pairs of nodes (p,) with `sides` (M, 2, d_s)."""
-        v2, c2 = self.second.weight[0].detach(), self.second.bias.detach()
-        wide = _wide(sides)
-        if wide is not None:
-            from lrbench.scan.compiled.encoders.pair_scores import scores_loop
-
-            scores = sides.new_empty(len(left))
-            given = sides, left, right, v2, c2, scores
-            scores_loop(wide, DTYPES[sides.dtype])(*map(array, given))
-            return scores
-        flat = sides.view(-1, self.features)
-        h = flat.index_select(0, 2 * left) + flat.index_select(0, 2 * right + 1)
-        return gelu(h) @ v2 + c2
-
-
-def slopes(
-    weights: tuple[Tensor, ...], nodes: Tensor, left: Tensor, right: Tensor, gradient: Tensor
-) -> tuple[Tensor, ...]:
-    """Return gradients of V_1, c_1, v_2, c_2 and nodes (M, d).
-
-    weights: of a scorer, `PairScorer.weights`. left, right (p,): the nodes of each pair. gradient
-    (p,): that of its score.
-    """
-    v1, c1, v2, _ = weights
-    features = len(v2)
-    stacked = torch.cat(v1.split(features, 1))
-    used = nodes[:, :features]
-    sides = torch.addmm(torch.cat([c1, torch.zeros_like(c1)]), used, stacked.T)
-    dsides, dv2 = torch.zeros_like(sides), torch.zeros_like(v2)
-    add_slopes(sides, left, right, gradient, v2, dsides, dv2)
-    dv1 = torch.cat((dsides.T @ used).split(features), 1)
-    dnodes = torch.zeros_like(nodes)
-    torch.mm(dsides, stacked, out=dnodes[:, :features])
-    return dv1, dsides[:, :features].sum(0), dv2, gradient.sum()[None], dnodes
-
-
-def add_slopes(
-    sides: Tensor,
-    left: Tensor,
-    right: Tensor,
-    gradient: Tensor,
-    v2: Tensor,
-    dsides: Tensor,
-    dv2: Tensor,
-) -> None:
-    """Add gradients of sides (M, 2 d_s) and v_2, some thousand pairs at a time."""
-    wide = _wide(sides)
-    if wide is not None:
-        from lrbench.scan.compiled.encoders.pair_scores import slopes_loop
-
-        given = sides, left, right, gradient, v2, dsides, dv2
-        slopes_loop(wide, DTYPES[sides.dtype])(*map(array, (t.view(-1) for t in given)))
-        return
-    flat, dflat = sides.view(-1, len(v2)), dsides.view(-1, len(v2))
-    for a, b, g in zip(*(t.split(PIECE) for t in (2 * left, 2 * right + 1, gradient)), strict=True):
-        h = flat.index_select(0, a) + flat.index_select(0, b)
-        share = torch.erf(h * ROOT_HALF).add_(1).mul_(0.5)
-        dv2.addmv_((h * share).T, g)
-        slope = torch.addcmul(share, h * DENSITY_AT_ZERO, torch.exp(-0.5 * h * h))
-        slope.mul_(v2).mul_(g[:, None])
-        add_rows(dflat, a, slope)
-        add_rows(dflat, b, slope)
-
-
-def _wide(sides: Tensor) -> int | None:
-    """Return how many features the compiled loops take at a time, if they can be used."""
-    features = sides.shape[-1] if sides.dim() == 3 else sides.shape[1] // 2
-    wide = next((wide for wide in WIDTHS if features % wide == 0), None)
-    return wide if wide is not None and usable(sides, "pair_scores", wide) else None
 
 
 @dataclass(frozen=True)

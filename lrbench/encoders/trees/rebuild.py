@@ -18,8 +18,8 @@ from torch import Tensor
 from lrbench.encoders.base import dropping
 from lrbench.encoders.grc.cell import GatedRecursiveCell
 from lrbench.encoders.trees.search import NodePool
-from lrbench.scan.closed_form import ClosedForm, one_by_one
-from lrbench.scan.rows import add_rows
+from lrbench.kernels.closed_form import ClosedForm, one_by_one
+from lrbench.kernels.rows import add_rows
 
 
 @dataclass(frozen=True)

@@ -49,9 +49,9 @@ from torch.nn.functional import linear, pad
 
 from lrbench.checks import at_least, one_of
 from lrbench.errors import UserError
+from lrbench.kernels.rows import rows
 from lrbench.mixers.base import Mixer
 from lrbench.registry import register_mixer
-from lrbench.scan.rows import rows
 
 State = tuple[Tensor, Tensor]
 RANDOMISED = "randomised_"

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from lrbench.checks import at_least, one_of
 from lrbench.mixers.base import STARTS, LinearMixer
-from lrbench.mixers.perceptron import MAPS, apply_map, blocks_of, generated_blocks, input_map
+from lrbench.mixers.input_maps import MAPS, apply_map, blocks_of, generated_blocks, input_map
 from lrbench.records import added
 from lrbench.registry import register_mixer
 from lrbench.scan import Transition

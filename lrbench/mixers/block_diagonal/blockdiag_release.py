@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from lrbench.checks import at_least
 from lrbench.mixers.base import LinearMixer
-from lrbench.mixers.perceptron import apply_map, blocks_of, generated_blocks, input_map
+from lrbench.mixers.input_maps import apply_map, blocks_of, generated_blocks, input_map
 from lrbench.registry import register_mixer
 from lrbench.scan import Transition
 from lrbench.scan.blocks.constraints import check_p

@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from lrbench.checks import at_least, one_of
 from lrbench.mixers.base import LinearMixer
 from lrbench.mixers.complex_linear import as_complex, as_rows
-from lrbench.mixers.perceptron import MAPS, apply_map, input_map
+from lrbench.mixers.input_maps import MAPS, apply_map, input_map
 from lrbench.registry import register_mixer
 from lrbench.scan import Diagonal
 

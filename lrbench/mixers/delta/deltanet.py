@@ -43,9 +43,9 @@ from torch import Tensor, nn
 from torch.nn.functional import silu, softplus
 
 from lrbench.checks import at_least, one_of, share
+from lrbench.kernels.normalisation import unit_length
 from lrbench.mixers.base import RANGES, STARTS, Mixer, ParameterRule
 from lrbench.mixers.convolution import ACTIVATIONS, CausalConvolution
-from lrbench.mixers.normalisation import unit_length
 from lrbench.mixers.time_steps import time_bias
 from lrbench.records import added
 from lrbench.registry import register_mixer

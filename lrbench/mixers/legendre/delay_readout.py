@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lrbench.kernels.closed_form import ClosedForm, one_by_one
 from lrbench.mixers.legendre.delay_modes import DelayMode
 from lrbench.mixers.legendre.nonlinearity import NONLINEARITIES, pull_back
-from lrbench.scan.closed_form import ClosedForm, one_by_one
 
 NUMBERS = 1 << 20  # of states at once: 4 MB in float32
 

@@ -43,11 +43,11 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from lrbench.checks import at_least, one_of
+from lrbench.kernels.closed_form import ClosedForm, one_by_one
 from lrbench.mixers.base import Mixer
 from lrbench.mixers.legendre.delay_network import DelayNetwork
 from lrbench.mixers.legendre.nonlinearity import NONLINEARITIES, pull_back
 from lrbench.registry import register_mixer
-from lrbench.scan.closed_form import ClosedForm, one_by_one
 
 SMALL = 2**16  # strings x d (d_h + d): up to here python costs more than arithmetic
 

@@ -38,12 +38,12 @@ from torch import Tensor, nn
 from torch.nn.functional import silu, softplus
 
 from lrbench.checks import at_least, one_of
+from lrbench.kernels.closed_form import ClosedForm, Tensors, one_by_one
 from lrbench.mixers.base import Mixer, ParameterRule
 from lrbench.mixers.convolution import CausalConvolution
 from lrbench.mixers.time_steps import time_bias
 from lrbench.records import added
 from lrbench.registry import register_mixer
-from lrbench.scan.closed_form import ClosedForm, Tensors, one_by_one
 
 LAYERS = ("equation", "released")
 EPSILON = 1e-5  # of the norm

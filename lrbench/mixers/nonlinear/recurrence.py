@@ -30,12 +30,12 @@ import torch
 from torch import Tensor, nn
 
 from lrbench.checks import at_least
+from lrbench.kernels.closed_form import ClosedForm, one_by_one
+from lrbench.kernels.rows import rows
 from lrbench.mixers.base import Mixer
 from lrbench.mixers.nonlinear.noise import NoisyMixer
 from lrbench.records import added
-from lrbench.scan.closed_form import ClosedForm, one_by_one
 from lrbench.scan.linearised import Linearised, linearised_adjoint
-from lrbench.scan.rows import rows
 
 Tensors = tuple[Tensor, ...]
 

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from lrbench.checks import at_least, one_of
+from lrbench.kernels.closed_form import ClosedForm, one_by_one
 from lrbench.mixers.nonlinear.fixed_point import Limits, solve
 from lrbench.mixers.nonlinear.fixed_point_surrogates import Surrogate
 from lrbench.mixers.nonlinear.recurrence import (
@@ -30,7 +31,6 @@ from lrbench.mixers.nonlinear.recurrence import (
     one_before,
 )
 from lrbench.scan import ALGORITHMS
-from lrbench.scan.closed_form import ClosedForm, one_by_one
 
 
 @dataclass

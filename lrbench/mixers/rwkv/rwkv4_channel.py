@@ -8,21 +8,34 @@ root of its sides' ratio, as in the authors' public code. The state is the last 
 
 As in `perceptron`, some strings go through all of it before the next ones do: reading and writing
 up to 4 D numbers per position for a dozen operations, and their gradients, stays in the cache.
-What stands between the products is compiled where it can be. Kept for the backward: relu(W_k z'_k),
+Kept for the backward: relu(W_k z'_k),
 the gate and y.
+
+What stands between the products is compiled where it can be. With p the position before z, a and b
+for z'_k and z'_r, y for W_v relu(.)^2 and s for the gate, which is made in place of y_r = W_r z'_r,
+
+    dy = g s,   dy_r = g y (1 - s),   dmu_k = sum da (z - p),   dmu_r = sum db (z - p),
+    dz_t = mu_k da_t + mu_r db_t + (1 - mu_k) da_{t+1} + (1 - mu_r) db_{t+1}.
+
+Shapes in loops: z, s, y, g and dz (B, T, D); first and dfirst (B, D), the position before the
+first; mu and dmu (2, D). Pieces, such as a, b, da and db, hold the strings from `start` to `stop`
+(rows, D).
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from lrbench.kernels.closed_form import ClosedForm, one_by_one
+from lrbench.kernels.compiler import DTYPES, Loop, array, compiled, usable
+from lrbench.kernels.elementary import sigmoid
+from lrbench.kernels.lanes import add, every, fma, load, mul, store, sub, zero
+from lrbench.kernels.products import add_product, product
 from lrbench.mixers.base import Mixer, ParameterRule
-from lrbench.scan.closed_form import ClosedForm, one_by_one
-from lrbench.scan.compiled.compiler import DTYPES, array, usable
-from lrbench.scan.products import add_product, product
 
 ROWS = 512  # positions that go through together
 WIDE = 16  # the compiled loops take so many numbers at a time
@@ -151,8 +164,6 @@ def _at_once(z: Tensor) -> int:
 def _compiled_forward(
     key: Tensor, value: Tensor, receptance: Tensor, shares: Tensor, z: Tensor, first: Tensor
 ) -> tuple[Tensor, ...]:
-    from lrbench.scan.compiled.layers.channel_mix import gate_loop, shift_loop
-
     length, width, many = z.shape[1], z.shape[2], _at_once(z)
     keys = z.new_empty(len(z) * length, len(key))
     y, gate = z.new_empty(2, len(keys), width)
@@ -185,12 +196,6 @@ def _compiled_backward(
     gate: Tensor,
     gradient: Tensor,
 ) -> tuple[Tensor, ...]:
-    from lrbench.scan.compiled.layers.channel_mix import (
-        gate_slope_loop,
-        shift_loop,
-        shift_slope_loop,
-    )
-
     length, width, many = z.shape[1], z.shape[2], _at_once(z)
     weights = [torch.zeros_like(w) for w in (key, value, receptance, shares)]
     dkey, dvalue, dreceptance, dshares = weights
@@ -221,3 +226,89 @@ def _compiled_backward(
 
 CHANNEL_MIX = ClosedForm(_forward, _backward, one_by_one)
 COMPILED_CHANNEL_MIX = ClosedForm(_compiled_forward, _compiled_backward, one_by_one)
+
+
+@cache
+def shift_loop(dtype: str) -> Loop:
+    """Return the loop (z, first, mu, pieces to fill: a and b, start, stop)."""
+
+    @compiled(dtype)
+    def channel_shift(z, first, mu, a, b, start, stop):  # type: ignore[no-untyped-def]
+        length, features = z.shape[1:]
+        for string in range(start, stop):
+            for d in range(0, features, WIDE):
+                before = load(first, string * features + d, WIDE)
+                for_key, for_gate = load(mu, d, WIDE), load(mu, features + d, WIDE)
+                for t in range(length):
+                    now = load(z, (string * length + t) * features + d, WIDE)
+                    out = ((string - start) * length + t) * features + d
+                    change = sub(now, before)
+                    store(a, out, fma(change, for_key, before))
+                    store(b, out, fma(change, for_gate, before))
+                    before = now
+
+    return channel_shift
+
+
+@cache
+def gate_loop(dtype: str) -> Loop:
+    """Return the loop (y_r to become s, y to become y s; numbers `start` to `stop`)."""
+
+    @compiled(dtype)
+    def channel_gate(s, y, start, stop):  # type: ignore[no-untyped-def]
+        for at in range(start, stop, WIDE):
+            gate = sigmoid(load(s, at, WIDE))
+            store(s, at, gate)
+            store(y, at, mul(load(y, at, WIDE), gate))
+
+    return channel_gate
+
+
+@cache
+def gate_slope_loop(dtype: str) -> Loop:
+    """Return the loop (g, s, y, pieces to fill: dy and dy_r; numbers `start` to `stop`)."""
+
+    @compiled(dtype)
+    def channel_gate_slope(g, s, y, dy, dgate, start, stop):  # type: ignore[no-untyped-def]
+        one = every(1.0, zero(load(g, 0, WIDE)))
+        for at in range(start, stop, WIDE):
+            upstream, gate = load(g, at, WIDE), load(s, at, WIDE)
+            store(dy, at - start, mul(upstream, gate))
+            slope = mul(mul(upstream, load(y, at, WIDE)), sub(one, gate))
+            store(dgate, at - start, slope)
+
+    return channel_gate_slope
+
+
+@cache
+def shift_slope_loop(dtype: str) -> Loop:
+    """Return the loop (z, first, mu, da, db; dz and dfirst to fill, dmu to add to; start, stop)."""
+
+    @compiled(dtype)
+    def channel_shift_slope(z, first, mu, da, db, dz, dfirst, dmu, start, stop):  # type: ignore[no-untyped-def]
+        length, features = z.shape[1:]
+        one = every(1.0, zero(load(z, 0, WIDE)))
+        for string in range(start, stop):
+            for d in range(0, features, WIDE):
+                for_key, for_gate = load(mu, d, WIDE), load(mu, features + d, WIDE)
+                key_before, gate_before = sub(one, for_key), sub(one, for_gate)
+                of_key, of_gate = load(dmu, d, WIDE), load(dmu, features + d, WIDE)
+                passed = zero(one)
+                for back in range(length):
+                    t = length - 1 - back
+                    here = (string * length + t) * features + d
+                    if t > 0:
+                        before = load(z, here - features, WIDE)
+                    else:
+                        before = load(first, string * features + d, WIDE)
+                    change = sub(load(z, here, WIDE), before)
+                    at = ((string - start) * length + t) * features + d
+                    key, gate = load(da, at, WIDE), load(db, at, WIDE)
+                    of_key, of_gate = fma(key, change, of_key), fma(gate, change, of_gate)
+                    store(dz, here, add(passed, fma(key, for_key, mul(gate, for_gate))))
+                    passed = fma(key, key_before, mul(gate, gate_before))
+                store(dfirst, string * features + d, passed)
+                store(dmu, d, of_key)
+                store(dmu, features + d, of_gate)
+
+    return channel_shift_slope

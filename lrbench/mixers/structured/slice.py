@@ -35,11 +35,11 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from lrbench.checks import at_least, one_of
+from lrbench.kernels.rows import rows
 from lrbench.mixers.base import STARTS, LinearMixer
-from lrbench.mixers.perceptron import blocks_of
+from lrbench.mixers.input_maps import blocks_of
 from lrbench.registry import register_mixer
 from lrbench.scan import Diagonal, GeneratedBlocks, Indexed, Transition, scan
-from lrbench.scan.rows import rows
 from lrbench.scan.structured.low_rank import DiagonalPlusLowRank
 
 STRUCTURES = ("diagonal", "block", "dplr", "dense", "walsh")

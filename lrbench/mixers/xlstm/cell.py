@@ -21,16 +21,38 @@ Adjoints (H of h, with what comes through R; A of a, S of s):
 
 Shapes: drive (B, T, H, 4, d), gates in the order i, f, z, o; R = recurrent (H, d, 4, d), from a
 unit to gates; h, a, s (B, H, d).
+
+The compiled loop follows one head of one string over all its positions, with its state in the
+first-level cache. Shapes there: turned (H, 4, d, d), R the other way; y, dy (B, T, H, d); kept
+(B, T, H, 5, d): g, tanh z, 1 - sigmoid(f), sigmoid(o) and a. d is a multiple of `wide`, the units
+that go together.
 """
 
 from __future__ import annotations
 
+import math
+from functools import cache
+
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from lrbench.scan.closed_form import ClosedForm, Tensors, one_by_one
-from lrbench.scan.compiled.compiler import DTYPES, array, usable
+from lrbench.kernels.closed_form import ClosedForm, Tensors, one_by_one
+from lrbench.kernels.compiler import DTYPES, Loop, array, compiled, part, usable
+from lrbench.kernels.elementary import LOG2_E, exp2, log2, sigmoid
+from lrbench.kernels.lanes import (
+    add,
+    every,
+    fma,
+    greater,
+    load,
+    magnitude,
+    mul,
+    store,
+    sub,
+    zero,
+)
 from lrbench.scan.diagonal.triples import EMPTY
 
 WIDEST, NARROWEST = 16, 4  # units side by side in a compiled loop; with fewer it is not worth it
@@ -142,8 +164,6 @@ def _of_recurrent(recurrent: Tensor, h: Tensor, result: Tensor, ddrive: Tensor) 
 
 
 def _compiled_forward(drive: Tensor, recurrent: Tensor, h: Tensor, a: Tensor, s: Tensor) -> Tensors:
-    from lrbench.scan.compiled.layers.slstm import KEPT, forward_loop
-
     y = drive.new_empty(*drive.shape[:3], drive.shape[4])
     kept = drive.new_empty(*drive.shape[:3], KEPT, drive.shape[4])
     h, a, s = (part.clone(memory_format=torch.contiguous_format) for part in (h, a, s))
@@ -163,8 +183,6 @@ def _compiled_backward(
     kept: Tensor,
     gradient: Tensor,
 ) -> Tensors:
-    from lrbench.scan.compiled.layers.slstm import backward_loop
-
     dy, da, ds = _unpacked(gradient, drive, a)
     dh = torch.zeros_like(da, memory_format=torch.contiguous_format)
     da, ds = da.contiguous(), ds.contiguous()
@@ -177,3 +195,126 @@ def _compiled_backward(
 
 LOOP = ClosedForm(_forward, _backward, one_by_one)
 COMPILED = ClosedForm(_compiled_forward, _compiled_backward, one_by_one)
+
+
+LOG_2 = math.log(2)
+KEPT = 5
+
+
+@part
+def log_of_one_and(x):  # type: ignore[no-untyped-def]
+    """Return log(1 + e^{-|x|}) in each lane."""
+    fallen = exp2(mul(magnitude(x), every(-LOG2_E, x)))
+    return mul(log2(add(every(1.0, x), fallen)), every(LOG_2, x))
+
+
+@cache
+def forward_loop(wide: int, dtype: str) -> Loop:
+    """Return the loop (drive, recurrent, h, a, s to be followed; y and kept to fill)."""
+
+    @compiled(wide, dtype)
+    def slstm_forward(drive, recurrent, h, a, s, y, kept):  # type: ignore[no-untyped-def]
+        strings, length, heads, _, units = drive.shape
+        new = np.empty(units, drive.dtype)
+        one = every(1.0, zero(load(drive, 0, wide)))
+        for string in range(strings):
+            for head in range(heads):
+                state = (string * heads + head) * units
+                for t in range(length):
+                    place = (string * length + t) * heads + head
+                    for j in range(0, units, wide):
+                        gates = place * 4 * units + j
+                        into = load(drive, gates, wide)
+                        forget = load(drive, gates + units, wide)
+                        value = load(drive, gates + 2 * units, wide)
+                        out = load(drive, gates + 3 * units, wide)
+                        row = head * units * 4 * units + j
+                        for k in range(units):
+                            unit = every(h[state + k], one)
+                            into = fma(unit, load(recurrent, row, wide), into)
+                            forget = fma(unit, load(recurrent, row + units, wide), forget)
+                            value = fma(unit, load(recurrent, row + 2 * units, wide), value)
+                            out = fma(unit, load(recurrent, row + 3 * units, wide), out)
+                            row += 4 * units
+                        falls = sigmoid(sub(zero(one), forget))
+                        least = sub(zero(one), greater(sub(zero(one), forget), zero(one)))
+                        k_log = add(load(s, state + j, wide), sub(least, log_of_one_and(forget)))
+                        ahead = sub(into, k_log)
+                        share = sigmoid(ahead)
+                        store(s, state + j, add(greater(into, k_log), log_of_one_and(ahead)))
+                        tanh = sub(mul(every(2.0, one), sigmoid(add(value, value))), one)
+                        before = load(a, state + j, wide)
+                        average = fma(share, sub(tanh, before), before)
+                        store(a, state + j, average)
+                        gate = sigmoid(out)
+                        store(new, j, mul(gate, average))
+                        at = place * 5 * units + j
+                        store(kept, at, share)
+                        store(kept, at + units, tanh)
+                        store(kept, at + 2 * units, falls)
+                        store(kept, at + 3 * units, gate)
+                        store(kept, at + 4 * units, average)
+                    for j in range(0, units, wide):
+                        store(h, state + j, load(new, j, wide))
+                        store(y, place * units + j, load(new, j, wide))
+
+    return slstm_forward
+
+
+@cache
+def backward_loop(wide: int, dtype: str) -> Loop:
+    """Return the loop (turned, a before, kept, dy; dh, da, ds to be followed; ddrive to fill).
+
+    dh comes as zeros; da and ds as the gradients of the last state. They leave as those of the
+    first.
+    """
+
+    @compiled(wide, dtype)
+    def slstm_backward(turned, first, kept, dy, dh, da, ds, ddrive):  # type: ignore[no-untyped-def]
+        strings, length, heads, units = dy.shape
+        one = every(1.0, zero(load(dy, 0, wide)))
+        for string in range(strings):
+            for head in range(heads):
+                state = (string * heads + head) * units
+                for back in range(length):
+                    t = length - 1 - back
+                    place = (string * length + t) * heads + head
+                    for j in range(0, units, wide):
+                        at = place * 5 * units + j
+                        share, tanh = load(kept, at, wide), load(kept, at + units, wide)
+                        gate = load(kept, at + 3 * units, wide)
+                        average = load(kept, at + 4 * units, wide)
+                        if t > 0:
+                            before = load(kept, at + 4 * units - heads * 5 * units, wide)
+                        else:
+                            before = load(first, state + j, wide)
+                        upstream = add(load(dy, place * units + j, wide), load(dh, state + j, wide))
+                        of_average = fma(upstream, gate, load(da, state + j, wide))
+                        of_weight = load(ds, state + j, wide)
+                        keep = sub(one, share)
+                        x = mul(mul(of_average, sub(tanh, before)), mul(share, keep))
+                        of_before = sub(mul(of_weight, keep), x)
+                        out = place * 4 * units + j
+                        store(ddrive, out, fma(of_weight, share, x))
+                        falls = load(kept, at + 2 * units, wide)
+                        store(ddrive, out + units, mul(of_before, falls))
+                        slope = mul(mul(of_average, share), sub(one, mul(tanh, tanh)))
+                        store(ddrive, out + 2 * units, slope)
+                        slope = mul(mul(upstream, average), mul(gate, sub(one, gate)))
+                        store(ddrive, out + 3 * units, slope)
+                        store(da, state + j, mul(of_average, keep))
+                        store(ds, state + j, of_before)
+                    for k in range(0, units, wide):
+                        sums, later_sums = zero(one), zero(one)
+                        row = head * 4 * units * units + k
+                        out = place * 4 * units
+                        for gate_unit in range(2 * units):
+                            slope = every(ddrive[out + gate_unit], one)
+                            sums = fma(slope, load(turned, row, wide), sums)
+                            slope = every(ddrive[out + 2 * units + gate_unit], one)
+                            later = row + 2 * units * units
+                            later_sums = fma(slope, load(turned, later, wide), later_sums)
+                            row += units
+                        store(dh, state + k, add(sums, later_sums))
+
+    return slstm_backward

@@ -33,11 +33,11 @@ from torch import Tensor, nn
 from torch.nn.functional import layer_norm
 
 from lrbench.checks import at_least, one_of, share
+from lrbench.kernels.rows import rows
 from lrbench.mixers.base import STARTS, Mixer
 from lrbench.mixers.convolution import CausalConvolution
 from lrbench.mixers.xlstm.cell import cell, empty_state, run
 from lrbench.registry import register_mixer
-from lrbench.scan.rows import rows
 
 State = tuple[Tensor, ...]
 EPSILON = 1e-5

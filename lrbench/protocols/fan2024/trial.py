@@ -14,11 +14,11 @@ from torch import Tensor
 from torch.nn.functional import mse_loss
 
 from lrbench.config import Config
+from lrbench.kernels.cross_entropy import mean_cross_entropy
 from lrbench.protocols.base import declared
 from lrbench.protocols.fan2024.rules import LengthRules
 from lrbench.records import Look
 from lrbench.tasks.base import Batch, SampledTask
-from lrbench.training.cross_entropy import mean_cross_entropy
 from lrbench.training.scoring import Score, pooled, score
 from lrbench.training.trial import BatchTrial, Check
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from lrbench.config import Config
+from lrbench.kernels.cross_entropy import mean_cross_entropy
 from lrbench.protocols.base import declared
 from lrbench.protocols.fan2024.rules import LengthRules
 from lrbench.protocols.lengths.scoring import final_targets, score_each, score_lengths
@@ -20,7 +21,6 @@ from lrbench.records import Look
 from lrbench.tasks.base import Batch, LabelledTask
 from lrbench.tasks.lengths import drawn_lengths, mixed_batch
 from lrbench.tasks.stream import Stream
-from lrbench.training.cross_entropy import mean_cross_entropy
 from lrbench.training.scoring import Score, pooled
 from lrbench.training.trial import BatchTrial, Check
 

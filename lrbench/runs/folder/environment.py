@@ -119,17 +119,17 @@ def _processor() -> str:
 
 def _compiled() -> bool:
     """Whether numba's loops take the place of torch's: they round differently."""
-    from lrbench.scan.compiled.compiler import installed, wanted
+    from lrbench.kernels.compiler import installed, wanted
 
     return wanted() and installed()
 
 
 def _scans() -> dict[str, Any]:
     """Whether Triton's kernels would be used on a GPU, and which table `auto` goes by."""
+    from lrbench.kernels.compiler import wanted
+    from lrbench.kernels.products import onednn_is_faster
     from lrbench.scan.algorithms.fastest import table_digest
-    from lrbench.scan.compiled.compiler import wanted
     from lrbench.scan.fused.device import installed
-    from lrbench.scan.products import onednn_is_faster
 
     return {
         "fused": wanted() and installed(),

@@ -23,7 +23,7 @@ from functools import cache, partial
 import torch
 from torch import Tensor
 
-from lrbench.scan.closed_form import ClosedForm, fold, one_by_one
+from lrbench.kernels.closed_form import ClosedForm, fold, one_by_one
 from lrbench.scan.transitions import (
     ConstantBlocks,
     ConstantDiagonal,

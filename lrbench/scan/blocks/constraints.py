@@ -19,6 +19,10 @@ upstream gradient g the gradient of v is therefore
 torch's own vector_norm with p = 1.2 is not vectorised on CPU, and autograd through a hand-written
 power keeps five copies of the largest tensor of the model. Blocks come with the batch as their last
 axis, (..., b, b, B), so that sums over rows run along contiguous memory.
+
+A table's few blocks (N, b, b), [row, column], are compiled, with the columns of a block side by
+side in lanes. `max_column_centred` is given blocks that are yet to be centred. P (N, b) is that of
+`column.py`.
 """
 
 from __future__ import annotations
@@ -31,8 +35,23 @@ import torch
 from torch import Tensor
 
 from lrbench.checks import at_least, shown
-from lrbench.scan.closed_form import ClosedForm, fold, one_by_one
-from lrbench.scan.compiled.compiler import DTYPES, array, usable
+from lrbench.kernels.closed_form import ClosedForm, fold, one_by_one
+from lrbench.kernels.compiler import DTYPES, Loop, array, compiled, usable
+from lrbench.kernels.lanes import (
+    add,
+    every,
+    fma,
+    greater,
+    load,
+    mul,
+    reciprocal,
+    spread,
+    store,
+    sub,
+    where_at_least,
+    zero,
+)
+from lrbench.scan.blocks.column import MAX, RULES, inverse_of, power_of, pull_of, slope_of
 
 CONSTRAINTS = ("column_clip", "column_unit", "max_column_centred", "none")
 
@@ -185,8 +204,6 @@ def compiled_few(constraint: str, p: float) -> ClosedForm:
     """Return the function of blocks (N, b, b) to blocks under a constraint."""
 
     def forward(blocks: Tensor) -> tuple[Tensor, ...]:
-        from lrbench.scan.compiled.scans.constraints import forward_loop
-
         v = blocks.clone(memory_format=torch.contiguous_format)
         kept = v, torch.empty_like(v), v.new_empty(v.shape[:2]), v.new_empty(v.shape[:2])
         loop = forward_loop(v.shape[-1], constraint, DTYPES[v.dtype])
@@ -195,11 +212,79 @@ def compiled_few(constraint: str, p: float) -> ClosedForm:
         return y, v, powers, inverse
 
     def backward(_: Tensor, y: Tensor, v: Tensor, *saved: Tensor) -> tuple[Tensor]:
-        from lrbench.scan.compiled.scans.constraints import backward_loop
-
         dv = torch.empty_like(v)
         loop = backward_loop(v.shape[-1], constraint, DTYPES[v.dtype])
         loop(*map(array, (v, y, *saved, dv)), p, torch.finfo(v.dtype).tiny)
         return (dv,)
 
     return ClosedForm(forward, backward, one_by_one)
+
+
+@cache
+def forward_loop(b: int, constraint: str, dtype: str) -> Loop:
+    """Return the loop (v to centre, y, P, 1 / m to fill, p, tiny) with y = v / m."""
+    rule = RULES[constraint]
+
+    @compiled(b, constraint, dtype)
+    def blocks_forward(v, y, powers, scales, p, tiny):  # type: ignore[no-untyped-def]
+        nothing = zero(load(powers, 0, b))
+        exponent, root, share = every(p, nothing), every(-1 / p, nothing), every(1 / b, nothing)
+        for block in range(powers.shape[0]):
+            start = block * b * b
+            if rule == MAX:
+                mean = nothing
+                for r in range(b):
+                    mean = fma(load(v, start + r * b, b), share, mean)
+                for r in range(b):
+                    store(v, start + r * b, sub(load(v, start + r * b, b), mean))
+            own = nothing
+            for r in range(b):
+                own = add(own, power_of(load(v, start + r * b, b), exponent))
+            decisive = own
+            if rule == MAX:
+                for c in range(b):
+                    decisive = greater(decisive, spread(own, c))
+            scale = inverse_of(decisive, rule, root, every(tiny, nothing))
+            store(powers, block * b, own)
+            store(scales, block * b, scale)
+            for r in range(b):
+                store(y, start + r * b, mul(load(v, start + r * b, b), scale))
+
+    return blocks_forward
+
+
+@cache
+def backward_loop(b: int, constraint: str, dtype: str) -> Loop:
+    """Return the loop (v, y, P, 1 / m, gradient of y, gradient of v to fill, p, tiny)."""
+    rule = RULES[constraint]
+
+    @compiled(b, constraint, dtype)
+    def blocks_backward(v, y, powers, scales, gradient, dv, p, tiny):  # type: ignore[no-untyped-def]
+        nothing = zero(load(powers, 0, b))
+        one, less, share = every(1.0, nothing), every(p - 1, nothing), every(1 / b, nothing)
+        for block in range(powers.shape[0]):
+            start = block * b * b
+            own, scale, s = load(powers, block * b, b), load(scales, block * b, b), nothing
+            for r in range(b):
+                s = fma(load(gradient, start + r * b, b), load(y, start + r * b, b), s)
+            if rule == MAX:
+                highest, of_all, sharing = own, nothing, nothing
+                for c in range(b):
+                    highest = greater(highest, spread(own, c))
+                    of_all = add(of_all, spread(s, c))
+                is_largest = where_at_least(own, highest, one)
+                for c in range(b):
+                    sharing = add(sharing, spread(is_largest, c))
+                s = mul(mul(is_largest, of_all), reciprocal(sharing))
+            bend, mean = pull_of(own, s, rule, every(tiny, nothing)), nothing
+            for r in range(b):
+                at = start + r * b
+                bent = mul(slope_of(load(v, at, b), less), bend)
+                d = sub(mul(load(gradient, at, b), scale), bent)
+                mean = fma(d, share, mean)
+                store(dv, at, d)
+            if rule == MAX:
+                for r in range(b):
+                    store(dv, start + r * b, sub(load(dv, start + r * b, b), mean))
+
+    return blocks_backward

@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lrbench.scan.closed_form import ClosedForm, one_by_one
-from lrbench.scan.products import add_product, product
+from lrbench.kernels.closed_form import ClosedForm, one_by_one
+from lrbench.kernels.products import add_product, product
 
 
 def hidden_layer(weight: Tensor, bias: Tensor, u: Tensor) -> Tensor:

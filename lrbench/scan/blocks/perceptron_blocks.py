@@ -4,8 +4,8 @@
 
 z and its gradient are as large as the blocks, and going to memory with them costs as much as a step
 does. Here z_k goes into its product when it was just made, and dz_k into those of dW_1 and du_k.
-Only what `lrbench.scan.compiled.scans.generated` covers is done in this way; otherwise z is made
-first, and `generated_scan` does the rest.
+Only what the compiled loops of `generated.py` cover is done in this way; otherwise z is made first,
+and `generated_scan` does the rest.
 
 Kept for the backward: u (T, D + 1, B), with a 1 for the bias; z (T, n + 1, B), likewise; and what
 `generated.py` keeps. The batch is the last axis, as there.
@@ -18,12 +18,18 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from lrbench.scan.blocks.generated import AT_ONCE, compiles, generated_scan
+from lrbench.kernels.closed_form import ClosedForm, one_by_one
+from lrbench.kernels.compiler import DTYPES, array
+from lrbench.kernels.products import add_product, product
+from lrbench.scan.blocks.generated import (
+    AT_ONCE,
+    backward_loop,
+    compiles,
+    forward_loop,
+    generated_scan,
+)
 from lrbench.scan.blocks.hidden import with_ones
 from lrbench.scan.blocks.indexed import strings_first, strings_last
-from lrbench.scan.closed_form import ClosedForm, one_by_one
-from lrbench.scan.compiled.compiler import DTYPES, array
-from lrbench.scan.products import add_product, product
 from lrbench.scan.transitions import PerceptronBlocks
 
 
@@ -50,8 +56,6 @@ def _forward(
     constraint: str,
     p: float,
 ) -> tuple[Tensor, ...]:
-    from lrbench.scan.compiled.scans.generated import forward_loop
-
     batch, length, heads, size = inputs.shape
     matrix = by_rows(weight, constraint)
     computed, slots, hidden = len(matrix), length if keep else 1, len(first_weight)
@@ -90,8 +94,6 @@ def _backward(
     constraint: str,
     p: float,
 ) -> tuple[Tensor, ...]:
-    from lrbench.scan.compiled.scans.generated import backward_loop
-
     matrix = by_rows(weight, constraint)
     computed, dmatrix = len(matrix), torch.zeros_like(matrix)
     transposed, back = matrix.flatten(0, 2)[:, :-1].T.contiguous(), first_weight.T.contiguous()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lrbench.scan.closed_form import ClosedForm, one_by_one
+from lrbench.kernels.closed_form import ClosedForm, one_by_one
 
 
 def indexed_diagonal(values: Tensor, inputs: Tensor, index: Tensor, initial: Tensor) -> Tensor:

@@ -9,16 +9,26 @@ that a scan of trees (`modulated_states`) is slow on CPU: a loop makes each wher
 Shapes: a, b, c (D, M) complex; skip (D); u, v (B, T, D); x_0 (B, D, M) complex. In loops real and
 imaginary parts are apart and channels last: systems (6, M, D) are the parts of a, b and of 2 C in
 turn, x_0 and the last state (B, 2, M, D).
+
+The compiled loops take several channels side by side. One of the M numbers of a string's channels
+is followed over all positions before the next: its coefficients, its state and the sums of its
+gradients stay in registers. The backward computes the states of that number again, into a scratch
+that stays in the first-level cache: nothing of size (B, T, M, D) is ever in memory. D is a multiple
+of `wide`, the channels that go together.
 """
 
 from __future__ import annotations
 
+from functools import cache
+
+import numpy as np
 import torch
 from torch import Tensor
 
+from lrbench.kernels.closed_form import ClosedForm, Tensors, one_by_one
+from lrbench.kernels.compiler import DTYPES, Loop, array, compiled, usable
+from lrbench.kernels.lanes import add, fma, load, mul, store, sub, zero
 from lrbench.scan.algorithms.tree import tree
-from lrbench.scan.closed_form import ClosedForm, Tensors, one_by_one
-from lrbench.scan.compiled.compiler import DTYPES, array, usable
 from lrbench.scan.transitions import Diagonal
 
 WIDEST, NARROWEST = 16, 4  # channels side by side in a compiled loop; with fewer it is not worth it
@@ -108,8 +118,6 @@ def _backward(
 def _compiled_forward(
     systems: Tensor, skip: Tensor, u: Tensor, v: Tensor, x0: Tensor
 ) -> tuple[Tensor]:
-    from lrbench.scan.compiled.scans.modulated import forward_loop
-
     y, last = u.new_empty(u.shape), u.new_empty(x0.shape)
     loop = forward_loop(lanes(u.shape[2]), DTYPES[u.dtype])
     loop(*map(array, (systems, skip, u, v, x0, y, last)))
@@ -119,8 +127,6 @@ def _compiled_forward(
 def _compiled_backward(
     systems: Tensor, skip: Tensor, u: Tensor, v: Tensor, x0: Tensor, _: Tensor, gradient: Tensor
 ) -> Tensors:
-    from lrbench.scan.compiled.scans.modulated import backward_loop
-
     dy, dlast = gradient.tensor_split([u[0].numel()], 1)
     dy, dlast = dy.view(u.shape), dlast.reshape(x0.shape)
     gradients = (
@@ -134,3 +140,107 @@ def _compiled_backward(
 
 LOOP = ClosedForm(_forward, _backward, one_by_one)
 COMPILED_LOOP = ClosedForm(_compiled_forward, _compiled_backward, one_by_one)
+
+
+@cache
+def forward_loop(wide: int, dtype: str) -> Loop:
+    """Return the loop (systems, skip, u, v, x0; y and last to fill)."""
+
+    @compiled(wide, dtype)
+    def modulated_forward(systems, skip, u, v, x0, y, last):  # type: ignore[no-untyped-def]
+        strings, length, channels = u.shape
+        modes = systems.shape[1]
+        part = modes * channels  # from a real part to its imaginary one
+        for string in range(strings):
+            start = string * length * channels
+            for d in range(0, channels, wide):
+                gain = load(skip, d, wide)
+                for k in range(start + d, start + d + length * channels, channels):
+                    store(y, k, mul(gain, load(u, k, wide)))
+            for at in range(0, part, wide):
+                d, state = at % channels, string * 2 * part + at
+                ar, ai = load(systems, at, wide), load(systems, at + part, wide)
+                br, bi = load(systems, at + 2 * part, wide), load(systems, at + 3 * part, wide)
+                cr, ci = load(systems, at + 4 * part, wide), load(systems, at + 5 * part, wide)
+                xr, xi = load(x0, state, wide), load(x0, state + part, wide)
+                for k in range(start + d, start + d + length * channels, channels):
+                    drive, factor = load(u, k, wide), load(v, k, wide)
+                    tr, ti = fma(br, factor, ar), fma(bi, factor, ai)
+                    new = sub(fma(tr, xr, mul(br, drive)), mul(ti, xi))
+                    xi = fma(tr, xi, fma(ti, xr, mul(bi, drive)))
+                    xr = new
+                    store(y, k, sub(fma(cr, xr, load(y, k, wide)), mul(ci, xi)))
+                store(last, state, xr)
+                store(last, state + part, xi)
+
+    return modulated_forward
+
+
+@cache
+def backward_loop(wide: int, dtype: str) -> Loop:
+    """Return the loop (systems, skip, u, v, x0, dy, dlast; gradients to fill).
+
+    The gradients are those of systems and skip, which must come as zeros, and of u, v and x0.
+    """
+
+    @compiled(wide, dtype)
+    def modulated_backward(systems, skip, u, v, x0, dy, dlast, dsystems, dskip, du, dv, dx0):  # type: ignore[no-untyped-def]
+        strings, length, channels = u.shape
+        modes = systems.shape[1]
+        part, pair = modes * channels, 2 * wide
+        states = np.empty((length + 1) * pair, u.dtype)
+        for string in range(strings):
+            start = string * length * channels
+            for d in range(0, channels, wide):
+                gain, sums = load(skip, d, wide), load(dskip, d, wide)
+                for k in range(start + d, start + d + length * channels, channels):
+                    upstream = load(dy, k, wide)
+                    store(du, k, mul(gain, upstream))
+                    store(dv, k, zero(gain))
+                    sums = fma(upstream, load(u, k, wide), sums)
+                store(dskip, d, sums)
+            for at in range(0, part, wide):
+                d, state = at % channels, string * 2 * part + at
+                ar, ai = load(systems, at, wide), load(systems, at + part, wide)
+                br, bi = load(systems, at + 2 * part, wide), load(systems, at + 3 * part, wide)
+                cr, ci = load(systems, at + 4 * part, wide), load(systems, at + 5 * part, wide)
+                xr, xi = load(x0, state, wide), load(x0, state + part, wide)
+                place = 0
+                for k in range(start + d, start + d + length * channels, channels):
+                    store(states, place, xr)
+                    store(states, place + wide, xi)
+                    place += pair
+                    drive, factor = load(u, k, wide), load(v, k, wide)
+                    tr, ti = fma(br, factor, ar), fma(bi, factor, ai)
+                    new = sub(fma(tr, xr, mul(br, drive)), mul(ti, xi))
+                    xi = fma(tr, xi, fma(ti, xr, mul(bi, drive)))
+                    xr = new
+                lr, li = load(dlast, state, wide), load(dlast, state + part, wide)  # lambda
+                dar, dai, dbr, dbi = zero(ar), zero(ar), zero(ar), zero(ar)
+                dcr, dci = zero(ar), zero(ar)
+                for back in range(length - 1, -1, -1):
+                    k = start + d + back * channels
+                    drive, factor = load(u, k, wide), load(v, k, wide)
+                    upstream = load(dy, k, wide)
+                    dcr, dci = fma(upstream, xr, dcr), sub(dci, mul(upstream, xi))
+                    lr, li = fma(upstream, cr, lr), sub(li, mul(upstream, ci))
+                    xr, xi = load(states, back * pair, wide), load(states, back * pair + wide, wide)
+                    slope_r = fma(lr, xr, mul(li, xi))
+                    slope_i = sub(mul(li, xr), mul(lr, xi))
+                    dar, dai = add(dar, slope_r), add(dai, slope_i)
+                    dbr = fma(lr, drive, fma(slope_r, factor, dbr))
+                    dbi = fma(li, drive, fma(slope_i, factor, dbi))
+                    store(du, k, fma(lr, br, fma(li, bi, load(du, k, wide))))
+                    store(dv, k, fma(slope_r, br, fma(slope_i, bi, load(dv, k, wide))))
+                    tr, ti = fma(br, factor, ar), fma(bi, factor, ai)
+                    new = fma(tr, lr, mul(ti, li))
+                    li = sub(mul(tr, li), mul(ti, lr))
+                    lr = new
+                store(dx0, state, lr)
+                store(dx0, state + part, li)
+                store(dsystems, at, add(load(dsystems, at, wide), dar))
+                for offset, found in ((1, dai), (2, dbr), (3, dbi), (4, dcr), (5, dci)):
+                    here = at + offset * part
+                    store(dsystems, here, add(load(dsystems, here, wide), found))
+
+    return modulated_backward

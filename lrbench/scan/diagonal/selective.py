@@ -18,19 +18,27 @@ Adjoints: with e = r e^(d a), lambda_t = c_t dy_t + g_{t+1} lambda_{t+1},
 the sums being over channels.
 
 Shapes: rates (N, E); skip (E); steps d and inputs x (B, T, E); b and c (B, T, N); states (B, N, E).
+
+The compiled loops take several channels side by side. One of the N numbers of a string's channels
+is followed over all positions before the next. Shapes there: out, and its gradient, (B, T + N, E):
+the outputs, then the last state. E is a multiple of `wide`, the channels that go together; reach is
+r.
 """
 
 from __future__ import annotations
 
 from functools import cache, partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from lrbench.errors import unknown
+from lrbench.kernels.closed_form import ClosedForm, Tensors, one_by_one
+from lrbench.kernels.compiler import DTYPES, Loop, array, compiled, usable
+from lrbench.kernels.elementary import LOG2_E, exp2
+from lrbench.kernels.lanes import add, every, fma, load, mul, store, total, zero
 from lrbench.scan import scan
-from lrbench.scan.closed_form import ClosedForm, Tensors, one_by_one
-from lrbench.scan.compiled.compiler import DTYPES, array, usable
 from lrbench.scan.transitions import Diagonal
 
 MODES = ("sequential", "scan")
@@ -177,8 +185,6 @@ def _compiled_forward(
     c: Tensor,
     initial: Tensor,
 ) -> tuple[Tensor]:
-    from lrbench.scan.compiled.scans.selective import forward_loop
-
     out = x.new_empty(len(x), x.shape[1] + len(rates), x.shape[2])
     loop = forward_loop(lanes(x.shape[2]), DTYPES[x.dtype])
     inputs = rates, skip, steps, x, b, c, initial
@@ -197,8 +203,6 @@ def _compiled_backward(
     initial: Tensor,
     gradient: Tensor,
 ) -> Tensors:
-    from lrbench.scan.compiled.scans.selective import backward_loop
-
     inputs = rates, skip, steps, x, b, c, initial
     gradients = (
         *(t.new_zeros(t.shape) for t in (rates, skip)),
@@ -208,3 +212,105 @@ def _compiled_backward(
     number = array(x).dtype.type(reach)
     loop(*map(array, inputs), number, *map(array, (gradient, *gradients)))
     return gradients
+
+
+@cache
+def forward_loop(wide: int, dtype: str) -> Loop:
+    """Return the loop (rates, skip, steps, x, b, c, x0, reach; out to fill)."""
+
+    @compiled(wide, dtype)
+    def selective_forward(rates, skip, steps, x, b, c, x0, reach, out):  # type: ignore[no-untyped-def]
+        strings, length, channels = x.shape
+        modes, span = rates.shape[0], length * channels
+        for string in range(strings):
+            start, place = string * span, string * (span + modes * channels)
+            for d in range(0, channels, wide):
+                gain = load(skip, d, wide)
+                for k in range(d, d + span, channels):
+                    store(out, place + k, mul(gain, load(x, start + k, wide)))
+            for n in range(modes):
+                for d in range(0, channels, wide):
+                    rate = load(rates, n * channels + d, wide)
+                    falls = mul(rate, every(LOG2_E, rate))
+                    scale, less = every(reach, rate), every(1 - reach, rate)
+                    h = load(x0, (string * modes + n) * channels + d, wide)
+                    for t in range(length):
+                        k = t * channels + d
+                        step = load(steps, start + k, wide)
+                        decay = fma(scale, exp2(mul(step, falls)), less)
+                        drive = mul(step, load(x, start + k, wide))
+                        h = fma(decay, h, mul(drive, every(b[string, t, n], rate)))
+                        seen = fma(every(c[string, t, n], rate), h, load(out, place + k, wide))
+                        store(out, place + k, seen)
+                    store(out, place + span + n * channels + d, h)
+
+    return selective_forward
+
+
+@cache
+def backward_loop(wide: int, dtype: str) -> Loop:
+    """Return the loop (rates, skip, steps, x, b, c, x0, reach, dout; gradients to fill).
+
+    The gradients are those of rates and skip, which must come as zeros, and of steps, x, b, c, x0.
+    """
+
+    @compiled(wide, dtype)
+    def selective_backward(  # type: ignore[no-untyped-def]
+        rates, skip, steps, x, b, c, x0, reach, dout, drates, dskip, dsteps, dx, db, dc, dx0
+    ):
+        strings, length, channels = x.shape
+        modes, span, pair = rates.shape[0], length * channels, 2 * wide
+        kept = np.empty(length * pair, x.dtype)  # states before a position, and its decay
+        sums = np.empty(length * pair, x.dtype)  # of the gradients of b and of c
+        for string in range(strings):
+            start, place = string * span, string * (span + modes * channels)
+            for d in range(0, channels, wide):
+                gain, of_skip = load(skip, d, wide), load(dskip, d, wide)
+                for k in range(d, d + span, channels):
+                    upstream = load(dout, place + k, wide)
+                    store(dx, start + k, mul(gain, upstream))
+                    store(dsteps, start + k, zero(gain))
+                    of_skip = fma(upstream, load(x, start + k, wide), of_skip)
+                store(dskip, d, of_skip)
+            for n in range(modes):
+                sums[:] = 0
+                for d in range(0, channels, wide):
+                    rate = load(rates, n * channels + d, wide)
+                    falls = mul(rate, every(LOG2_E, rate))
+                    scale, less = every(reach, rate), every(1 - reach, rate)
+                    state = (string * modes + n) * channels + d
+                    h = load(x0, state, wide)
+                    for t in range(length):
+                        k = start + t * channels + d
+                        step = load(steps, k, wide)
+                        fallen = mul(scale, exp2(mul(step, falls)))
+                        store(kept, t * pair, h)
+                        store(kept, t * pair + wide, fallen)
+                        drive = mul(step, load(x, k, wide))
+                        h = fma(add(fallen, less), h, mul(drive, every(b[string, t, n], rate)))
+                    adjoint = load(dout, place + span + n * channels + d, wide)
+                    of_rate = zero(rate)
+                    for back in range(length):
+                        t = length - 1 - back
+                        k, at = start + t * channels + d, t * pair
+                        upstream = load(dout, place + t * channels + d, wide)
+                        store(sums, at + wide, fma(upstream, h, load(sums, at + wide, wide)))
+                        adjoint = fma(upstream, every(c[string, t, n], rate), adjoint)
+                        h, fallen = load(kept, at, wide), load(kept, at + wide, wide)
+                        step, value = load(steps, k, wide), load(x, k, wide)
+                        store(sums, at, fma(adjoint, mul(step, value), load(sums, at, wide)))
+                        slope = mul(mul(adjoint, h), fallen)  # of step times rate
+                        of_rate = fma(slope, step, of_rate)
+                        into = mul(adjoint, every(b[string, t, n], rate))
+                        of_step = fma(slope, rate, load(dsteps, k, wide))
+                        store(dsteps, k, fma(into, value, of_step))
+                        store(dx, k, fma(into, step, load(dx, k, wide)))
+                        adjoint = mul(adjoint, add(fallen, less))
+                    store(dx0, state, adjoint)
+                    of_rate = add(of_rate, load(drates, n * channels + d, wide))
+                    store(drates, n * channels + d, of_rate)
+                for t in range(length):
+                    db[string, t, n] = total(load(sums, t * pair, wide))
+                    dc[string, t, n] = total(load(sums, t * pair + wide, wide))
+
+    return selective_backward

@@ -31,8 +31,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from lrbench.kernels.closed_form import ClosedForm, fold
 from lrbench.scan.algorithms.tree import tree
-from lrbench.scan.closed_form import ClosedForm, fold
 from lrbench.scan.transitions import Diagonal
 
 EMPTY = -1e38  # a finite log of nothing: differences of it stay numbers

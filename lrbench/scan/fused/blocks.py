@@ -16,7 +16,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from lrbench.scan.closed_form import ClosedForm, fold
+from lrbench.kernels.closed_form import ClosedForm, fold
 from lrbench.scan.fused.tiles import STAGES, THREADS, block_grid, padded, sums_fit
 
 SIZES = (2, 4, 8, 16)  # blocks of one number are a diagonal

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 
 from torch import Tensor
 
-from lrbench.scan.compiled.compiler import wanted
+from lrbench.kernels.compiler import wanted
 
 INTERPRETER = "TRITON_INTERPRET"
 

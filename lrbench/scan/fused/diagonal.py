@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lrbench.scan.closed_form import ClosedForm, fold
+from lrbench.kernels.closed_form import ClosedForm, fold
 from lrbench.scan.fused.tiles import STAGES, diagonal_grid, padded
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lrbench.scan.closed_form import ClosedForm, Tensors, one_by_one
+from lrbench.kernels.closed_form import ClosedForm, Tensors, one_by_one
 from lrbench.scan.transitions import BlockDiagonal, Structured
 
 

@@ -31,9 +31,9 @@ from functools import cache, partial
 import torch
 from torch import Tensor
 
+from lrbench.kernels.closed_form import ClosedForm, Tensors, one_by_one
+from lrbench.kernels.rows import rows
 from lrbench.scan.algorithms.adjoint import Action, Solve, adjoints_of, own, states_of
-from lrbench.scan.closed_form import ClosedForm, Tensors, one_by_one
-from lrbench.scan.rows import rows
 from lrbench.scan.transitions import BlockDiagonal, Structured
 
 ORIENTATIONS = ("column", "row")

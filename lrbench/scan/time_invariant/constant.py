@@ -13,9 +13,9 @@ from typing import TypeGuard
 import torch
 from torch import Tensor
 
-from lrbench.scan.closed_form import ClosedForm, fold, one_by_one
+from lrbench.kernels.closed_form import ClosedForm, fold, one_by_one
+from lrbench.kernels.rows import LARGEST_PRODUCT
 from lrbench.scan.diagonal.indexed_diagonal import conjugate_into, indexed_diagonal
-from lrbench.scan.rows import LARGEST_PRODUCT
 from lrbench.scan.transitions import (
     Constant,
     ConstantBlocks,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from lrbench.scan.closed_form import ClosedForm, fold
+from lrbench.kernels.closed_form import ClosedForm, fold
 from lrbench.scan.time_invariant.powers import powers
 
 

@@ -12,7 +12,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from lrbench.scan.closed_form import ClosedForm, fold
+from lrbench.kernels.closed_form import ClosedForm, fold
 
 
 def powers(base: Tensor, count: int) -> Tensor:

@@ -6,17 +6,24 @@ A system that starts from zero and reads one of S symbols a position answers wit
 
 a product of one-hot marks (B, t S) with kernels (t S, D) for each t. Neither states nor inputs of
 all positions exist, and the backward is one product as well. Worth it while T S is no more than a
-few times the size of a state. With numba, rows of the kernels are added up instead
-(`lrbench.scan.compiled.scans.responses`).
+few times the size of a state.
+
+With numba, rows of the kernels, which stay in the cache, are added up instead: a string reads 40
+symbols or so, which is less work than the product with marks that are nearly all zero. Shapes
+there: kernel and its gradient (S, T, D); index (B, T); y and g (B, T, D); D a multiple of `wide`.
 """
 
 from __future__ import annotations
 
+from functools import cache
+
+import numpy as np
 import torch
 from torch import Tensor
 
-from lrbench.scan.closed_form import ClosedForm, one_by_one
-from lrbench.scan.compiled.compiler import DTYPES, array, usable
+from lrbench.kernels.closed_form import ClosedForm, one_by_one
+from lrbench.kernels.compiler import DTYPES, Loop, array, compiled, usable
+from lrbench.kernels.lanes import add, load, store, zero
 
 LANES = (64, 32, 16)  # how many features the compiled loops take at a time: the most that fit
 
@@ -64,16 +71,12 @@ def _backward(
 
 
 def _compiled_forward(kernel: Tensor, index: Tensor) -> tuple[Tensor]:
-    from lrbench.scan.compiled.scans.responses import forward_loop
-
     y = kernel.new_empty(*index.shape, kernel.shape[2])
     forward_loop(*_sizes(kernel))(array(kernel), array(index), array(y))
     return (y,)
 
 
 def _compiled_backward(kernel: Tensor, index: Tensor, gradient: Tensor) -> tuple[Tensor]:
-    from lrbench.scan.compiled.scans.responses import backward_loop
-
     dkernel = torch.zeros_like(kernel, memory_format=torch.contiguous_format)
     backward_loop(*_sizes(kernel))(array(index), array(gradient), array(dkernel))
     return (dkernel,)
@@ -86,3 +89,46 @@ def _sizes(kernel: Tensor) -> tuple[int, str]:
 
 SUPERPOSE = ClosedForm(_forward, _backward, one_by_one)
 COMPILED = ClosedForm(_compiled_forward, _compiled_backward, one_by_one, needs_result=False)
+
+
+@cache
+def forward_loop(wide: int, dtype: str) -> Loop:
+    """Return the loop (kernel, index, y to fill)."""
+
+    @compiled(wide, dtype)
+    def responses_forward(kernel, index, y):  # type: ignore[no-untyped-def]
+        symbols, length, features = kernel.shape
+        nothing = zero(load(kernel, 0, wide))
+        starts = np.empty(length, np.int64)  # where the row for position 0 would be
+        for string in range(index.shape[0]):
+            for j in range(length):
+                symbol = index[string, j]
+                if symbol < 0 or symbol >= symbols:
+                    raise IndexError("a symbol is not in the table")
+                starts[j] = (symbol * length - j) * features
+            for t in range(length):
+                for d in range(0, features, wide):
+                    row, summed = t * features + d, nothing
+                    for j in range(t + 1):
+                        summed = add(summed, load(kernel, starts[j] + row, wide))
+                    store(y, string * length * features + row, summed)
+
+    return responses_forward
+
+
+@cache
+def backward_loop(wide: int, dtype: str) -> Loop:
+    """Return the loop (index, g, zeros for dkernel)."""
+
+    @compiled(wide, dtype)
+    def responses_backward(index, g, dkernel):  # type: ignore[no-untyped-def]
+        length, features = dkernel.shape[1:]
+        for string in range(index.shape[0]):
+            for j in range(length):
+                here = (string * length + j) * features
+                there = index[string, j] * length * features
+                for at in range(0, (length - j) * features, wide):
+                    upstream = load(g, here + at, wide)
+                    store(dkernel, there + at, add(load(dkernel, there + at, wide), upstream))
+
+    return responses_backward

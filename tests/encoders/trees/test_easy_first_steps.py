@@ -14,8 +14,8 @@ from lrbench.encoders.trees.choice import (
     move,
     noise_of,
 )
-from lrbench.encoders.trees.ebt_grc import PairScorer, slopes
-from lrbench.scan.compiled.compiler import SWITCH
+from lrbench.encoders.trees.pair_scores import PairScorer, slopes
+from lrbench.kernels.compiler import SWITCH
 
 LEFT = torch.tensor([6, 4, 1])
 

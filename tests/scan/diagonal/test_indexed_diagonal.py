@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from lrbench.kernels.rows import LARGEST_PRODUCT
 from lrbench.scan import Diagonal, Indexed, scan
-from lrbench.scan.rows import LARGEST_PRODUCT
 
 Make = Callable[..., Any]
 KINDS = [

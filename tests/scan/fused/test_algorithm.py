@@ -7,8 +7,8 @@ from importlib import import_module
 import pytest
 import torch
 
+from lrbench.kernels.compiler import SWITCH
 from lrbench.scan import BlockDiagonal, Diagonal, GeneratedBlocks, Transition, scan
-from lrbench.scan.compiled.compiler import SWITCH
 from lrbench.scan.fused import device, fits
 
 from .cases import case, close

@@ -1,0 +1,179 @@
+"""The interface to numba: whether it is used, and the compilation of functions.
+
+Compiled code is kept on disk, in `__pycache__` beside the source or, where that cannot be written,
+in the user's cache. numba notices when the file of a function changes, but neither when a file that
+it takes functions from does, nor that two processes are adding to one cache file at a time. So each
+function gets a cache file of its own for each set of constants and number type and each state of
+the files it is made from: processes can then only ever write the same thing over each other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache, cached_property
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lrbench.trust import trusted
+
+SWITCH = "LRBENCH_COMPILED"
+PACKAGE = __name__.split(".")[0]
+DTYPES = {torch.float32: "float32", torch.float64: "float64"}
+
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}  # others of a group may go on
+
+Loop = Callable[..., Any]
+
+
+def usable(tensor: Tensor, name: str, *layout: int | str) -> bool:
+    """Tell whether the compiled loops `name` are to be used for numbers such as `tensor`'s.
+
+    layout: the constants they are compiled with, as their self-check takes them
+    (`lrbench/trust/cases.py`).
+    """
+    here = tensor.device.type == "cpu" and tensor.dtype in DTYPES and wanted() and installed()
+    return here and trusted(name, tensor.dtype, tensor.device, layout)
+
+
+def wanted() -> bool:
+    """Tell whether the environment leaves compiled loops on: LRBENCH_COMPILED is not 0."""
+    return os.environ.get(SWITCH, "1") != "0"
+
+
+@cache
+def installed() -> bool:
+    """Tell whether there is a numba to import."""
+    return find_spec("numba") is not None
+
+
+def compiled(*constants: int | str) -> Callable[[Loop], Loop]:
+    """Return a decorator that compiles a function at its first call, or finds it on disk.
+
+    constants: whatever tells this function from others made by the same lines, such as a block
+        size and the name of the number type. A function must be called with one set of types.
+    """
+    from numba import njit
+
+    def decorate(function: Loop) -> Loop:
+        parts = [function.__name__, *map(str, constants), state_of(function)]
+        function.__qualname__ = "-".join(parts)  # names the cache file
+        try:
+            return njit(function, cache=True, **OPTIONS)  # type: ignore[no-any-return]
+        except RuntimeError:  # nowhere to keep a cache: compile in each process
+            return njit(function, **OPTIONS)  # type: ignore[no-any-return]
+
+    return decorate
+
+
+class Later:
+    """A function that loops call, which numba gets to see when the first of them is compiled.
+
+    So a file with loops is imported without numba, which takes a second and need not be there.
+    """
+
+    def __init__(self, function: Loop, make: Callable[[Loop], Any]) -> None:
+        self.__doc__, self.__name__ = function.__doc__, function.__name__
+        self.function, self._make = function, make
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Raise TypeError: there is nothing to call but in a compiled loop."""
+        raise TypeError(f"{self.__name__} is a part of compiled loops, and no function of Python")
+
+    def __deepcopy__(self, memo: object) -> Later:  # numba copies the statements it works on
+        return self
+
+    @cached_property
+    def made(self) -> Any:
+        """What numba makes of the function."""
+        return self._make(self.function)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """The type by which numba finds `made` where a loop names this object."""
+        from numba.core.registry import cpu_target
+
+        context = cpu_target.typing_context
+        made = self.made
+        context.refresh()  # so that it has heard of what was just made
+        return context.resolve_value_type(made)
+
+
+def part(function: Loop) -> Later:
+    """Compile a function as a part of compiled loops, into which it is copied."""
+
+    def make(function: Loop) -> Any:
+        from numba import njit
+
+        return njit(function, error_model="numpy", forceinline=True)
+
+    return Later(function, make)
+
+
+def instruction(function: Loop, prefer_literal: bool = False) -> Later:
+    """Let a function write LLVM's instructions into loops: what numba calls an intrinsic.
+
+    prefer_literal: give the function numbers that are written out in a loop as such.
+    """
+
+    def make(function: Loop) -> Any:
+        from numba.extending import intrinsic
+
+        return intrinsic(prefer_literal=prefer_literal)(function)
+
+    return Later(function, make)
+
+
+def state_of(function: Loop) -> str:
+    """Return a digest of what a function is made from and of the processor."""
+    from llvmlite import binding
+
+    features = binding.get_host_cpu_features().flatten()
+    digest = sha256(f"{binding.get_host_cpu_name()} {features}".encode())
+    files, numbers = made_from(function)
+    digest.update(repr(sorted(numbers.items())).encode())
+    for path in sorted(files):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def made_from(function: Loop) -> tuple[set[Path], dict[str, object]]:
+    """Return the files of a function and those it is made from, and the constants they name.
+
+    That are the functions of this package that it calls, and that those call.
+    """
+    files: set[Path] = set()
+    numbers: dict[str, object] = {}
+    left, seen = [function], {function}
+    while left:
+        one = left.pop()
+        files.add(Path(one.__code__.co_filename))
+        named = {name: one.__globals__.get(name) for name in _names(one.__code__)}
+        closed = zip(one.__code__.co_freevars, one.__closure__ or (), strict=True)
+        named |= {name: cell.cell_contents for name, cell in closed}
+        for name, value in named.items():
+            called = value.function if isinstance(value, Later) else value
+            if isinstance(called, FunctionType):
+                if called.__module__.split(".")[0] == PACKAGE and called not in seen:
+                    seen.add(called)
+                    left.append(called)
+            elif isinstance(value, bool | int | float | str | tuple | dict):
+                numbers[f"{one.__qualname__}.{name}"] = value
+    return files, numbers
+
+
+def _names(code: CodeType) -> set[str]:
+    """Return the names that code and the functions within it look up outside of themselves."""
+    inner = (part for part in code.co_consts if isinstance(part, CodeType))
+    return set(code.co_names).union(*map(_names, inner))
+
+
+def array(tensor: Tensor) -> Any:
+    """Return a contiguous tensor's numbers as a numpy array, shared where they are contiguous."""
+    return tensor.detach().contiguous().numpy()

@@ -1,0 +1,94 @@
+"""Products of float32 matrices by oneDNN, on processors where torch's BLAS reaches half the speed.
+
+torch multiplies matrices with MKL, which takes AVX2 on every processor that is not Intel's, and
+training is mostly such products. oneDNN, which is part of torch as well, takes AVX-512 where it is,
+and is then faster once a product is large and no single row (`benchmarks/product_speed.py`, by size
+and for whole models). Which of the two multiplies depends on the machine and the sizes alone, so
+that a run has the same bits each time. Everything else (a GPU, other numbers, other processors) is
+torch's, and so is this under LRBENCH_COMPILED=0.
+
+No product by oneDNN has a gradient, so these functions are for the closed forms of the scans and
+perceptrons; where a gradient is asked for, torch multiplies.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from lrbench.kernels.compiler import wanted
+from lrbench.machine import processor_says
+from lrbench.trust import trusted
+
+# Multiplications from which oneDNN is faster (its preparation takes some ten microseconds a call),
+# and rows and columns of the result: a matrix and few vectors are read once, whoever multiplies
+LARGE = 1 << 20
+FEWEST = 4
+
+
+def product(a: Tensor, b: Tensor, out: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
+    """Return a b + bias, (M, N) for a (M, K) and b (K, N), in `out` (M, N) where that is given.
+
+    bias: (N,) or (M, 1). Raises RuntimeError or ValueError for shapes that do not go together.
+    """
+    if not _better(a, b):
+        if bias is None:
+            return torch.mm(a, b) if out is None else torch.mm(a, b, out=out)
+        return torch.addmm(bias, a, b) if out is None else torch.addmm(bias, a, b, out=out)
+    result = _by_onednn(a, b)
+    if bias is not None:
+        result.add_(bias)
+    return result if out is None else _same_shape(out, result).copy_(result)
+
+
+def add_product(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Add a b to `total` (M, N), in place, and return it; a (M, K), b (K, N)."""
+    if not _better(a, b):
+        return total.addmm_(a, b)
+    result = _by_onednn(a, b)
+    return _same_shape(total, result).add_(result)
+
+
+def onednn_is_faster() -> bool:
+    """Tell whether this processor has AVX-512 and is none that MKL would use it on."""
+    return wanted() and _has_more_than_mkl_takes()
+
+
+@cache
+def _has_more_than_mkl_takes() -> bool:
+    if not (torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available()):
+        return False
+    if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        return False
+    maker = processor_says("vendor_id") or "GenuineIntel"  # unknown: leave it to torch
+    return torch.backends.cpu.get_cpu_capability() == "AVX512" and maker != "GenuineIntel"
+
+
+def _better(a: Tensor, b: Tensor) -> bool:
+    return (
+        len(a) * b.numel() >= LARGE
+        and min(len(a), b.shape[1]) >= FEWEST
+        and a.dtype == b.dtype == torch.float32
+        and a.device.type == b.device.type == "cpu"
+        and not (torch.is_grad_enabled() and (a.requires_grad or b.requires_grad))
+        and onednn_is_faster()
+        and trusted("onednn_product", a.dtype, a.device, (_lie(a), _lie(b)))
+    )
+
+
+def _lie(matrix: Tensor) -> str:
+    """Return what lies together in memory: a row's numbers, a column's, or neither's."""
+    return "row" if matrix.stride(1) == 1 else "column" if matrix.stride(0) == 1 else "neither"
+
+
+def _by_onednn(a: Tensor, b: Tensor) -> Tensor:
+    result: Tensor = torch.ops.mkldnn._linear_pointwise(a, b.T, None, "none", [], "")
+    return result
+
+
+def _same_shape(place: Tensor, result: Tensor) -> Tensor:
+    if place.shape != result.shape:
+        raise ValueError(f"a product {tuple(result.shape)} for {tuple(place.shape)} numbers")
+    return place

@@ -1,0 +1,120 @@
+"""When loops are compiled, where the result is kept, and that many processes may do so at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from lrbench.kernels import compiler
+from lrbench.kernels.compiler import SWITCH, Loop, part, usable
+from lrbench.kernels.lanes import every, load, mul, store
+from lrbench.scan.blocks import constraints as blocks_constraints
+from tests.both_ways import CONSTRAINTS, needs_numba
+
+pytestmark = needs_numba
+
+SCAN = """
+import os, sys
+from pathlib import Path
+import torch
+from lrbench.scan.blocks.indexed import table_scan
+torch.set_num_threads(1)
+ones = torch.ones(2, 1, 3, 3)
+states = table_scan(ones, ones[..., 0], torch.tensor([[0, 1, 1]]), ones[:1, :, 0])
+assert states[0, :, 0, 0].tolist() == [4.0, 13.0, 40.0], states
+"""
+
+
+def test_every_compiled_constraint_is_tested() -> None:
+    from lrbench.scan.blocks.column import RULES
+
+    assert tuple(RULES) == CONSTRAINTS
+
+
+def test_numbers_that_are_compiled_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SWITCH, raising=False)
+    assert usable(torch.ones(1), "row_sums", 16) and usable(torch.ones(1).double(), "row_sums", 16)
+    assert not usable(torch.ones(1).bfloat16(), "row_sums", 16)
+    assert not usable(torch.ones(1, dtype=torch.complex64), "row_sums", 16)
+    assert not usable(torch.ones(1, device="meta"), "row_sums", 16)
+    monkeypatch.setenv(SWITCH, "0")
+    assert not usable(torch.ones(1), "row_sums", 16)
+
+
+def test_without_numba_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "installed", lambda: False)
+    assert not usable(torch.ones(1), "row_sums", 16)
+
+
+def test_numba_is_imported_when_a_loop_is_wanted() -> None:
+    code = "import sys, lrbench.training.trial, lrbench.mixers.block_diagonal.blockdiag"
+    subprocess.run([sys.executable, "-c", f"{code}; assert 'numba' not in sys.modules"], check=True)
+
+
+@pytest.mark.slow
+def test_many_processes_may_compile_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    running = [subprocess.Popen([sys.executable, "-c", SCAN]) for _ in range(2)]
+    assert [process.wait() for process in running] == [0, 0]
+    kept = {path.name for path in tmp_path.rglob("*.nb*")}
+    assert [name for name in kept if "table_forward-3-float32" in name]
+    subprocess.run([sys.executable, "-c", SCAN], check=True)
+    assert {path.name for path in tmp_path.rglob("*.nb*")} == kept, "compiled once more"
+
+
+FACTOR = 2.0
+PACKAGE = __name__.split(".")[0]
+
+
+@part
+def halved(x):  # type: ignore[no-untyped-def]
+    return mul(x, every(1 / FACTOR, x))
+
+
+def make(wide: int) -> Loop:
+    def loop(x, y):  # type: ignore[no-untyped-def]
+        for at in range(0, len(x), wide):
+            store(y, at, halved(load(x, at, wide)))
+
+    return loop
+
+
+def test_a_loop_is_made_from_its_parts_and_theirs() -> None:
+    constraints = blocks_constraints.forward_loop(3, "column_clip", "float32")
+    files, numbers = compiler.made_from(constraints.py_func)
+    folder = Path(compiler.__file__).parent
+    column = folder.parent / "scan" / "blocks" / "column.py"
+    own = Path(str(blocks_constraints.__file__))
+    assert files == {own, column, folder / "elementary.py", folder / "lanes.py"}
+    assert {"b": 3, "MAX": 2}.items() <= {k.split(".")[-1]: v for k, v in numbers.items()}.items()
+
+
+def test_a_change_of_what_a_loop_is_made_from_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiler, "PACKAGE", PACKAGE)
+    here = compiler.state_of(make(16))
+    assert compiler.state_of(make(16)) == here
+    assert compiler.state_of(make(8)) != here  # a constant that it closes over
+    monkeypatch.setattr(sys.modules[__name__], "FACTOR", 4.0)  # one that a part of it names
+    assert compiler.state_of(make(16)) != here
+    monkeypatch.undo()
+    monkeypatch.setattr(compiler, "PACKAGE", PACKAGE)
+    text = tmp_path / "elsewhere.py"
+    text.write_text("def halved(x): pass")
+    elsewhere = halved.function.__code__.replace(co_filename=str(text))
+    monkeypatch.setattr(halved.function, "__code__", elsewhere)
+    before = compiler.state_of(make(16))
+    text.write_text("def halved(x): return x")
+    assert compiler.state_of(make(16)) != before  # the file of a part
+
+
+def test_a_part_is_no_function_of_python() -> None:
+    with pytest.raises(TypeError, match="halved is a part of compiled loops"):
+        halved(1.0)
