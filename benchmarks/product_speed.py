@@ -32,12 +32,12 @@ RESULTS = Path(__file__).resolve().parent / "results"
 @contextmanager
 def large_ones_by_onednn(faster: bool) -> Iterator[None]:
     """Let oneDNN multiply large matrices, or torch, whatever the processor."""
-    before = products.onednn_is_faster
-    products.onednn_is_faster = lambda: faster  # type: ignore[assignment]
+    before = products.usable
+    products.usable = lambda *_, by: faster  # type: ignore[assignment]
     try:
         yield
     finally:
-        products.onednn_is_faster = before
+        products.usable = before
 
 
 def alone(m: int, k: int, n: int) -> dict[str, Call]:

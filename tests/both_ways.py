@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lrbench.kernels.compiler import SWITCH, installed
+from lrbench.kernels.choice import SWITCH, installed
 
 # Named here, so that tests can be collected where there is no numba; test_compiler.py compares.
 CONSTRAINTS = ("column_clip", "column_unit", "max_column_centred")

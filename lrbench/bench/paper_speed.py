@@ -14,6 +14,7 @@ from functools import partial
 
 import torch
 
+from lrbench.bench.pscan import added
 from lrbench.bench.timing import alternate
 from lrbench.config import Config
 from lrbench.report.paper.times import Printed, speeds
@@ -71,7 +72,8 @@ def paper_speeds(
         trial = make_trial(compose(overrides), 0, device)
         assert isinstance(trial, BatchTrial)
         calls = {name: partial(_run, trial, setting, name) for name in ALGORITHMS}
-        measured = alternate(calls, rounds, seconds)
+        with added():
+            measured = alternate(calls, rounds, seconds)
         tell(setting.paper)
         found.append(
             PaperSpeed(

@@ -29,7 +29,7 @@ from lrbench.scan.transitions import (
     Transition,
 )
 
-CANDIDATES = ("sequential", "tree", "chunked", "pscan")  # reference is slow on purpose
+CANDIDATES = ("sequential", "tree", "chunked")  # reference is slow on purpose
 SYMBOLS = 5
 MOST_NUMBERS = 1 << 23  # of all transitions, which a tree writes at each of its levels
 

@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterator
 import torch
 
 from lrbench.errors import UserError
-from lrbench.kernels.compiler import DTYPES, SWITCH, installed, wanted
-from lrbench.kernels.products import onednn_is_faster
-from lrbench.scan.fused.device import runs
+from lrbench.kernels.choice import DTYPES, SWITCH, Means, covers, wanted
 from lrbench.trust import Kernel, TrustOutcome, all_found, checked, find
-from lrbench.trust.cases import CASES, LAYOUTS, OTHERS
+from lrbench.trust.cases import CASES, LAYOUTS, MEANS
 
 
 def check_dtype(name: str) -> str:
@@ -46,14 +44,6 @@ def check_all(
 def candidates(dtype: str, device: torch.device) -> Iterator[Kernel]:
     """Yield a layout of each kernel that a device has."""
     here = torch.empty(0, dtype=getattr(torch, dtype), device=device)
-    on_cpu = device.type == "cpu"
     for name in CASES:
-        kernel = Kernel(name, dtype, LAYOUTS.get(name, ()), str(device))
-        if name.startswith("fused"):
-            there = runs(here)
-        elif name in OTHERS:
-            there = on_cpu and here.dtype == torch.float32 and onednn_is_faster()
-        else:
-            there = on_cpu and installed()
-        if there:
-            yield kernel
+        if covers(MEANS.get(name, Means.NUMBA), here):
+            yield Kernel(name, dtype, LAYOUTS.get(name, ()), str(device))

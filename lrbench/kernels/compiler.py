@@ -1,4 +1,4 @@
-"""The interface to numba: whether it is used, and the compilation of functions.
+"""The interface to numba: the compilation of functions into loops.
 
 Compiled code is kept on disk, in `__pycache__` beside the source or, where that cannot be written,
 in the user's cache. numba notices when the file of a function changes, but neither when a file that
@@ -9,48 +9,20 @@ the files it is made from: processes can then only ever write the same thing ove
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cached_property
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from lrbench.trust import trusted
-
-SWITCH = "LRBENCH_COMPILED"
 PACKAGE = __name__.split(".")[0]
-DTYPES = {torch.float32: "float32", torch.float64: "float64"}
 
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}  # others of a group may go on
 
 Loop = Callable[..., Any]
-
-
-def usable(tensor: Tensor, name: str, *layout: int | str) -> bool:
-    """Tell whether the compiled loops `name` are to be used for numbers such as `tensor`'s.
-
-    layout: the constants they are compiled with, as their self-check takes them
-    (`lrbench/trust/cases.py`).
-    """
-    here = tensor.device.type == "cpu" and tensor.dtype in DTYPES and wanted() and installed()
-    return here and trusted(name, tensor.dtype, tensor.device, layout)
-
-
-def wanted() -> bool:
-    """Tell whether the environment leaves compiled loops on: LRBENCH_COMPILED is not 0."""
-    return os.environ.get(SWITCH, "1") != "0"
-
-
-@cache
-def installed() -> bool:
-    """Tell whether there is a numba to import."""
-    return find_spec("numba") is not None
 
 
 def compiled(*constants: int | str) -> Callable[[Loop], Loop]:

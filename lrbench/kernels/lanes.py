@@ -41,7 +41,7 @@ def lanes_type() -> Any:
             return ir.VectorType(number, self.count)
 
     @register_model(Lanes)
-    class LanesModel(PrimitiveModel):  # type: ignore[misc]
+    class LanesModel(PrimitiveModel):
         def __init__(self, manager: Any, lanes: Any) -> None:
             super().__init__(manager, lanes, lanes.vector())
 

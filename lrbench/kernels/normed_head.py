@@ -20,8 +20,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lrbench.kernels.choice import DTYPES, usable
 from lrbench.kernels.closed_form import ClosedForm, one_by_one
-from lrbench.kernels.compiler import DTYPES, Loop, array, compiled, usable
+from lrbench.kernels.compiler import Loop, array, compiled
 from lrbench.kernels.lanes import add, every, fma, load, mul, store, sub, total, zero
 
 WIDE = 16  # the compiled loop takes so many features at a time

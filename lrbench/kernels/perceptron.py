@@ -22,8 +22,9 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
+from lrbench.kernels.choice import DTYPES, usable
 from lrbench.kernels.closed_form import ClosedForm, one_by_one
-from lrbench.kernels.compiler import DTYPES, Loop, array, compiled, usable
+from lrbench.kernels.compiler import Loop, array, compiled
 from lrbench.kernels.lanes import (
     add,
     every,

@@ -1,11 +1,10 @@
 """Products of float32 matrices by oneDNN, on processors where torch's BLAS reaches half the speed.
 
-torch multiplies matrices with MKL, which takes AVX2 on every processor that is not Intel's, and
-training is mostly such products. oneDNN, which is part of torch as well, takes AVX-512 where it is,
-and is then faster once a product is large and no single row (`benchmarks/product_speed.py`, by size
-and for whole models). Which of the two multiplies depends on the machine and the sizes alone, so
-that a run has the same bits each time. Everything else (a GPU, other numbers, other processors) is
-torch's, and so is this under LRBENCH_COMPILED=0.
+Training is mostly such products. oneDNN is faster there (`choice.py`) once a product is large and
+no single row (`benchmarks/product_speed.py`, by size and for whole models). Which of the two
+multiplies depends on the machine and the sizes alone, so that a run has the same bits each time.
+Everything else (a GPU, other numbers, other processors) is torch's, and so is this under
+LRBENCH_COMPILED=0.
 
 No product by oneDNN has a gradient, so these functions are for the closed forms of the scans and
 perceptrons; where a gradient is asked for, torch multiplies.
@@ -13,14 +12,10 @@ perceptrons; where a gradient is asked for, torch multiplies.
 
 from __future__ import annotations
 
-from functools import cache
-
 import torch
 from torch import Tensor
 
-from lrbench.kernels.compiler import wanted
-from lrbench.machine import processor_says
-from lrbench.trust import trusted
+from lrbench.kernels.choice import Means, usable
 
 # Multiplications from which oneDNN is faster (its preparation takes some ten microseconds a call),
 # and rows and columns of the result: a matrix and few vectors are read once, whoever multiplies
@@ -51,30 +46,14 @@ def add_product(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return _same_shape(total, result).add_(result)
 
 
-def onednn_is_faster() -> bool:
-    """Tell whether this processor has AVX-512 and is none that MKL would use it on."""
-    return wanted() and _has_more_than_mkl_takes()
-
-
-@cache
-def _has_more_than_mkl_takes() -> bool:
-    if not (torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available()):
-        return False
-    if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
-        return False
-    maker = processor_says("vendor_id") or "GenuineIntel"  # unknown: leave it to torch
-    return torch.backends.cpu.get_cpu_capability() == "AVX512" and maker != "GenuineIntel"
-
-
 def _better(a: Tensor, b: Tensor) -> bool:
     return (
         len(a) * b.numel() >= LARGE
         and min(len(a), b.shape[1]) >= FEWEST
-        and a.dtype == b.dtype == torch.float32
-        and a.device.type == b.device.type == "cpu"
+        and a.dtype == b.dtype
+        and a.device == b.device
         and not (torch.is_grad_enabled() and (a.requires_grad or b.requires_grad))
-        and onednn_is_faster()
-        and trusted("onednn_product", a.dtype, a.device, (_lie(a), _lie(b)))
+        and usable(a, "onednn_product", _lie(a), _lie(b), by=Means.ONEDNN)
     )
 
 

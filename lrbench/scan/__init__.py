@@ -9,7 +9,6 @@ from torch import Tensor
 from lrbench.errors import unknown
 from lrbench.scan.algorithms.automatic import automatic
 from lrbench.scan.algorithms.chunked import chunked
-from lrbench.scan.algorithms.pscan import pscan
 from lrbench.scan.algorithms.sequential import sequential
 from lrbench.scan.algorithms.tree import tree
 from lrbench.scan.fused import fused
@@ -30,7 +29,6 @@ Algorithm = Callable[[Transition, Tensor, Tensor], Tensor]
 ALGORITHMS: dict[str, Algorithm] = {
     "reference": reference,
     "sequential": sequential,
-    "pscan": pscan,
     "tree": tree,
     "chunked": chunked,
     "fused": fused,

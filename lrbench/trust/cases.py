@@ -19,6 +19,7 @@ from lrbench.encoders.base import draw_bits
 from lrbench.encoders.grc.cell import GatedRecursiveCell
 from lrbench.encoders.trees.choice import Beams, choose_fast, gumbel, move
 from lrbench.encoders.trees.pair_scores import PairScorer, slopes
+from lrbench.kernels.choice import Means
 from lrbench.kernels.cross_entropy import mean_cross_entropy
 from lrbench.kernels.gate import gated
 from lrbench.kernels.normalisation import LayerNorm
@@ -407,7 +408,12 @@ CASES: dict[str, Case] = {
     "table_scan": by_table,
 }
 
-OTHERS = ("fused_blocks", "fused_diagonal", "onednn_product")  # triton's and torch's, not numba's
+# By what kernels are made, other than numba
+MEANS = {
+    "fused_blocks": Means.TRITON,
+    "fused_diagonal": Means.TRITON,
+    "onednn_product": Means.ONEDNN,
+}
 
 # A layout of each, for `lrbench bench selfcheck` and for tests: what runs ask for is theirs.
 LAYOUTS: dict[str, tuple[int | str, ...]] = {

@@ -26,7 +26,9 @@ from lrbench.machine import processor_says
 from lrbench.version import __version__
 
 PACKAGE = Path(__file__).parents[1]
-COMPUTES = ("encoders", "mixers", "models", "scan", "training", "trust")  # folders with kernels
+COMPUTES = (  # folders with kernels
+    *("encoders", "kernels", "mixers", "models", "scan", "training", "trust"),
+)
 DRIVER = Path("/proc/driver/nvidia/version")
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from lrbench.bench.paper_speed import SETTINGS, _run, paper_speeds
+from lrbench.bench.pscan import added
 from lrbench.cli.hydra.compose import composed
 from lrbench.config import Config
 from lrbench.protocols.fan2024.trial import LengthTrial
@@ -38,5 +39,6 @@ def test_training_makes_gradients_and_testing_none() -> None:
     trial = LengthTrial(tiny(["task=sum", "model=blockdiag_release"]), 0)
     _run(trial, testing, "sequential")
     assert all(p.grad is None for p in trial.model.parameters())
-    _run(trial, training, "pscan")
+    with added():
+        _run(trial, training, "pscan")
     assert all(p.grad is not None for p in trial.model.parameters())

@@ -64,13 +64,13 @@ def test_a_size_goes_by_its_nearest_neighbour(monkeypatch: pytest.MonkeyPatch) -
         (Size("cpu", "diagonal", 1, 0, 40, 64), "tree"),
         (Size("cpu", "diagonal", 1, 0, 40, 8192), "sequential"),
         (Size("cpu", "blocks", 8, 0, 40, 8192), "chunked"),
-        (Size("cpu", "blocks", 2, 0, 40, 8192), "pscan"),
+        (Size("cpu", "blocks", 2, 0, 40, 8192), "tree"),
     )
     monkeypatch.setattr(fastest, "_table", lambda: table)
     chosen = fastest._nearest.__wrapped__
     assert chosen(Size("cpu", "diagonal", 1, 0, 60, 100)) == "tree"
     assert chosen(Size("cpu", "diagonal", 1, 0, 500, 6000)) == "sequential"
     assert chosen(Size("cpu", "blocks", 16, 0, 5, 64)) == "chunked"
-    assert chosen(Size("cpu", "blocks", 3, 0, 4000, 64)) == "pscan"
+    assert chosen(Size("cpu", "blocks", 3, 0, 4000, 64)) == "tree"
     assert chosen(Size("cpu", "diagonal", 1, 1, 40, 64)) is None
     assert chosen(Size("cuda", "diagonal", 1, 0, 40, 64)) is None

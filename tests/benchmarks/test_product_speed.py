@@ -11,6 +11,7 @@ import torch
 from benchmarks import product_speed
 from lrbench.bench.timing import Rounds
 from lrbench.kernels import products
+from lrbench.kernels.choice import Means
 from tests.bundles.conftest import TINY
 
 
@@ -18,14 +19,14 @@ def test_each_side_multiplies_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
     def arithmetic_of(trial: object) -> product_speed.Call:
-        return lambda: seen.append(products.onednn_is_faster())
+        return lambda: seen.append(products.usable(torch.ones(1), "", by=Means.ONEDNN))
 
     monkeypatch.setattr(product_speed, "arithmetic_of", arithmetic_of)
-    before = products.onednn_is_faster
+    before = products.usable
     for call in product_speed.sides(TINY).values():
         call()
     assert seen == [False, True]
-    assert products.onednn_is_faster is before
+    assert products.usable is before
 
 
 def test_the_ratio_is_that_of_torch(

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from lrbench.kernels import compiler
-from lrbench.kernels.compiler import SWITCH, Loop, part, usable
+from lrbench.kernels import choice, compiler
+from lrbench.kernels.choice import SWITCH, usable
+from lrbench.kernels.compiler import Loop, part
 from lrbench.kernels.lanes import every, load, mul, store
 from lrbench.scan.blocks import constraints as blocks_constraints
 from tests.both_ways import CONSTRAINTS, needs_numba
@@ -46,7 +47,7 @@ def test_numbers_that_are_compiled_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_numba_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "installed", lambda: False)
+    monkeypatch.setattr(choice, "installed", lambda by: False)
     assert not usable(torch.ones(1), "row_sums", 16)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from lrbench.kernels.compiler import installed
+from lrbench.kernels.choice import installed
 from lrbench.kernels.cross_entropy import WIDE, mean_cross_entropy
 from lrbench.tasks.base import IGNORE
 

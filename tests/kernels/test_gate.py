@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from lrbench.kernels.compiler import SWITCH
+from lrbench.kernels.choice import SWITCH
 from lrbench.kernels.gate import gated
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-5}

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.autograd import gradcheck
 from torch.func import functional_call, grad, vmap
 
-from lrbench.kernels.compiler import SWITCH
+from lrbench.kernels.choice import SWITCH
 from lrbench.kernels.normalisation import LayerNorm, unit_length
 
 

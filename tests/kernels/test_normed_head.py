@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lrbench.kernels.compiler import SWITCH
+from lrbench.kernels.choice import SWITCH
 from lrbench.kernels.normed_head import normed_head
 
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 1e-4}

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from lrbench import machine
-from lrbench.kernels import products
-from lrbench.kernels.compiler import SWITCH
-from lrbench.kernels.products import add_product, onednn_is_faster, product
+from lrbench.kernels import choice, products
+from lrbench.kernels.choice import SWITCH, Means, available, installed
+from lrbench.kernels.products import add_product, product
 
 HAS_ONEDNN = torch.backends.mkldnn.is_available()
 
@@ -22,16 +22,17 @@ def by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Who multiplies large matrices in a test."""
     if request.param == "onednn" and not HAS_ONEDNN:
         pytest.skip("this torch is built without oneDNN")
-    monkeypatch.setattr(products, "onednn_is_faster", lambda: request.param == "onednn")
+    monkeypatch.setenv(SWITCH, "1")
+    monkeypatch.setattr(choice, "installed", lambda by: request.param == "onednn")
     return str(request.param)
 
 
 @pytest.fixture
 def undecided() -> Iterator[None]:
     """Let the processor be asked again, and afterwards once more."""
-    products._has_more_than_mkl_takes.cache_clear()
+    installed.cache_clear()
     yield
-    products._has_more_than_mkl_takes.cache_clear()
+    installed.cache_clear()
 
 
 def random(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -95,9 +96,10 @@ def test_large_ones_are_multiplied_by_the_one_that_is_faster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen = []
+    monkeypatch.setenv(SWITCH, "1")
     monkeypatch.setattr(products, "_by_onednn", lambda a, b: seen.append(len(a)) or a @ b)
     for faster in (False, True):
-        monkeypatch.setattr(products, "onednn_is_faster", lambda faster=faster: faster)
+        monkeypatch.setattr(choice, "installed", lambda by, faster=faster: faster)
         for rows in (63, 64):  # 64 x 128 x 128 = LARGE
             product(random(rows, 128), random(128, 128))
             add_product(random(rows, 128), random(rows, 128), random(128, 128))
@@ -158,10 +160,10 @@ def test_which_processors(
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
-    assert onednn_is_faster() == faster
+    assert available(Means.ONEDNN) == faster
     monkeypatch.setenv(SWITCH, "0")
-    assert not onednn_is_faster()
+    assert not available(Means.ONEDNN)
     monkeypatch.setenv(SWITCH, "1")
-    products._has_more_than_mkl_takes.cache_clear()
+    installed.cache_clear()
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
-    assert not onednn_is_faster()
+    assert not available(Means.ONEDNN)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lrbench.kernels.compiler import SWITCH
+from lrbench.kernels.choice import SWITCH
 from lrbench.kernels.rows import add_rows
 
 

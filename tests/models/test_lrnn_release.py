@@ -52,7 +52,7 @@ def test_what_is_read_agrees(model: Any) -> None:
 
 def test_modes_agree(model: Any) -> None:
     wanted, _ = model(tokens(), mode="reference")
-    for mode in ("sequential", "pscan", None):
+    for mode in ("sequential", "tree", None):
         torch.testing.assert_close(model(tokens(), mode=mode)[0], wanted, rtol=1e-9, atol=1e-9)
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from lrbench.cli.hydra.compose import composed
 from lrbench.kernels import products
-from lrbench.kernels.compiler import SWITCH, installed, wanted
+from lrbench.kernels.choice import SWITCH, installed, wanted
 from lrbench.protocols.fan2024.trial import LengthTrial
 
 MODELS = ("blockdiag", "blockdiag_release", "rwkv4", "s4d")
@@ -40,7 +40,7 @@ def test_loss_and_gradients(model: str, loops: str, monkeypatch: pytest.MonkeyPa
         products, "_by_onednn", lambda a, b: multiplied.append(1) or by_onednn(a, b)
     )
     for faster in (False, True):
-        monkeypatch.setattr(products, "onednn_is_faster", lambda faster=faster: faster)
+        monkeypatch.setattr(products, "usable", lambda *_, by, faster=faster: faster)
         assert not multiplied
         results.append(update(model))
     assert multiplied

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from lrbench.kernels.compiler import installed
-from lrbench.trust.cases import CASES, LAYOUTS, OTHERS
+from lrbench.kernels.choice import installed
+from lrbench.trust.cases import CASES, LAYOUTS, MEANS
 from lrbench.trust.child import difference, fault
 from lrbench.trust.outcomes import Kernel
 
-NUMBA = [name for name in CASES if name not in OTHERS]
+NUMBA = [name for name in CASES if name not in MEANS]
 
 
 def test_every_kernel_has_a_case(root: Path) -> None:
@@ -21,7 +21,7 @@ def test_every_kernel_has_a_case(root: Path) -> None:
     for path in (root / "lrbench").rglob("*.py"):
         asked |= set(re.findall(r'\busable\(\s*[\w.]+, "(\w+)"', path.read_text()))
     asked |= {"generated_blocks", "perceptron_blocks"}  # by the kind of blocks
-    asked |= set(OTHERS)
+    asked |= {"fused_blocks", "fused_diagonal"}  # by the form of a transition
     assert asked == set(CASES)
 
 

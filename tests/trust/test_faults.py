@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from lrbench.kernels import normalisation as norm
-from lrbench.kernels.compiler import installed
+from lrbench.kernels.choice import installed
 from lrbench.kernels.normalisation import LayerNorm
 from lrbench.trust import checker, decision
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from lrbench.kernels.choice import Means, covers
 from lrbench.scan import Diagonal, scan
-from lrbench.scan.fused import device, fits
+from lrbench.scan.fused import fits
 from lrbench.trust import checker, child, decision
 from lrbench.trust.outcomes import Kernel, TrustOutcome
 from tests.scan.fused.conftest import interpreter  # noqa: F401
@@ -36,7 +37,7 @@ def test_a_fault_leaves_the_loop(
     half: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The child's part is done here: whether a kernel is interpreted depends on who imports it."""
-    kernels = import_module("lrbench.scan.fused.real_diagonal")
+    kernels = import_module("lrbench.scan.fused.diagonal_kernels")
     before = getattr(kernels, half)
 
     class Faulty:
@@ -55,7 +56,7 @@ def test_a_fault_leaves_the_loop(
     a, b, x = (torch.randn(shape, generator=drawn) for shape in ((2, 4, 3), (2, 4, 3), (2, 3)))
     found = scan(Diagonal(a), b, x, "fused")
     assert torch.equal(found, scan(Diagonal(a), b, x, "sequential"))
-    assert not fits(Diagonal(a), b, x) and device.runs(x)
+    assert not fits(Diagonal(a), b, x) and covers(Means.TRITON, x)
     (told,) = capsys.readouterr().err.splitlines()
     assert "fused_diagonal[step, 3] in float32 on cpu" in told
     assert [outcome.trusted for outcome in decision.told()] == [False]

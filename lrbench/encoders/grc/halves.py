@@ -27,7 +27,8 @@ from torch import Tensor
 from torch.nn.functional import gelu
 
 from lrbench.encoders.base import Dropout
-from lrbench.kernels.compiler import DTYPES, Loop, array, compiled, instruction, usable
+from lrbench.kernels.choice import DTYPES, usable
+from lrbench.kernels.compiler import Loop, array, compiled, instruction
 from lrbench.kernels.elementary import DENSITY_AT_ZERO, bell, distribution, sigmoid
 from lrbench.kernels.lanes import add, every, fma, load, mul, store, sub, total, zero
 

@@ -28,7 +28,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lrbench.kernels.compiler import DTYPES, Loop, array, compiled, part, usable
+from lrbench.kernels.choice import DTYPES, usable
+from lrbench.kernels.compiler import Loop, array, compiled, part
 
 FLOOR = 1e-20
 LOG_FLOOR = math.log(FLOOR)

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu
 
 from lrbench.encoders.grc.halves import ROOT_HALF, WIDTHS
-from lrbench.kernels.compiler import DTYPES, Loop, array, compiled, usable
+from lrbench.kernels.choice import DTYPES, usable
+from lrbench.kernels.compiler import Loop, array, compiled
 from lrbench.kernels.elementary import DENSITY_AT_ZERO, bell, distribution
 from lrbench.kernels.lanes import add, every, fma, load, mul, store, total, zero
 from lrbench.kernels.rows import add_rows

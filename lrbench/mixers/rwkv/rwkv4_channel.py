@@ -30,8 +30,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lrbench.kernels.choice import DTYPES, usable
 from lrbench.kernels.closed_form import ClosedForm, one_by_one
-from lrbench.kernels.compiler import DTYPES, Loop, array, compiled, usable
+from lrbench.kernels.compiler import Loop, array, compiled
 from lrbench.kernels.elementary import sigmoid
 from lrbench.kernels.lanes import add, every, fma, load, mul, store, sub, zero
 from lrbench.kernels.products import add_product, product

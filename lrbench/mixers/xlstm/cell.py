@@ -38,8 +38,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from lrbench.kernels.choice import DTYPES, usable
 from lrbench.kernels.closed_form import ClosedForm, Tensors, one_by_one
-from lrbench.kernels.compiler import DTYPES, Loop, array, compiled, part, usable
+from lrbench.kernels.compiler import Loop, array, compiled, part
 from lrbench.kernels.elementary import LOG2_E, exp2, log2, sigmoid
 from lrbench.kernels.lanes import (
     add,

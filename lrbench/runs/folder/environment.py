@@ -119,21 +119,19 @@ def _processor() -> str:
 
 def _compiled() -> bool:
     """Whether numba's loops take the place of torch's: they round differently."""
-    from lrbench.kernels.compiler import installed, wanted
+    from lrbench.kernels.choice import Means, available
 
-    return wanted() and installed()
+    return available(Means.NUMBA)
 
 
 def _scans() -> dict[str, Any]:
     """Whether Triton's kernels would be used on a GPU, and which table `auto` goes by."""
-    from lrbench.kernels.compiler import wanted
-    from lrbench.kernels.products import onednn_is_faster
+    from lrbench.kernels.choice import Means, available
     from lrbench.scan.algorithms.fastest import table_digest
-    from lrbench.scan.fused.device import installed
 
     return {
-        "fused": wanted() and installed(),
-        "onednn": onednn_is_faster(),
+        "fused": available(Means.TRITON),
+        "onednn": available(Means.ONEDNN),
         "scan_table": table_digest(),
     }
 

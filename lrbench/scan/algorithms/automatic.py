@@ -16,14 +16,13 @@ from torch import Tensor
 
 from lrbench.scan.algorithms.chunked import chunked
 from lrbench.scan.algorithms.fastest import fastest, size_of
-from lrbench.scan.algorithms.pscan import pscan
 from lrbench.scan.algorithms.sequential import sequential
 from lrbench.scan.algorithms.tree import tree
 from lrbench.scan.fused import fits, fused
 from lrbench.scan.transitions import Form, Transition, form_of
 
 SHORT = 8  # positions, steps above all
-CHOICES = {"sequential": sequential, "tree": tree, "chunked": chunked, "pscan": pscan}
+CHOICES = {"sequential": sequential, "tree": tree, "chunked": chunked}
 
 
 def automatic(transition: Transition, inputs: Tensor, initial: Tensor) -> Tensor:

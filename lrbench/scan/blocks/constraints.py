@@ -35,8 +35,9 @@ import torch
 from torch import Tensor
 
 from lrbench.checks import at_least, shown
+from lrbench.kernels.choice import DTYPES, usable
 from lrbench.kernels.closed_form import ClosedForm, fold, one_by_one
-from lrbench.kernels.compiler import DTYPES, Loop, array, compiled, usable
+from lrbench.kernels.compiler import Loop, array, compiled
 from lrbench.kernels.lanes import (
     add,
     every,

@@ -27,8 +27,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lrbench.kernels.choice import DTYPES, usable
 from lrbench.kernels.closed_form import ClosedForm, one_by_one
-from lrbench.kernels.compiler import DTYPES, Loop, array, compiled, usable
+from lrbench.kernels.compiler import Loop, array, compiled
 from lrbench.kernels.lanes import add, fma, load, spread, store, zero
 
 # A step costs S times the products of one symbol; from about 24 on, looking blocks up is faster

@@ -18,8 +18,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from lrbench.kernels.choice import DTYPES
 from lrbench.kernels.closed_form import ClosedForm, one_by_one
-from lrbench.kernels.compiler import DTYPES, array
+from lrbench.kernels.compiler import array
 from lrbench.kernels.products import add_product, product
 from lrbench.scan.blocks.generated import (
     AT_ONCE,

@@ -21,8 +21,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lrbench.kernels.choice import DTYPES, usable
 from lrbench.kernels.closed_form import ClosedForm, one_by_one
-from lrbench.kernels.compiler import DTYPES, Loop, array, compiled, part, usable
+from lrbench.kernels.compiler import Loop, array, compiled, part
 from lrbench.kernels.elementary import exp2, log2, sigmoid
 from lrbench.kernels.lanes import (
     add,

@@ -25,8 +25,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lrbench.kernels.choice import DTYPES, usable
 from lrbench.kernels.closed_form import ClosedForm, Tensors, one_by_one
-from lrbench.kernels.compiler import DTYPES, Loop, array, compiled, usable
+from lrbench.kernels.compiler import Loop, array, compiled
 from lrbench.kernels.lanes import add, fma, load, mul, store, sub, zero
 from lrbench.scan.algorithms.tree import tree
 from lrbench.scan.transitions import Diagonal

@@ -34,8 +34,9 @@ import torch
 from torch import Tensor
 
 from lrbench.errors import unknown
+from lrbench.kernels.choice import DTYPES, usable
 from lrbench.kernels.closed_form import ClosedForm, Tensors, one_by_one
-from lrbench.kernels.compiler import DTYPES, Loop, array, compiled, usable
+from lrbench.kernels.compiler import Loop, array, compiled
 from lrbench.kernels.elementary import LOG2_E, exp2
 from lrbench.kernels.lanes import add, every, fma, load, mul, store, total, zero
 from lrbench.scan import scan

@@ -7,9 +7,9 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from lrbench.kernels.choice import Means, usable
 from lrbench.scan.algorithms.sequential import sequential
 from lrbench.scan.fused.blocks import SIZES, block_scan
-from lrbench.scan.fused.device import runs
 from lrbench.scan.fused.diagonal import diagonal_scan
 from lrbench.scan.fused.tiles import LARGEST_TABLE
 from lrbench.scan.transitions import (
@@ -26,7 +26,6 @@ from lrbench.scan.transitions import (
     Transition,
     looked_up,
 )
-from lrbench.trust import trusted
 
 Form: TypeAlias = Dense | Constant | GeneratedBlocks | PerceptronBlocks
 
@@ -65,10 +64,11 @@ def fits(transition: Transition, inputs: Tensor, initial: Tensor) -> bool:
         covered = dtype in (*REAL, *COMPLEX) and initial.dim() == 2
     else:
         covered = dtype in REAL and initial.dim() == 3 and initial.shape[-1] in (1, *SIZES)
-    if not (covered and _numbers_match(form, inputs, dtype) and runs(initial)):
+    if not (covered and _numbers_match(form, inputs, dtype)):
         return False
     name = "fused_diagonal" if initial.dim() == 2 else "fused_blocks"
-    return trusted(name, dtype, initial.device, _layout(transition, inputs, initial))
+    layout = _layout(transition, inputs, initial)
+    return usable(initial, name, *layout, by=Means.TRITON)
 
 
 def _layout(

@@ -7,7 +7,6 @@ symbols. All tensors have G in front, so that K calls on G groups are one on K G
 from __future__ import annotations
 
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -38,11 +37,12 @@ def _forward(
     states = initial.new_empty(groups, batch, length, width)
     grid, strings, channels = diagonal_grid(groups, batch, width)
     with torch.cuda.device_of(values):
-        _kernels(values).forward[grid](
+        _kernels().forward[grid](
             *_pairs(values, inputs, *(index or (initial,)), initial, states),
             batch,
             length,
             KIND=kind,
+            PARTS=1 + values.is_complex(),
             WIDTH=width,
             SYMBOLS=inputs.shape[1],
             STRINGS=strings,
@@ -68,11 +68,12 @@ def _backward(
     dvalues = states.new_empty((groups, grid[0], width) if constant else states.shape)
     dinputs, dinitial = states.new_empty(states.shape), states.new_empty(groups, batch, width)
     with torch.cuda.device_of(values):
-        _kernels(values).backward[grid](
+        _kernels().backward[grid](
             *_pairs(values, initial, states, gradient, dvalues, dinputs, dinitial),
             batch,
             length,
             KIND=kind,
+            PARTS=1 + values.is_complex(),
             WIDTH=width,
             STRINGS=strings,
             CHANNELS=channels,
@@ -96,10 +97,11 @@ def _table_backward(
     dvalues = states.new_empty(groups, grid[0], symbols, width)
     dinputs, dinitial = torch.empty_like(dvalues), states.new_empty(groups, batch, width)
     with torch.cuda.device_of(values):
-        _kernels(values).table_backward[grid](
+        _kernels().table_backward[grid](
             *_pairs(values, index, initial, states, gradient, dvalues, dinputs, dinitial),
             batch,
             length,
+            PARTS=1 + values.is_complex(),
             WIDTH=width,
             SYMBOLS=symbols,
             PADDED=padded(symbols),
@@ -111,15 +113,11 @@ def _table_backward(
     return dvalues.sum(1), dinputs.sum(1), dinitial
 
 
-def _kernels(values: Tensor) -> ModuleType:
-    """Return the kernels for numbers of a kind; only now is triton imported."""
-    if values.is_complex():
-        from lrbench.scan.fused import complex_diagonal
+def _kernels() -> Any:
+    """Return the module of kernels; only now is triton imported."""
+    from lrbench.scan.fused import diagonal_kernels
 
-        return complex_diagonal
-    from lrbench.scan.fused import real_diagonal
-
-    return real_diagonal
+    return diagonal_kernels
 
 
 def _pairs(*tensors: Tensor) -> list[Any]:

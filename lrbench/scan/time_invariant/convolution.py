@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from lrbench.kernels.choice import DTYPES, usable
 from lrbench.kernels.closed_form import ClosedForm, one_by_one
-from lrbench.kernels.compiler import DTYPES, Loop, array, compiled, usable
+from lrbench.kernels.compiler import Loop, array, compiled
 from lrbench.kernels.lanes import fma, load, store, zero
 
 LONGEST_TOEPLITZ = (

@@ -21,8 +21,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lrbench.kernels.choice import DTYPES, usable
 from lrbench.kernels.closed_form import ClosedForm, one_by_one
-from lrbench.kernels.compiler import DTYPES, Loop, array, compiled, usable
+from lrbench.kernels.compiler import Loop, array, compiled
 from lrbench.kernels.lanes import add, load, store, zero
 
 LANES = (64, 32, 16)  # how many features the compiled loops take at a time: the most that fit

@@ -15,7 +15,7 @@ from lrbench.encoders.trees.choice import (
     noise_of,
 )
 from lrbench.encoders.trees.pair_scores import PairScorer, slopes
-from lrbench.kernels.compiler import SWITCH
+from lrbench.kernels.choice import SWITCH
 
 LEFT = torch.tensor([6, 4, 1])
 

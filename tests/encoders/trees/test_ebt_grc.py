@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from lrbench.encoders.trees.ebt_grc import EbtGrc, EbtGrcConfig
-from lrbench.kernels.compiler import SWITCH
+from lrbench.kernels.choice import SWITCH
 
 from ..agreement import assert_same_as_reference
 

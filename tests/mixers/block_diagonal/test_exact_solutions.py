@@ -116,7 +116,7 @@ def test_exact_at_every_position(name: str) -> None:
     model, task = (make() for make in MODELS_AND_TASKS[name])
     batch = task.sample(Stream.named(1, "exact"), 0, 32, 200, "cpu")
     assert task.oracle(batch.tokens[0].tolist()) == batch.targets[0].tolist()
-    for mode in ("sequential", "pscan"):
+    for mode in ("sequential", "tree"):
         logits, _ = model(batch.tokens, mode=mode)
         assert torch.equal(logits.argmax(-1), batch.targets)
 

@@ -56,7 +56,7 @@ def test_products_are_those_of_the_matrices(kind: str) -> None:
     by_loop = linearised_scan(jacobians, inputs, start, "sequential")
     torch.testing.assert_close(by_loop, linearised_scan(jacobians, inputs, start, "tree"))
     back = linearised_adjoint(jacobians, inputs, "sequential")
-    torch.testing.assert_close(back, linearised_adjoint(jacobians, inputs, "pscan"))
+    torch.testing.assert_close(back, linearised_adjoint(jacobians, inputs, "chunked"))
     # <l, r> = <g, d> for d = scan(r), l = adjoint(g): what makes one the other's adjoint
     zero, other = torch.zeros_like(start), draw(T, B, N, seed=7)
     states = linearised_scan(jacobians, other, zero, "sequential")

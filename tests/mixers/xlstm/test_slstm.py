@@ -9,7 +9,7 @@ from torch.nn.functional import layer_norm, logsigmoid
 
 from lrbench.contract import CHECKS
 from lrbench.contract.subject import Context
-from lrbench.kernels.compiler import SWITCH
+from lrbench.kernels.choice import SWITCH
 from lrbench.mixers.xlstm.cell import LOOP, empty_state, lanes, run
 from lrbench.mixers.xlstm.slstm import SlstmConfig, SlstmMixer
 from lrbench.scan.diagonal.triples import EMPTY

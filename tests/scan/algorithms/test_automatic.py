@@ -48,7 +48,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return calls
 
 
-@pytest.mark.parametrize("reported", ["sequential", "tree", "chunked", "pscan"])
+@pytest.mark.parametrize("reported", ["sequential", "tree", "chunked"])
 @pytest.mark.parametrize("form", ["diagonal", "constant", "indexed", "dense"])
 def test_it_does_what_the_table_says(
     form: str, reported: str, made: list[str], monkeypatch: pytest.MonkeyPatch

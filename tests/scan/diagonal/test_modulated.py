@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lrbench.kernels.compiler import SWITCH, installed
+from lrbench.kernels.choice import SWITCH, installed
 from lrbench.scan.diagonal.modulated import lanes, modulated_scan
 
 BATCH, LENGTH, MODES = 2, 5, 3

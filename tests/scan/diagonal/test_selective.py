@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from lrbench.errors import UserError
-from lrbench.kernels.compiler import SWITCH, installed
+from lrbench.kernels.choice import SWITCH, installed
 from lrbench.scan.diagonal.selective import MODES, selective_scan
 
 BATCH, NUMBERS = 2, 3

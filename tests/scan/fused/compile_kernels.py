@@ -19,7 +19,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from lrbench.scan.fused import block_kernels, complex_diagonal, real_diagonal
+from lrbench.scan.fused import block_kernels, diagonal_kernels
 from lrbench.scan.fused.tiles import (
     STAGES,
     THREADS,
@@ -72,13 +72,13 @@ def kernels() -> dict[str, tuple[Any, dict[str, Any], int]]:
             constants = {**table, "KIND": "step", "SIZE": size, "CHAINS": chains}
             warps = max(size**2 * chains // (THREADS * each), 1) if "table" in name else 1
             found[f"blocks {size} {name}"] = getattr(block_kernels, name), constants, warps
-    for kind, module in (("real", real_diagonal), ("complex", complex_diagonal)):
+    for kind, parts in (("real", 1), ("complex", 2)):
         for name in ("forward", "backward", "table_backward"):
             each = 1 if "table" in name else 4
             _, strings, channels = diagonal_grid(1, BATCH, WIDTH, each)
-            constants = {**table, "KIND": "step", "WIDTH": WIDTH}
+            constants = {**table, "KIND": "step", "PARTS": parts, "WIDTH": WIDTH}
             constants |= {"STRINGS": strings, "CHANNELS": channels}
-            found[f"{kind} diagonal {name}"] = getattr(module, name), constants, 1
+            found[f"{kind} diagonal {name}"] = getattr(diagonal_kernels, name), constants, 1
     return found
 
 

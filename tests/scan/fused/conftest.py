@@ -8,9 +8,9 @@ from importlib import import_module
 import pytest
 import torch
 
-from lrbench.scan.fused.device import INTERPRETER, installed, interpreted
+from lrbench.kernels.choice import INTERPRETER, Means, installed, interpreted
 
-KERNELS = ("block_kernels", "complex_diagonal", "real_diagonal")
+KERNELS = ("block_kernels", "diagonal_kernels")
 
 
 def import_interpreted() -> None:
@@ -30,7 +30,7 @@ def import_interpreted() -> None:
             os.environ[INTERPRETER] = before
 
 
-if installed() and not torch.cuda.is_available():
+if installed(Means.TRITON) and not torch.cuda.is_available():
     import_interpreted()
 
 

@@ -7,9 +7,10 @@ from importlib import import_module
 import pytest
 import torch
 
-from lrbench.kernels.compiler import SWITCH
+from lrbench.kernels import choice
+from lrbench.kernels.choice import SWITCH
 from lrbench.scan import BlockDiagonal, Diagonal, GeneratedBlocks, Transition, scan
-from lrbench.scan.fused import device, fits
+from lrbench.scan.fused import fits
 
 from .cases import case, close
 
@@ -17,7 +18,8 @@ from .cases import case, close
 @pytest.fixture
 def at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretend that kernels run here; `fits` asks for nothing else of the machine."""
-    monkeypatch.setattr(import_module("lrbench.scan.fused.algorithm"), "runs", lambda _: True)
+    algorithm = import_module("lrbench.scan.fused.algorithm")
+    monkeypatch.setattr(algorithm, "usable", lambda *_, by: True)
 
 
 def covered(transition: Transition, dtype: torch.dtype, *shape: int) -> bool:
@@ -53,15 +55,15 @@ def test_diagonals_that_fit() -> None:
 
 
 def test_nothing_fits_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(device.INTERPRETER, raising=False)
+    monkeypatch.delenv(choice.INTERPRETER, raising=False)
     assert not covered(Diagonal(torch.zeros(2, 3, 4)), torch.float32, 4)
 
 
 def test_nothing_fits_without_triton_or_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     diagonal = Diagonal(torch.zeros(2, 3, 4))
-    monkeypatch.setenv(device.INTERPRETER, "1")
+    monkeypatch.setenv(choice.INTERPRETER, "1")
     for there, switch, expected in ((True, "1", True), (False, "1", False), (True, "0", False)):
-        monkeypatch.setattr(device, "installed", lambda there=there: there)
+        monkeypatch.setattr(choice, "installed", lambda by, there=there: there)
         monkeypatch.setenv(SWITCH, switch)
         assert covered(diagonal, torch.float32, 4) == expected
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lrbench.scan.fused.device import INTERPRETER
+from lrbench.kernels.choice import INTERPRETER
 
 ROOT = Path(__file__).resolve().parents[3]
 

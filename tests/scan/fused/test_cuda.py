@@ -7,9 +7,9 @@ from importlib import import_module
 import pytest
 import torch
 
+from lrbench.kernels.choice import interpreted
 from lrbench.scan import BlockDiagonal, scan
 from lrbench.scan.fused import fits
-from lrbench.scan.fused.device import interpreted
 
 from .cases import TOLERANCES, case, close
 

@@ -165,7 +165,7 @@ def compiler() -> MachineFinding:
 
 def compiled_loops() -> MachineFinding:
     """Return whether numba compiles the loops of models on the CPU."""
-    from lrbench.kernels.compiler import SWITCH, installed, wanted
+    from lrbench.kernels.choice import SWITCH, installed, wanted
 
     if not installed():
         return MachineFinding("compiled loops", "none: torch's take their place (extra fast)")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lrbench.kernels.compiler import installed
+from lrbench.kernels.choice import installed
 from lrbench.trust import decision
 from lrbench.trust.outcomes import Kernel, TrustOutcome, keep
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from lrbench.scan import BlockDiagonal, scan
-from lrbench.scan.algorithms import pscan as module
-from lrbench.scan.algorithms.pscan import _join_pairs
+from lrbench.bench import pscan as module
+from lrbench.bench.pscan import _join_pairs, added, pscan
+from lrbench.scan import ALGORITHMS, BlockDiagonal, Diagonal, scan
 
 
 def seven_blocks() -> Tensor:
@@ -41,7 +41,7 @@ def test_products_of_the_middle_stage() -> None:
 def test_without_inputs_states_are_products_on_the_first_state() -> None:
     blocks = seven_blocks()
     x0 = torch.tensor([[[1.0, -2.0]]], dtype=torch.float64)
-    states = scan(BlockDiagonal(blocks), torch.zeros(1, 7, 1, 2).double(), x0, "pscan")
+    states = pscan(BlockDiagonal(blocks), torch.zeros(1, 7, 1, 2).double(), x0)
     product = torch.eye(2, dtype=torch.float64)
     for k in range(7):
         product = blocks[0, k, 0] @ product
@@ -59,6 +59,29 @@ def test_depth_is_logarithmic(length: int, monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(module, "_join_halves", counted)
     transition = BlockDiagonal(torch.zeros(1, length, 1, 2, 2))
-    scan(transition, torch.zeros(1, length, 1, 2), torch.zeros(1, 1, 2), "pscan")
+    pscan(transition, torch.zeros(1, length, 1, 2), torch.zeros(1, 1, 2))
     assert stages == [2**s for s in range(len(stages))]
     assert 2 ** len(stages) >= length + 1 > 2 ** (len(stages) - 1)
+
+
+@pytest.mark.parametrize("kind", ["diagonal", "blocks"])
+def test_it_equals_the_reference_and_so_do_gradients(kind: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    state = (3,) if kind == "diagonal" else (2, 3)
+    numbers = (3,) if kind == "diagonal" else (2, 3, 3)
+    leaves = [
+        torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_()
+        for shape in ((2, 11, *numbers), (2, 11, *state), (2, *state))
+    ]
+    form = Diagonal if kind == "diagonal" else BlockDiagonal
+    with added():
+        ours, theirs = (scan(form(leaves[0]), *leaves[1:], name) for name in ("pscan", "reference"))
+    torch.testing.assert_close(ours, theirs)
+    found, expected = (torch.autograd.grad(y.cos().sum(), leaves) for y in (ours, theirs))
+    torch.testing.assert_close(found, expected)
+
+
+def test_models_have_it_only_where_it_is_added() -> None:
+    with added():
+        assert "pscan" in ALGORITHMS
+    assert "pscan" not in ALGORITHMS

@@ -5,6 +5,9 @@ slots form groups of 2^(s+1); the second half of each group adds (product of the
 the middle) x (last slot of the first half). The products for the next stage are built from pairs.
 Depth log2 L, work (L/2) log2 L products: a divide-and-conquer (Sklansky) scan.
 
+It was fastest nowhere among the algorithms of `lrbench.scan`, so models do not have it but where
+it is `added`, for section 4.5 of the paper (`paper_speed.py`).
+
 Glossary: x the slots (B, L, ...); products[g] the prefix products of group g's transitions,
 (B, groups, size, ...), where the even groups are this stage's coefficients and the odd ones,
 joined with their neighbours, the next stage's.
@@ -12,10 +15,14 @@ joined with their neighbours, the next stage's.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from lrbench.scan import ALGORITHMS
 from lrbench.scan.transitions import BlockDiagonal, Diagonal, Transition, written_out
 
 
@@ -27,6 +34,16 @@ def pscan(transition: Transition, inputs: Tensor, initial: Tensor) -> Tensor:
         return _pscan_blocks(values, inputs[..., None], initial[..., None]).squeeze(-1)
     assert isinstance(dense, BlockDiagonal)
     return _pscan_blocks(dense.blocks, inputs, initial)
+
+
+@contextmanager
+def added() -> Iterator[None]:
+    """Let models be asked for mode `pscan`."""
+    ALGORITHMS["pscan"] = pscan
+    try:
+        yield
+    finally:
+        del ALGORITHMS["pscan"]
 
 
 def _pscan_blocks(blocks: Tensor, inputs: Tensor, initial: Tensor) -> Tensor:
