@@ -28,7 +28,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PLACES = ("tasks", "scan", "mixers", "training", "statistics.py", "report")
+PLACES = ("tasks", "kernels", "scan", "mixers", "training", "statistics.py", "report")
 OPERATORS = (
     "NumberReplacer",
     *("ReplaceBinaryOperator_Add_Sub", "ReplaceBinaryOperator_Sub_Add"),

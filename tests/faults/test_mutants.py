@@ -47,12 +47,12 @@ def test_tests_of_a_file_and_of_its_users_come_before_those_of_its_package() -> 
 
 def test_the_table_counts_and_a_line_gives_back_its_outcome() -> None:
     one = Outcome(0, Mutant("lrbench/tasks/base.py", "op", 0, 1), "a", "b", "tests/tasks")
-    other = Outcome(1, Mutant("lrbench/scan/rows.py", "op", 0, 1), "a", "b", shlex.join(QUICK))
-    lost = Outcome(2, Mutant("lrbench/scan/rows.py", "op", 1, 1), "a", "b", "")
+    other = Outcome(1, Mutant("lrbench/kernels/rows.py", "op", 0, 1), "a", "b", shlex.join(QUICK))
+    lost = Outcome(2, Mutant("lrbench/kernels/rows.py", "op", 1, 1), "a", "b", "")
     assert read(json.dumps(asdict(other))) == other
     assert table([one, other, lost])[2:] == [
         "| tasks | 1 | 1 | 1 |",
-        "| scan | 2 | 1 | 0 |",
+        "| kernels | 2 | 1 | 0 |",
         "| all | 3 | 2 | 1 |",
     ]
 
