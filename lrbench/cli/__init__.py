@@ -1,29 +1,96 @@
-"""The command line: one file a command. Nothing here imports torch before it is needed."""
+"""The command line: one file a command, imported when it is asked for; torch is later still."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperArgument, TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup
+from typer.main import get_group
 
-from lrbench.cli.commands.extend import bench, check, data, doctor
-from lrbench.cli.commands.look import certify, diagnose, listing, report, show, status
-from lrbench.cli.commands.run import evaluate, sweep, train, tune
-from lrbench.cli.commands.share import bundle, enter, export, publish, verify
 from lrbench.version import __version__
 
 # the help's panels, and the commands of each in the order that they are used
 PANELS = {
-    "Run": (train, sweep, tune, evaluate),
-    "Look": (report, status, show, listing, certify, diagnose),
-    "Share": (publish, bundle, enter, verify, export),
-    "Extend": (check, bench, data, doctor),
+    "Run": ("train", "sweep", "tune", "evaluate"),
+    "Look": (
+        *("report", "status", "show", "tasks", "models", "protocols", "tables"),
+        *("certify", "diagnose"),
+    ),
+    "Share": ("publish", "bundle", "enter", "verify", "export"),
+    "Extend": ("check", "bench", "data", "doctor"),
 }
+FILES = dict.fromkeys(("tasks", "models", "protocols", "tables"), "listing")  # or as its command
+
+
+class Registered(MutableMapping[str, Any]):
+    """The commands by name, each made when it is first asked for.
+
+    brief: make what a list of commands needs, name, help and panel, and read no settings.
+    """
+
+    def __init__(self) -> None:
+        self.brief = False
+        self._made: dict[str, Any] = {}
+        self._panels = {name: panel for panel, names in PANELS.items() for name in names}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            app = self._app(name)
+            if self.brief:
+                return _briefly(app, name, self._panels[name])
+            self._made |= get_group(app).commands
+        return self._made[name]
+
+    def _app(self, name: str) -> typer.Typer:
+        """Return what the file of a command adds to a command line; KeyError without a file."""
+        panel = self._panels[name]
+        module = f"lrbench.cli.commands.{panel.lower()}.{FILES.get(name, name)}"
+        app = typer.Typer()
+        import_module(module).add_to(app, panel)
+        return app
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._made[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._panels, **self._made})
+
+    def __len__(self) -> int:
+        return len({**self._panels, **self._made})
+
+
+def _briefly(app: typer.Typer, name: str, panel: str) -> TyperCommand:
+    """Return a command that has a name, a help text and a panel, and does nothing."""
+    texts = {name: app.info.help for name, app in _groups(app)}
+    texts |= {
+        getattr(made.callback, "__name__", None): made.help for made in app.registered_commands
+    }
+    return TyperCommand(name, help=str(texts[name]), rich_help_panel=panel)
+
+
+def _groups(app: typer.Typer) -> list[tuple[str | None, typer.Typer]]:
+    """Return the groups of commands of a command line, by name."""
+    made = [(group.name, group.typer_instance) for group in app.registered_groups]
+    return [(name, group) for name, group in made if group is not None]
 
 
 class Commands(TyperGroup):
     """The commands; of words that may be repeated the help says `...`, not their Python type."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._registered = Registered()
+        self.commands = self._registered
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of commands in the order of the help."""
+        return list(self.commands)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command called `cmd_name`."""
@@ -32,6 +99,16 @@ class Commands(TyperGroup):
             if isinstance(argument, TyperArgument) and argument.nargs == -1:
                 vars(argument)["display_type_rich"] = lambda ctx: "..."
         return command
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the list of commands."""
+        self._registered.brief = True
+        super().format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Return the commands whose names go on from what was typed."""
+        self._registered.brief = True
+        return super().shell_complete(ctx, incomplete)
 
 
 def _print_version(wanted: bool) -> None:
@@ -60,11 +137,6 @@ def options(
     ] = False,
 ) -> None:
     """Take the options before a command; Typer calls what they ask for."""
-
-
-for _panel, _modules in PANELS.items():
-    for _module in _modules:
-        _module.add_to(app, _panel)
 
 
 def main() -> None:

@@ -17,7 +17,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,13 @@ def complete(args: list[str], incomplete: str, ctx: typer.Context | None = None)
     """Return how the settings of `lrbench train` may go on: `args` are the words before."""
     words = list(args) or _words(ctx)
     return _answer(train_vocabulary(_settled(words)), words, incomplete)
+
+
+def complete_table() -> list[str]:
+    """Return the names of tables."""
+    from lrbench.tables import table_names
+
+    return table_names()
 
 
 def complete_show(args: list[str], incomplete: str, ctx: typer.Context | None = None) -> list[str]:
@@ -152,6 +158,8 @@ def _plugins() -> list[Declaration]:
     from lrbench.plugins import GROUP, VARIABLE
 
     named = os.environ.get(VARIABLE, "").replace(",", " ").split()
+    from importlib.metadata import entry_points
+
     installed = [point.module for point in entry_points(group=GROUP)]
     return [one for module in (*named, *installed) for one in declarations(module)]
 

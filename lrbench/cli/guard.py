@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 from lrbench.checks import shown
-from lrbench.console import stderr
 from lrbench.disk import CANNOT_WRITE, FULL, IN_THE_WAY, NO_NAME
 from lrbench.errors import Interrupted, UserError
 
@@ -51,5 +50,7 @@ def guarded(body: Callable[[], Any]) -> None:
 
 def complain(message: str) -> None:
     """Print a message for the user on stderr, in at most six lines of printable characters."""
+    from lrbench.console import stderr
+
     lines = message.strip().expandtabs(2).splitlines()[:MOST_LINES]
     print("lrbench: " + "\n".join(shown(line, LONGEST_LINE) for line in lines), file=stderr())

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
 from lrbench import __version__
+from lrbench.cli import Registered
 from lrbench.cli.commands.run.train import COMMON
 from lrbench.config import Config, OptimConfig, StackConfig
 from lrbench.protocols.fan2024.declaration import Fan2024Config
@@ -15,8 +18,8 @@ Run = Callable[..., Any]
 COMMANDS = [
     *("train", "sweep", "tune", "evaluate"),
     *("report", "status", "show", "tasks", "models", "protocols", "tables", "certify", "diagnose"),
-    *("publish", "bundle", "verify", "export"),
-    *("check", "doctor", "bench", "data"),
+    *("publish", "bundle", "enter", "verify", "export"),
+    *("check", "bench", "data", "doctor"),
 ]
 
 
@@ -54,6 +57,32 @@ def test_help_lists_every_command_with_what_it_does(lrbench: Run) -> None:
     ]
     shown = out[out.index("╭─ Run") :].splitlines()
     assert len([line for line in shown if line.startswith("│")]) <= 2 * len(COMMANDS)
+
+
+ONE = """
+import sys
+from lrbench.cli import main
+sys.argv = ["lrbench", "models", "lstm"]
+main()
+found = [name for name in sys.modules if name.startswith("lrbench.cli.commands.")]
+assert "lrbench.cli.commands.look.listing" in found
+assert not {"train", "report", "doctor"} & {name.split(".")[-1] for name in found}, found
+"""
+
+
+def test_a_command_imports_no_other() -> None:
+    subprocess.run([sys.executable, "-c", ONE], check=True, capture_output=True, timeout=60)
+
+
+def test_commands_are_those_of_the_panels() -> None:
+    commands = Registered()
+    assert list(commands) == COMMANDS and len(commands) == len(COMMANDS)
+    assert "trian" not in commands and commands.get("trian") is None
+    commands.brief = True
+    assert "Train" in commands["train"].help and not commands["train"].params
+    commands.brief = False
+    assert commands["train"].params and commands["train"] is commands["train"]
+    assert set(commands["bench"].commands) >= {"train", "selfcheck"}
 
 
 def test_no_arguments_print_the_help(lrbench: Run) -> None:

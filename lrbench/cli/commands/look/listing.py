@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lrbench.cli.completion import complete_table
 from lrbench.cli.printed_json import AsJson, print_json
 from lrbench.registry import ENCODERS, MIXERS, PROTOCOLS, TASKS
-from lrbench.tables import table_names
 
 if TYPE_CHECKING:
     from lrbench.cli.commands.look.cards import Card
@@ -77,7 +77,7 @@ def protocols(
 
 
 def tables(
-    name: Annotated[str | None, _name(table_names)] = None,
+    name: Annotated[str | None, _name(complete_table)] = None,
     as_json: AsJson = False,
     yaml: Annotated[bool, typer.Option("--yaml", help="Print the file of table NAME.")] = False,
 ) -> None:
@@ -87,7 +87,7 @@ def tables(
     from lrbench.errors import UserError
     from lrbench.plugins import load_plugins
     from lrbench.report.output.display import plural, say
-    from lrbench.tables import load_table, table_file
+    from lrbench.tables import load_table, table_file, table_names
 
     load_plugins()
     if yaml and name is None:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lrbench.checks import shown
+from lrbench.cli.completion import complete_table
 from lrbench.cli.printed_json import AsJson, print_json
 from lrbench.errors import UserError, unknown
 from lrbench.locations import published_dir
 from lrbench.plugins import load_plugins
 from lrbench.protocols.base import rule_names
 from lrbench.report import PARTS
-from lrbench.tables import table_names
 
 if TYPE_CHECKING:
     from lrbench.report.runs.collection import Collection
@@ -53,7 +53,7 @@ def report(
         typer.Option(
             metavar="NAME",
             help="A paper's table (lrbench tables), or your own YAML file.",
-            autocompletion=table_names,
+            autocompletion=complete_table,
         ),
     ] = "",
     published: Annotated[
@@ -191,6 +191,8 @@ def report(
 
 def published_names() -> list[str]:
     """The tables whose runs came with lrbench, in a wheel or in a checkout."""
+    from lrbench.tables import table_names
+
     found = {path.parent.name for path in published_dir().glob("*/runs.csv")}
     return sorted(found & set(table_names()))  # tables of measured times hold no runs
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from lrbench.cli.completion import complete_table
 from lrbench.errors import UserError
-from lrbench.tables import table_names
 
 HELP = (
     "Score a run's checkpoint on fresh strings of any length."
@@ -33,7 +33,7 @@ def evaluate(
     table: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="Every run of a table instead.", autocompletion=table_names
+            metavar="NAME", help="Every run of a table instead.", autocompletion=complete_table
         ),
     ] = "",
     runs: Annotated[

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lrbench.checks import shown
+from lrbench.cli.completion import complete_table
 from lrbench.errors import UserError
-from lrbench.tables import TableSpec, table_names
+
+if TYPE_CHECKING:
+    from lrbench.tables import TableSpec
 
 HELP = (
     "Publish a table as results/TABLE: small files of its runs and a page.\n\n"
@@ -35,7 +38,7 @@ def publish(
             metavar="TABLE",
             show_default=False,
             help="Name of the table.",
-            autocompletion=table_names,
+            autocompletion=complete_table,
         ),
     ] = None,
     overrides: Annotated[
@@ -106,6 +109,7 @@ def _publish(
     from lrbench.publish.publication import publish
     from lrbench.report.figures.draw import require_matplotlib
     from lrbench.report.output.display import plural
+    from lrbench.tables import table_names
 
     if is_measured(output / table) or (table in COMMANDS and table not in table_names()):
         raise UserError(

@@ -130,5 +130,4 @@ def test_all_models_in_a_matrix(check, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_module_does_not_import_torch() -> None:
     code = "import sys, lrbench.cli.commands.extend.check as c; sys.exit('torch' in sys.modules)"
-    # the package lrbench.cli imports every command, so this holds for all of them
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
