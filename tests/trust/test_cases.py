@@ -52,7 +52,7 @@ def test_a_case_that_misses_its_kernel_is_told() -> None:
 def test_products_agree(left: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if not torch.backends.mkldnn.is_available():
         pytest.skip("this torch is built without oneDNN")
-    monkeypatch.setattr("lrbench.kernels.products.onednn_is_faster", lambda: True)
+    monkeypatch.setattr("lrbench.kernels.choice.installed", lambda by: True)
     assert fault(Kernel("onednn_product", "float32", (left, "column"))) == ""
     monkeypatch.setattr("lrbench.kernels.products._by_onednn", lambda a, b: (a @ b).neg())
     assert fault(Kernel("onednn_product", "float32", (left, "column"))).startswith("value 0: off")
