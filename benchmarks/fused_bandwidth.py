@@ -22,7 +22,7 @@ from torch import Tensor
 
 from lrbench.bench.timing import Rounds, alternate, keep
 from lrbench.scan import BlockDiagonal, scan
-from lrbench.scan.fused import fits
+from lrbench.scan.algorithms.fused import fits
 
 RESULTS = Path(__file__).resolve().parent / "results"
 LAUNCHES = 10  # before the clock waits: what python takes for one is hidden behind those before

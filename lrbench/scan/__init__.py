@@ -9,9 +9,9 @@ from torch import Tensor
 from lrbench.errors import unknown
 from lrbench.scan.algorithms.automatic import automatic
 from lrbench.scan.algorithms.chunked import chunked
+from lrbench.scan.algorithms.fused import fused
 from lrbench.scan.algorithms.sequential import sequential
 from lrbench.scan.algorithms.tree import tree
-from lrbench.scan.fused import fused
 from lrbench.scan.reference import reference
 from lrbench.scan.transitions import (
     BlockDiagonal,

@@ -10,7 +10,7 @@ import torch
 
 from lrbench.kernels.choice import Means, covers
 from lrbench.scan import Diagonal, scan
-from lrbench.scan.fused import fits
+from lrbench.scan.algorithms.fused import fits
 from lrbench.trust import checker, child, decision
 from lrbench.trust.outcomes import Kernel, TrustOutcome
 from tests.scan.fused.conftest import interpreter  # noqa: F401

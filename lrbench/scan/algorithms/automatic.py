@@ -16,9 +16,9 @@ from torch import Tensor
 
 from lrbench.scan.algorithms.chunked import chunked
 from lrbench.scan.algorithms.fastest import fastest, size_of
+from lrbench.scan.algorithms.fused import fits, fused
 from lrbench.scan.algorithms.sequential import sequential
 from lrbench.scan.algorithms.tree import tree
-from lrbench.scan.fused import fits, fused
 from lrbench.scan.transitions import Form, Transition, form_of
 
 SHORT = 8  # positions, steps above all

@@ -20,11 +20,11 @@ from torch import Tensor
 from lrbench.kernels.closed_form import ClosedForm, fold
 from lrbench.kernels.rows import LARGEST_PRODUCT
 from lrbench.scan.algorithms.adjoint import Action
+from lrbench.scan.algorithms.constant import constant_loop, is_constant
+from lrbench.scan.algorithms.indexed_diagonal import indexed_diagonal
 from lrbench.scan.blocks.generated import generated_scan
 from lrbench.scan.blocks.indexed import LARGEST_TABLE, table_scan
 from lrbench.scan.blocks.perceptron_blocks import perceptron_scan
-from lrbench.scan.diagonal.indexed_diagonal import indexed_diagonal
-from lrbench.scan.time_invariant.constant import constant_loop, is_constant
 from lrbench.scan.transitions import (
     BlockDiagonal,
     Diagonal,

@@ -1,5 +1,1 @@
-"""Scans as one GPU kernel each, written in triton: `fused`, and what it `fits`."""
-
-from lrbench.scan.fused.algorithm import fits, fused
-
-__all__ = ["fits", "fused"]
+"""Scans as one GPU kernel each, written in triton; `algorithms/fused.py` says what they cover."""

@@ -10,7 +10,7 @@ import torch
 from lrbench.kernels import choice
 from lrbench.kernels.choice import SWITCH
 from lrbench.scan import BlockDiagonal, Diagonal, GeneratedBlocks, Transition, scan
-from lrbench.scan.fused import fits
+from lrbench.scan.algorithms.fused import fits
 
 from .cases import case, close
 
@@ -18,7 +18,7 @@ from .cases import case, close
 @pytest.fixture
 def at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretend that kernels run here; `fits` asks for nothing else of the machine."""
-    algorithm = import_module("lrbench.scan.fused.algorithm")
+    algorithm = import_module("lrbench.scan.algorithms.fused")
     monkeypatch.setattr(algorithm, "usable", lambda *_, by: True)
 
 

@@ -9,7 +9,7 @@ import torch
 
 from lrbench.kernels.choice import interpreted
 from lrbench.scan import BlockDiagonal, scan
-from lrbench.scan.fused import fits
+from lrbench.scan.algorithms.fused import fits
 
 from .cases import TOLERANCES, case, close
 

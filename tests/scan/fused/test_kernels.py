@@ -10,7 +10,7 @@ from torch.autograd import gradcheck
 from torch.func import grad, vmap
 
 from lrbench.scan import Indexed, scan
-from lrbench.scan.fused import fits
+from lrbench.scan.algorithms.fused import fits
 
 from .cases import Case, case, close
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lrbench.kernels.closed_form import ClosedForm, fold, one_by_one
 from lrbench.kernels.rows import LARGEST_PRODUCT
-from lrbench.scan.diagonal.indexed_diagonal import conjugate_into, indexed_diagonal
+from lrbench.scan.algorithms.indexed_diagonal import conjugate_into, indexed_diagonal
 from lrbench.scan.transitions import (
     Constant,
     ConstantBlocks,
