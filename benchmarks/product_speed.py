@@ -18,7 +18,8 @@ import torch
 
 from lrbench.bench.timing import Call, Rounds, alternate, keep
 from lrbench.bench.updates import arithmetic_of
-from lrbench.kernels import products
+from lrbench.kernels import choice, products
+from lrbench.kernels.choice import Means
 from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.training.memory import keep_freed_memory
 
@@ -32,12 +33,12 @@ RESULTS = Path(__file__).resolve().parent / "results"
 @contextmanager
 def large_ones_by_onednn(faster: bool) -> Iterator[None]:
     """Let oneDNN multiply large matrices, or torch, whatever the processor."""
-    before = products.usable
-    products.usable = lambda *_, by: faster  # type: ignore[assignment]
+    before = choice.installed
+    choice.installed = lambda by: faster if by is Means.ONEDNN else before(by)  # type: ignore[assignment]
     try:
         yield
     finally:
-        products.usable = before
+        choice.installed = before
 
 
 def alone(m: int, k: int, n: int) -> dict[str, Call]:

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from lrbench.kernels.choice import SWITCH, installed
+from lrbench.scan.blocks.column import RULES
 
-# Named here, so that tests can be collected where there is no numba; test_compiler.py compares.
-CONSTRAINTS = ("column_clip", "column_unit", "max_column_centred")
+CONSTRAINTS = tuple(RULES)
 
 
 needs_numba = pytest.mark.skipif(not installed(), reason="needs numba: the extra `fast`")

@@ -5,8 +5,8 @@ slots form groups of 2^(s+1); the second half of each group adds (product of the
 the middle) x (last slot of the first half). The products for the next stage are built from pairs.
 Depth log2 L, work (L/2) log2 L products: a divide-and-conquer (Sklansky) scan.
 
-It was fastest nowhere among the algorithms of `lrbench.scan`, so models do not have it but where
-it is `added`, for section 4.5 of the paper (`paper_speed.py`).
+It was fastest nowhere among the algorithms of `lrbench.scan`. Models have it only inside
+`added()`, for section 4.5 of the paper (`paper_speed.py`).
 
 Glossary: x the slots (B, L, ...); products[g] the prefix products of group g's transitions,
 (B, groups, size, ...), where the even groups are this stage's coefficients and the odd ones,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -31,13 +32,24 @@ class Registered(MutableMapping[str, Any]):
     brief: make what a list of commands needs, name, help and panel, and read no settings.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, others: Mapping[str, Any] | None = None) -> None:
         self.brief = False
-        self._made: dict[str, Any] = {}
+        self._made: dict[str, Any] = dict(others or {})
         self._panels = {name: panel for panel, names in PANELS.items() for name in names}
+
+    @contextmanager
+    def briefly(self) -> Iterator[None]:
+        """Let commands be brief for a while."""
+        self.brief = True
+        try:
+            yield
+        finally:
+            self.brief = False
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
+            if name not in self._panels:
+                raise KeyError(name)
             app = self._app(name)
             if self.brief:
                 return _briefly(app, name, self._panels[name])
@@ -45,11 +57,14 @@ class Registered(MutableMapping[str, Any]):
         return self._made[name]
 
     def _app(self, name: str) -> typer.Typer:
-        """Return what the file of a command adds to a command line; KeyError without a file."""
+        """Return what the file of a command adds to a command line."""
         panel = self._panels[name]
         module = f"lrbench.cli.commands.{panel.lower()}.{FILES.get(name, name)}"
         app = typer.Typer()
-        import_module(module).add_to(app, panel)
+        try:
+            import_module(module).add_to(app, panel)
+        except KeyError as error:  # which would read as: no such command
+            raise RuntimeError(f"{module} cannot be imported") from error
         return app
 
     def __setitem__(self, name: str, command: Any) -> None:
@@ -85,7 +100,7 @@ class Commands(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self._registered = Registered()
+        self._registered = Registered(self.commands)  # and what was added to `app` from outside
         self.commands = self._registered
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -102,13 +117,13 @@ class Commands(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the list of commands."""
-        self._registered.brief = True
-        super().format_help(ctx, formatter)
+        with self._registered.briefly():
+            super().format_help(ctx, formatter)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         """Return the commands whose names go on from what was typed."""
-        self._registered.brief = True
-        return super().shell_complete(ctx, incomplete)
+        with self._registered.briefly():
+            return super().shell_complete(ctx, incomplete)
 
 
 def _print_version(wanted: bool) -> None:

@@ -4,7 +4,7 @@ A small model spends its time on reading and writing numbers between operations 
 not on arithmetic. A loop compiled by numba does everything to some numbers while they are in
 registers; torch's operations beside it are what it is tested against, and take its place without
 numba (`pip install 'lrbench-extrapolation[fast]'`) or under LRBENCH_COMPILED=0. Operations of one
-kind of scan, or of one model, lie with it (`lrbench/scan`, `lrbench/mixers`, `lrbench/encoders`).
+kind of scan, mixer or encoder lie with it (`lrbench/scan`, `lrbench/mixers`, `lrbench/encoders`).
 
 `choice.py` says which way is taken; `compiler.py`, `lanes.py` and `elementary.py` are what loops
 are made of; `closed_form.py` gives a function its own backward.

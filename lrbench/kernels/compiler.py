@@ -1,10 +1,11 @@
 """The interface to numba: the compilation of functions into loops.
 
 Compiled code is kept on disk, in `__pycache__` beside the source or, where that cannot be written,
-in the user's cache. numba notices when the file of a function changes, but neither when a file that
-it takes functions from does, nor that two processes are adding to one cache file at a time. So each
-function gets a cache file of its own for each set of constants and number type and each state of
-the files it is made from: processes can then only ever write the same thing over each other.
+in the user's cache. numba notices when the file of a function changes, but neither when a function
+or constant of another file does, nor that two processes are adding to one cache file at a time. So
+each function gets a cache file of its own for each set of constants and number type and each state
+of what it is made from, the processor and our options included (`state_of`): processes can then
+only ever write the same thing over each other.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from hashlib import sha256
-from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from torch import Tensor
@@ -21,6 +21,7 @@ from torch import Tensor
 PACKAGE = __name__.split(".")[0]
 
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}  # others of a group may go on
+PART: dict[str, Any] = {"error_model": "numpy", "forceinline": True}
 
 Loop = Callable[..., Any]
 
@@ -47,7 +48,8 @@ def compiled(*constants: int | str) -> Callable[[Loop], Loop]:
 class Later:
     """A function that loops call, which numba gets to see when the first of them is compiled.
 
-    So a file with loops is imported without numba, which takes a second and need not be there.
+    So a file with loops is imported without numba: importing numba takes half a second, and it need
+    not be installed.
     """
 
     def __init__(self, function: Loop, make: Callable[[Loop], Any]) -> None:
@@ -83,7 +85,7 @@ def part(function: Loop) -> Later:
     def make(function: Loop) -> Any:
         from numba import njit
 
-        return njit(function, error_model="numpy", forceinline=True)
+        return njit(function, **PART)
 
     return Later(function, make)
 
@@ -103,47 +105,67 @@ def instruction(function: Loop, prefer_literal: bool = False) -> Later:
 
 
 def state_of(function: Loop) -> str:
-    """Return a digest of what a function is made from and of the processor."""
+    """Return a digest of what decides the machine code of a function, the processor included."""
     from llvmlite import binding
 
     features = binding.get_host_cpu_features().flatten()
-    digest = sha256(f"{binding.get_host_cpu_name()} {features}".encode())
-    files, numbers = made_from(function)
-    digest.update(repr(sorted(numbers.items())).encode())
-    for path in sorted(files):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
+    where = binding.get_host_cpu_name(), features, sorted(OPTIONS.items()), sorted(PART.items())
+    return sha256(repr((where, made_from(function))).encode()).hexdigest()[:12]
 
 
-def made_from(function: Loop) -> tuple[set[Path], dict[str, object]]:
-    """Return the files of a function and those it is made from, and the constants they name.
+def made_from(function: Loop) -> dict[str, str]:
+    """Return what a function compiles to, in words: code and constants, by the name of each.
 
-    That are the functions of this package that it calls, and that those call.
+    Its own, and those of the functions of this package that it calls, directly or not. They are
+    those in memory: a file may have been edited since it was imported. Raises TypeError for a name
+    of this package that is no function, part or plain constant: a change of it would go unnoticed.
     """
-    files: set[Path] = set()
-    numbers: dict[str, object] = {}
+    found: dict[str, str] = {}
     left, seen = [function], {function}
     while left:
         one = left.pop()
-        files.add(Path(one.__code__.co_filename))
-        named = {name: one.__globals__.get(name) for name in _names(one.__code__)}
+        place = f"{one.__module__}.{one.__qualname__}"
+        found[f"{place} {len(found)}"] = f"{_text(one.__code__)} {one.__defaults__}"
         closed = zip(one.__code__.co_freevars, one.__closure__ or (), strict=True)
+        named = {name: one.__globals__.get(name) for name in _names(one.__code__)}
         named |= {name: cell.cell_contents for name, cell in closed}
-        for name, value in named.items():
+        for name, value in sorted(named.items()):
             called = value.function if isinstance(value, Later) else value
+            called = getattr(called, "__wrapped__", called)  # of a function whose results are kept
             if isinstance(called, FunctionType):
-                if called.__module__.split(".")[0] == PACKAGE and called not in seen:
+                if _is_ours(called.__module__) and called not in seen:
                     seen.add(called)
                     left.append(called)
             elif isinstance(value, bool | int | float | str | tuple | dict):
-                numbers[f"{one.__qualname__}.{name}"] = value
-    return files, numbers
+                found[f"{place}.{name} {len(found)}"] = repr(value)
+            elif value is not None and _is_ours(_home(value)):
+                raise TypeError(
+                    f"{place} names {name}, {value!r}: compiled code cannot depend on it"
+                )
+    return found
+
+
+def _text(code: CodeType) -> str:
+    """Return what code does, without the place where it was written."""
+    consts = [_text(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return f"{code.co_code.hex()} {code.co_names} {code.co_freevars} {code.co_cellvars} {consts}"
 
 
 def _names(code: CodeType) -> set[str]:
     """Return the names that code and the functions within it look up outside of themselves."""
     inner = (part for part in code.co_consts if isinstance(part, CodeType))
     return set(code.co_names).union(*map(_names, inner))
+
+
+def _home(value: object) -> str:
+    """Return the module that a value is, or that it or its class comes from."""
+    if isinstance(value, ModuleType):
+        return value.__name__
+    return str(getattr(value, "__module__", None) or type(value).__module__)
+
+
+def _is_ours(module: str) -> bool:
+    return module.split(".")[0] == PACKAGE
 
 
 def array(tensor: Tensor) -> Any:

@@ -11,7 +11,6 @@ exponentials are what costs. N must be a multiple of WIDE.
 
 from __future__ import annotations
 
-import math
 from functools import cache
 
 import numpy as np
@@ -22,7 +21,7 @@ from torch.nn.functional import cross_entropy
 from lrbench.kernels.choice import DTYPES, usable
 from lrbench.kernels.closed_form import ClosedForm, one_by_one
 from lrbench.kernels.compiler import Loop, array, compiled
-from lrbench.kernels.elementary import exp2, log2
+from lrbench.kernels.elementary import LOG2_E, exp2, log2
 from lrbench.kernels.lanes import add, every, greater, load, mul, reciprocal, store, sub, zero
 
 WIDE = 16  # the compiled loop takes so many positions at a time
@@ -67,9 +66,6 @@ def _backward(
     logits: Tensor, targets: Tensor, loss: Tensor, slopes: Tensor, gradient: Tensor
 ) -> tuple[Tensor]:
     return (slopes * gradient,)
-
-
-LOG2_E = 1 / math.log(2)
 
 
 @cache

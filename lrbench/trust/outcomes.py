@@ -26,9 +26,7 @@ from lrbench.machine import processor_says
 from lrbench.version import __version__
 
 PACKAGE = Path(__file__).parents[1]
-COMPUTES = (  # folders with kernels
-    *("encoders", "kernels", "mixers", "models", "scan", "training", "trust"),
-)
+COMPUTES = ("encoders", "kernels", "mixers", "scan", "trust")  # folders with kernels
 DRIVER = Path("/proc/driver/nvidia/version")
 
 

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from lrbench.bench import pscan as module
 from lrbench.bench.pscan import _join_pairs, added, pscan
-from lrbench.scan import ALGORITHMS, BlockDiagonal, Diagonal, scan
+from lrbench.scan import ALGORITHMS, BlockDiagonal, GeneratedBlocks, scan
+from tests.scan.conftest import KINDS, make_recurrence
 
 
 def seven_blocks() -> Tensor:
@@ -64,21 +65,27 @@ def test_depth_is_logarithmic(length: int, monkeypatch: pytest.MonkeyPatch) -> N
     assert 2 ** len(stages) >= length + 1 > 2 ** (len(stages) - 1)
 
 
-@pytest.mark.parametrize("kind", ["diagonal", "blocks"])
-def test_it_equals_the_reference_and_so_do_gradients(kind: str) -> None:
-    generator = torch.Generator().manual_seed(0)
-    state = (3,) if kind == "diagonal" else (2, 3)
-    numbers = (3,) if kind == "diagonal" else (2, 3, 3)
-    leaves = [
-        torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_()
-        for shape in ((2, 11, *numbers), (2, 11, *state), (2, *state))
-    ]
-    form = Diagonal if kind == "diagonal" else BlockDiagonal
+@pytest.mark.parametrize("length", [1, 2, 7, 8, 40])
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_equals_the_reference_and_so_do_gradients(kind: str, length: int) -> None:
+    case = make_recurrence(kind, length)
     with added():
-        ours, theirs = (scan(form(leaves[0]), *leaves[1:], name) for name in ("pscan", "reference"))
-    torch.testing.assert_close(ours, theirs)
-    found, expected = (torch.autograd.grad(y.cos().sum(), leaves) for y in (ours, theirs))
-    torch.testing.assert_close(found, expected)
+        for found, expected in (
+            (case.states("pscan"), case.states("reference")),
+            (case.gradients("pscan"), case.gradients("reference")),
+        ):
+            torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("constraint", ["none", "max_column_centred"])
+def test_blocks_that_are_generated(constraint: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    weight, z, b, x = (
+        torch.randn(shape, generator=generator, dtype=torch.float64) / 2
+        for shape in ((2, 3, 3, 4), (2, 9, 4), (2, 9, 2, 3), (2, 2, 3))
+    )
+    blocks = GeneratedBlocks(weight, z, constraint, 1.2)
+    torch.testing.assert_close(pscan(blocks, b, x), scan(blocks, b, x, "reference"))
 
 
 def test_models_have_it_only_where_it_is_added() -> None:

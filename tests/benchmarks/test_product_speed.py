@@ -10,7 +10,7 @@ import torch
 
 from benchmarks import product_speed
 from lrbench.bench.timing import Rounds
-from lrbench.kernels import products
+from lrbench.kernels import choice
 from lrbench.kernels.choice import Means
 from tests.bundles.conftest import TINY
 
@@ -19,14 +19,14 @@ def test_each_side_multiplies_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
     def arithmetic_of(trial: object) -> product_speed.Call:
-        return lambda: seen.append(products.usable(torch.ones(1), "", by=Means.ONEDNN))
+        return lambda: seen.append(choice.installed(Means.ONEDNN))
 
     monkeypatch.setattr(product_speed, "arithmetic_of", arithmetic_of)
-    before = products.usable
+    before = choice.installed
     for call in product_speed.sides(TINY).values():
         call()
     assert seen == [False, True]
-    assert products.usable is before
+    assert choice.installed is before
 
 
 def test_the_ratio_is_that_of_torch(

@@ -8,8 +8,11 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
+import pytest
+from typer.main import get_command
+
 from lrbench import __version__
-from lrbench.cli import Registered
+from lrbench.cli import FILES, Registered, app
 from lrbench.cli.commands.run.train import COMMON
 from lrbench.config import Config, OptimConfig, StackConfig
 from lrbench.protocols.fan2024.declaration import Fan2024Config
@@ -78,11 +81,24 @@ def test_commands_are_those_of_the_panels() -> None:
     commands = Registered()
     assert list(commands) == COMMANDS and len(commands) == len(COMMANDS)
     assert "trian" not in commands and commands.get("trian") is None
-    commands.brief = True
-    assert "Train" in commands["train"].help and not commands["train"].params
-    commands.brief = False
+    with commands.briefly():
+        assert "Train" in commands["train"].help and not commands["train"].params
     assert commands["train"].params and commands["train"] is commands["train"]
     assert set(commands["bench"].commands) >= {"train", "selfcheck"}
+
+
+def test_a_command_line_is_used_again_after_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    group = get_command(app)
+    for words in (["--help"], ["tables"]):
+        group.main(words, "lrbench", standalone_mode=False)
+        out = capsys.readouterr().out
+    assert "fan2024_table2" in out
+
+
+def test_a_file_of_a_command_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FILES, "train", "nothing")
+    with pytest.raises(ModuleNotFoundError):
+        Registered().get("train")
 
 
 def test_no_arguments_print_the_help(lrbench: Run) -> None:

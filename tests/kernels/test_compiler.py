@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 
+import lrbench
 from lrbench.kernels import choice, compiler
 from lrbench.kernels.choice import SWITCH, usable
 from lrbench.kernels.compiler import Loop, part
 from lrbench.kernels.lanes import every, load, mul, store
 from lrbench.scan.blocks import constraints as blocks_constraints
-from tests.both_ways import CONSTRAINTS, needs_numba
+from tests.both_ways import needs_numba
 
 pytestmark = needs_numba
 
@@ -28,12 +29,6 @@ ones = torch.ones(2, 1, 3, 3)
 states = table_scan(ones, ones[..., 0], torch.tensor([[0, 1, 1]]), ones[:1, :, 0])
 assert states[0, :, 0, 0].tolist() == [4.0, 13.0, 40.0], states
 """
-
-
-def test_every_compiled_constraint_is_tested() -> None:
-    from lrbench.scan.blocks.column import RULES
-
-    assert tuple(RULES) == CONSTRAINTS
 
 
 def test_numbers_that_are_compiled_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,8 +47,16 @@ def test_without_numba_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_numba_is_imported_when_a_loop_is_wanted() -> None:
-    code = "import sys, lrbench.training.trial, lrbench.mixers.block_diagonal.blockdiag"
-    subprocess.run([sys.executable, "-c", f"{code}; assert 'numba' not in sys.modules"], check=True)
+    package = Path(lrbench.__file__).parent
+    with_loops = [
+        ".".join(path.relative_to(package.parent).with_suffix("").parts)
+        for path in package.rglob("*.py")
+        if "lrbench.kernels.compiler import" in path.read_text()
+    ]
+    assert len(with_loops) > 15
+    code = f"import sys, {', '.join(with_loops)}"
+    check = "assert not {'numba', 'llvmlite'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", f"{code}; {check}"], check=True)
 
 
 @pytest.mark.slow
@@ -78,6 +81,14 @@ def halved(x):  # type: ignore[no-untyped-def]
     return mul(x, every(1 / FACTOR, x))
 
 
+def other(x):  # type: ignore[no-untyped-def]
+    return mul(x, every(2 / FACTOR, x))
+
+
+class Factor:
+    """A number that nothing sees a change of."""
+
+
 def make(wide: int) -> Loop:
     def loop(x, y):  # type: ignore[no-untyped-def]
         for at in range(0, len(x), wide):
@@ -88,32 +99,36 @@ def make(wide: int) -> Loop:
 
 def test_a_loop_is_made_from_its_parts_and_theirs() -> None:
     constraints = blocks_constraints.forward_loop(3, "column_clip", "float32")
-    files, numbers = compiler.made_from(constraints.py_func)
-    folder = Path(compiler.__file__).parent
-    column = folder.parent / "scan" / "blocks" / "column.py"
-    own = Path(str(blocks_constraints.__file__))
-    assert files == {own, column, folder / "elementary.py", folder / "lanes.py"}
-    assert {"b": 3, "MAX": 2}.items() <= {k.split(".")[-1]: v for k, v in numbers.items()}.items()
+    found = compiler.made_from(constraints.py_func)
+    names = {key.split(" ")[0] for key in found}
+    scan, kernels = "lrbench.scan.blocks.column", "lrbench.kernels"
+    assert {f"{scan}.inverse_of", f"{kernels}.elementary.exp2", f"{kernels}.lanes.load"} <= names
+    assert {f"{kernels}.lanes.lanes_type", f"{kernels}.elementary.FORMATS"} & names
+    own = {key.split(" ")[0].split(".")[-1]: text for key, text in found.items()}
+    assert own["b"] == "3" and own["MAX"] == "2"
 
 
-def test_a_change_of_what_a_loop_is_made_from_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_of_what_a_loop_is_made_from_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler, "PACKAGE", PACKAGE)
-    here = compiler.state_of(make(16))
-    assert compiler.state_of(make(16)) == here
-    assert compiler.state_of(make(8)) != here  # a constant that it closes over
-    monkeypatch.setattr(sys.modules[__name__], "FACTOR", 4.0)  # one that a part of it names
-    assert compiler.state_of(make(16)) != here
-    monkeypatch.undo()
+    here, states = sys.modules[__name__], [compiler.state_of(make(16))]
+    assert compiler.state_of(make(16)) == states[0]
+    states.append(compiler.state_of(make(8)))  # a constant that it closes over
+    monkeypatch.setattr(here, "FACTOR", 4.0)  # one that a part of it names
+    states.append(compiler.state_of(make(16)))
+    monkeypatch.setattr(halved.function, "__code__", other.__code__)  # a constant in a part's code
+    states.append(compiler.state_of(make(16)))
+    monkeypatch.setitem(compiler.OPTIONS, "error_model", "python")
+    states.append(compiler.state_of(make(16)))
+    monkeypatch.setitem(compiler.PART, "forceinline", False)
+    states.append(compiler.state_of(make(16)))
+    assert len(set(states)) == 6
+
+
+def test_what_would_go_unnoticed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler, "PACKAGE", PACKAGE)
-    text = tmp_path / "elsewhere.py"
-    text.write_text("def halved(x): pass")
-    elsewhere = halved.function.__code__.replace(co_filename=str(text))
-    monkeypatch.setattr(halved.function, "__code__", elsewhere)
-    before = compiler.state_of(make(16))
-    text.write_text("def halved(x): return x")
-    assert compiler.state_of(make(16)) != before  # the file of a part
+    monkeypatch.setattr(sys.modules[__name__], "FACTOR", Factor())
+    with pytest.raises(TypeError, match=r"halved names FACTOR"):
+        compiler.state_of(make(16))
 
 
 def test_a_part_is_no_function_of_python() -> None:

@@ -8,8 +8,7 @@ root of its sides' ratio, as in the authors' public code. The state is the last 
 
 As in `perceptron`, some strings go through all of it before the next ones do: reading and writing
 up to 4 D numbers per position for a dozen operations, and their gradients, stays in the cache.
-Kept for the backward: relu(W_k z'_k),
-the gate and y.
+Kept for the backward: relu(W_k z'_k), the gate and y.
 
 What stands between the products is compiled where it can be. With p the position before z, a and b
 for z'_k and z'_r, y for W_v relu(.)^2 and s for the gate, which is made in place of y_r = W_r z'_r,

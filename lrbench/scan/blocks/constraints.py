@@ -20,9 +20,9 @@ torch's own vector_norm with p = 1.2 is not vectorised on CPU, and autograd thro
 power keeps five copies of the largest tensor of the model. Blocks come with the batch as their last
 axis, (..., b, b, B), so that sums over rows run along contiguous memory.
 
-A table's few blocks (N, b, b), [row, column], are compiled, with the columns of a block side by
-side in lanes. `max_column_centred` is given blocks that are yet to be centred. P (N, b) is that of
-`column.py`.
+For a table's few blocks, (N, b, b), [row, column], as a product with weights gives them, there are
+compiled loops, with the columns of a block side by side in lanes. `max_column_centred` is given
+blocks that are yet to be centred. P (N, b) is that of `column.py`.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ from lrbench.kernels.lanes import (
     where_at_least,
     zero,
 )
+from lrbench.kernels.perceptron import PIECE
 from lrbench.scan.blocks.column import MAX, RULES, inverse_of, power_of, pull_of, slope_of
 
 CONSTRAINTS = ("column_clip", "column_unit", "max_column_centred", "none")
 
 LARGEST_COMPILED = 32  # block size: a block's loops are unrolled, which takes LLVM long beyond
 LARGEST_P = float(torch.finfo(torch.float32).max)
-PIECE = 1 << 16  # numbers worked on at a time on CPU: 256 KiB in float32, inside a level-2 cache
 
 
 def check_p(p: object) -> None:

@@ -14,7 +14,6 @@ index (B, T); y and dy (B, T, D); w and u (D); states m and s (B, D); D a multip
 
 from __future__ import annotations
 
-import math
 from functools import cache
 
 import numpy as np
@@ -24,7 +23,7 @@ from torch import Tensor
 from lrbench.kernels.choice import DTYPES, usable
 from lrbench.kernels.closed_form import ClosedForm, one_by_one
 from lrbench.kernels.compiler import Loop, array, compiled, part
-from lrbench.kernels.elementary import exp2, log2, sigmoid
+from lrbench.kernels.elementary import LOG2_E, exp2, log2, sigmoid
 from lrbench.kernels.lanes import (
     add,
     every,
@@ -101,9 +100,6 @@ def _backward(
 
 
 AVERAGES = ClosedForm(_forward, _backward, one_by_one, needs_result=False)
-
-
-LOG2_E = 1 / math.log(2)
 
 
 @part

@@ -12,9 +12,10 @@ turn, x_0 and the last state (B, 2, M, D).
 
 The compiled loops take several channels side by side. One of the M numbers of a string's channels
 is followed over all positions before the next: its coefficients, its state and the sums of its
-gradients stay in registers. The backward computes the states of that number again, into a scratch
-that stays in the first-level cache: nothing of size (B, T, M, D) is ever in memory. D is a multiple
-of `wide`, the channels that go together.
+gradients stay in registers, and what lies in memory is read and written in the order of the inputs.
+The backward computes the states of that number again, into a scratch that stays in the first-level
+cache: nothing of size (B, T, M, D) is ever in memory. D is a multiple of `wide`, the channels that
+go together.
 """
 
 from __future__ import annotations
