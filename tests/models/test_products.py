@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from lrbench.cli.hydra.compose import composed
-from lrbench.kernels import choice, products
-from lrbench.kernels.choice import SWITCH, Means, installed, wanted
+from lrbench.kernels import products
+from lrbench.kernels.choice import SWITCH, installed, wanted
 from lrbench.protocols.fan2024.trial import LengthTrial
 
 MODELS = ("blockdiag", "blockdiag_release", "rwkv4", "s4d")
@@ -34,17 +34,13 @@ def test_loss_and_gradients(model: str, loops: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv(SWITCH, str(int(loops == "compiled")))
     monkeypatch.setattr(products, "LARGE", 1)
     monkeypatch.setattr(products, "FEWEST", 1)
-    results, multiplied, there = [], [], choice.installed
+    results, multiplied = [], []
     by_onednn = products._by_onednn
     monkeypatch.setattr(
         products, "_by_onednn", lambda a, b: multiplied.append(1) or by_onednn(a, b)
     )
     for faster in (False, True):
-        monkeypatch.setattr(
-            choice,
-            "installed",
-            lambda by, faster=faster: faster if by is Means.ONEDNN else there(by),
-        )
+        monkeypatch.setattr(products, "usable", lambda *_, by, faster=faster: faster)
         assert not multiplied
         results.append(update(model))
     assert multiplied
