@@ -9,10 +9,11 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
+from typer.core import TyperCommand
 from typer.main import get_command
 
 from lrbench import __version__
-from lrbench.cli import FILES, Registered, app
+from lrbench.cli import Commands, Registered, app
 from lrbench.cli.commands.run.train import COMMON
 from lrbench.config import Config, OptimConfig, StackConfig
 from lrbench.protocols.fan2024.declaration import Fan2024Config
@@ -96,9 +97,18 @@ def test_a_command_line_is_used_again_after_its_help(capsys: pytest.CaptureFixtu
 
 
 def test_a_file_of_a_command_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(FILES, "train", "nothing")
-    with pytest.raises(ModuleNotFoundError):
+    def broken(module: str) -> None:
+        raise KeyError("a name of its own")
+
+    monkeypatch.setattr("lrbench.cli.import_module", broken)
+    with pytest.raises(RuntimeError, match=r"commands\.run\.train cannot be imported"):
         Registered().get("train")
+
+
+def test_a_command_added_from_outside_is_there() -> None:
+    group = Commands(commands={"mine": TyperCommand("mine")})
+    assert group.get_command(None, "mine").name == "mine"
+    assert group.list_commands(None) == [*COMMANDS, "mine"]
 
 
 def test_no_arguments_print_the_help(lrbench: Run) -> None:
