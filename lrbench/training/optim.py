@@ -11,7 +11,7 @@ from torch import nn
 
 from lrbench.encoders.base import Encoder
 from lrbench.mixers.base import Mixer, ParameterRule
-from lrbench.training.ranger import Ranger
+from lrbench.training.optimisers import Adam, AdamW, Ranger
 
 if TYPE_CHECKING:
     from lrbench.config import OptimConfig
@@ -35,7 +35,7 @@ def make_optimiser(config: OptimConfig, model: nn.Module) -> torch.optim.Optimiz
     ]
     if config.name == "ranger":
         return Ranger(groups, lr=config.lr, betas=(first, second))
-    optimiser = torch.optim.AdamW if config.name == "adamw" else torch.optim.Adam
+    optimiser = AdamW if config.name == "adamw" else Adam
     return optimiser(groups, lr=config.lr, betas=(first, second), fused=True)
 
 

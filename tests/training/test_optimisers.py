@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +16,7 @@ from lrbench.config import OptimConfig
 from lrbench.encoders.base import Encoder
 from lrbench.mixers.base import ParameterRule
 from lrbench.training.optim import make_optimiser, set_learning_rate
-from lrbench.training.ranger import Ranger
+from lrbench.training.optimisers import Adam, AdamW, RAdam, Ranger
 
 
 def by_hand(start: float, gradients: list[float], lr: float, decay: float) -> list[float]:
@@ -142,3 +145,50 @@ def test_closures_are_called_once_with_gradients() -> None:
     loss = optimiser.step(closure)
     assert loss.item() == 1
     assert weight.item() < 1
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [(Adam, torch.optim.Adam), (AdamW, torch.optim.AdamW), (RAdam, torch.optim.RAdam)],
+)
+def test_classes_of_torch_compute_what_they_do_there(
+    ours: type[torch.optim.Optimizer], theirs: type[torch.optim.Optimizer]
+) -> None:
+    """To the bit, a checkpoint and frozen weights included."""
+    results = []
+    for kind in (ours, theirs):
+        torch.manual_seed(0)
+        model = nn.Linear(3, 2)
+        for restart in range(2):
+            optimiser = kind(model.parameters(), lr=0.05, weight_decay=0.1)
+            if restart:
+                optimiser.load_state_dict(state)
+            for step in range(7):
+                optimiser.zero_grad()
+                out: torch.Tensor = model(torch.full((4, 3), 1.0 + step))
+                out.square().sum().backward()
+                optimiser.step()
+            state = copy.deepcopy(optimiser.state_dict())
+        results.append((model.weight, model.bias, state["state"][0]["exp_avg"]))
+    for mine, other in zip(*results, strict=True):
+        assert torch.equal(mine, other) and mine.requires_grad == other.requires_grad
+
+
+def test_training_imports_no_compiler_of_torch(tmp_path: Path) -> None:
+    """Its import takes longer than a short run: with each optimiser, alone and as a group."""
+    program = """
+import sys
+from lrbench.cli import main
+sizes = [f"protocol.{name}=8" for name in ("test_size", "look_size", "validation_size")]
+sizes += ["protocol.max_steps=2", "protocol.look_every=1", "protocol.further_lengths=[43]"]
+sizes += ["model.width=8", "model.layers=1", "output_dir=" + sys.argv[1]]
+for choice in (["optim.name=adam", "trials=2"], ["optim.name=adamw"], ["optim.name=ranger"]):
+    sys.argv = ["lrbench", "train", "task=parity", "model=blockdiag", *choice, *sizes]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, end.code
+    assert "torch.optim" in sys.modules and "torch._dynamo" not in sys.modules, choice
+"""
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)
+    assert len(list(tmp_path.rglob("result.json"))) == 4
