@@ -4,10 +4,11 @@ torch wraps what an optimiser does so that its compiler can be told of it, and t
 imports the compiler: 2.4 s, half of what a short run takes. Nothing here is compiled by it, so the
 classes below call what torch wrapped.
 
-Ranger: Liu et al., "On the Variance of the Adaptive Learning Rate and Beyond", arXiv:1908.03265 (RAdam:
-while the approximated simple moving average is 5 steps long or less, an un-adapted step along the
-momentum); Zhang et al., "Lookahead Optimizer: k steps forward, 1 step back", arXiv:1907.08610. As
-in the released code of Ray Chowdhury & Caragea 2023, every fifth step ends with
+Ranger: Liu et al., "On the Variance of the Adaptive Learning Rate and Beyond", arXiv:1908.03265
+(RAdam: while the approximated simple moving average is 5 steps long or less, an un-adapted step
+along the momentum); Zhang et al., "Lookahead Optimizer: k steps forward, 1 step back",
+arXiv:1907.08610. As in the released code of Ray Chowdhury & Caragea 2023, every fifth step ends
+with
 
     p <- 0.8 p + 0.2 slow,    slow <- p
 

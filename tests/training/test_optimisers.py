@@ -159,9 +159,10 @@ def test_classes_of_torch_compute_what_they_do_there(
     for kind in (ours, theirs):
         torch.manual_seed(0)
         model = nn.Linear(3, 2)
-        for restart in range(2):
+        state = None
+        for _ in range(2):
             optimiser = kind(model.parameters(), lr=0.05, weight_decay=0.1)
-            if restart:
+            if state is not None:
                 optimiser.load_state_dict(state)
             for step in range(7):
                 optimiser.zero_grad()
