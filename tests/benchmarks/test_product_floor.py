@@ -61,3 +61,15 @@ def test_numbers_are_kept(
     kept = json.loads((tmp_path / "product_floor.json").read_text())
     assert kept["tasks"]["sum"]["products"] == 3
     assert len(kept["tasks"]["sum"]["seconds"]["products"]) == 6
+
+
+def test_an_encoder_reads_strings_forward_and_backward(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(product_floor, "RESULTS", tmp_path)
+    sizes = ["--lengths", "12-16", "--strings", "3", "--rounds", "3", "--seconds", "0"]
+    product_floor.main(["--encoders", "bbt_grc", *sizes, "--write"])
+    printed = capsys.readouterr().out
+    assert "ours / products" in printed and "released" not in printed
+    kept = json.loads((tmp_path / "product_floor_encoders.json").read_text())
+    assert kept["encoders"]["bbt_grc"]["multiplications"] > 1e6
