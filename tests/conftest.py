@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests import programs
+
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 
@@ -106,6 +108,11 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     monkeypatch.chdir(tmp_path)
     yield
     os.environ.pop("LRBENCH_PLUGINS", None)
+
+
+def pytest_sessionfinish() -> None:
+    """End the process that programs are forked from."""
+    programs.close()
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
+
+from tests import programs
 
 ROOT = Path(__file__).resolve().parent.parent
 SHORT = ["protocol.max_steps=3", "protocol.test_size=16", "protocol.further_lengths=[]"]
@@ -44,8 +44,6 @@ def printed(page: str, last: str) -> list[str]:
 
 def lrbench(folder: Path, *arguments: str, plugins: str = "") -> str:
     """Run a command as a user's, in a process of its own; return what it printed."""
-    command = [sys.executable, "-m", "lrbench", *arguments]
-    env = {**os.environ, "LRBENCH_PLUGINS": plugins}
-    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=env)
+    ended = programs.lrbench(*arguments, cwd=folder, env={**os.environ, "LRBENCH_PLUGINS": plugins})
     assert ended.returncode == 0, ended.stderr
     return ended.stdout

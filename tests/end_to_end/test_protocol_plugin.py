@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+
+from tests import programs
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -68,13 +69,7 @@ def lrbench(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     (tmp_path / "turns.py").write_text(example[1] + DIES)
     monkeypatch.setenv("LRBENCH_PLUGINS", "turns")
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "lrbench", *arguments]
-        return subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
-        )
-
-    return run
+    return programs.lrbench
 
 
 def folder(base: Path) -> Path:

@@ -6,8 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +15,7 @@ import pytest
 
 from lrbench import machine
 from lrbench.report.runs.collect import collect
-from tests.faults.conftest import Laboratory, Program
+from tests.programs import Program, lrbench, server
 
 TINY = [
     *("model=blockdiag", "model.width=8", "model.mixer.block_size=4", "model.mixer.hidden=8"),
@@ -60,21 +58,13 @@ class Trouble(BlockDiagonalMixer):
 '''
 
 
-@pytest.fixture(scope="module")
-def lab(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
-    """Yield a laboratory, where starting a program costs nothing."""
-    laboratory = Laboratory(root, tmp_path_factory.mktemp("programs"))
-    yield laboratory
-    laboratory.close()
-
-
 @pytest.fixture
-def sweep(lab: Laboratory) -> Iterator[Callable[..., Program]]:
+def sweep() -> Iterator[Callable[..., Program]]:
     """Return a function that starts a sweep into a folder; what is left of it is killed."""
     started: list[Program] = []
 
     def start(folder: str, *arguments: str) -> Program:
-        started.append(lab.start("sweep", *arguments, f"output_dir={Path(folder).absolute()}"))
+        started.append(server().start("sweep", *arguments, f"output_dir={Path(folder).absolute()}"))
         return started[-1]
 
     yield start
@@ -167,13 +157,7 @@ def test_one_that_fails_and_one_that_kills_its_worker_stop_no_other(
     Path("trouble.py").write_text(TROUBLE)
     monkeypatch.setenv("LRBENCH_PLUGINS", "trouble")
     arguments = [*TINY, "model=trouble", "model.mixer.what=raise,die,none", *JOBLIB]
-    ended = subprocess.run(
-        [sys.executable, "-m", "lrbench", "sweep", *arguments, "output_dir=out"],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    ended = lrbench("sweep", *arguments, "output_dir=out", timeout=100)
     assert ended.returncode == 1, ended.stderr
     assert len(results()) == 1
     assert "RuntimeError: this is the trouble" in ended.stdout

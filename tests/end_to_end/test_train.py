@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.programs import lrbench
 
 SMALL = [
     "protocol.max_steps=6",
@@ -19,11 +19,6 @@ SMALL = [
     "protocol.batch_size=4",
     "output_dir=runs",
 ]
-
-
-def lrbench(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "lrbench", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
+
+import pytest
+
+from tests.programs import lrbench
 
 TINY = [
     *("model.width=8", "model.mixer.block_size=4"),
@@ -18,14 +19,9 @@ TINY = [
 PRESET = Path("outputs/tuned/preset/model/fan2024_parity_blockdiag_release.yaml")
 
 
-def lrbench(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "lrbench", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        env={**os.environ, "COLUMNS": "100"},
-    )
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
 
 
 def test_a_search_its_rerun_and_a_run_with_the_winner() -> None:

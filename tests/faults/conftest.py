@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.programs import Program, Server
 
 SMALL = [  # every rule believes another look: best 10, band 40, id 50, last 60
     *("task=sum", "seed=2", "optim.lr=0.1"),
@@ -25,79 +23,23 @@ SMALL = [  # every rule believes another look: best 10, band 40, id 50, last 60
 ]
 
 
-@dataclass
-class Program:
-    """A running or finished `lrbench`."""
-
-    lab: Laboratory
-    pid: int
-    out_file: Path
-    err_file: Path
-
-    def wait(self, seconds: float = 60) -> int:
-        """Return the exit code; a negative one is the signal it died of."""
-        code = self.lab.ask(wait=self.pid, seconds=seconds)
-        assert code is not None, f"still running after {seconds} s:\n{self.err}"
-        return int(code)
-
-    @property
-    def out(self) -> str:
-        return self.out_file.read_text()
-
-    @property
-    def err(self) -> str:
-        return self.err_file.read_text()
-
-
-class Laboratory:
-    """Starts programs by forking a process that has imported everything already."""
-
-    def __init__(self, root: Path, folder: Path) -> None:
-        self.folder, self.started = folder, 0
-        self.zygote = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.zygote"],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(root)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self.zygote.stdout is not None
-        assert self.zygote.stdout.readline() == "ready\n"
-
-    def ask(self, **request: Any) -> Any:
-        assert self.zygote.stdin is not None
-        assert self.zygote.stdout is not None
-        print(json.dumps(request), file=self.zygote.stdin, flush=True)
-        return json.loads(self.zygote.stdout.readline())
-
-    def start(self, *argv: str, sabotage: list[Any] | None = None) -> Program:
-        """Start `lrbench ARGV` with faults `[name, {argument: value}]` from sabotage.py."""
-        self.started += 1
-        out, err = (self.folder / f"{self.started}.{end}" for end in ("out", "err"))
-        out.touch()
-        err.touch()
-        request = {"argv": argv, "out": str(out), "err": str(err), "sabotage": sabotage or []}
-        pid = self.ask(**request)
-        return Program(self, pid, out, err)
+class Laboratory(Server):
+    """A server of programs that train the small run."""
 
     def train(self, folder: Path, *arguments: str, sabotage: list[Any] | None = None) -> Program:
         """Start the small run with its results below `folder`; later words override it."""
         arguments = ("train", *SMALL, f"output_dir={folder}", "device=cpu", *arguments)
         return self.start(*arguments, sabotage=sabotage)
 
-    def close(self) -> None:
-        assert self.zygote.stdin is not None
-        assert self.zygote.stdout is not None
-        self.zygote.stdin.close()
-        self.zygote.wait()
-        self.zygote.stdout.close()
+    def start(self, *argv: str, cwd: Path | None = None, **settings: Any) -> Program:
+        """Start `lrbench ARGV` in the laboratory's own folder unless told otherwise."""
+        return super().start(*argv, cwd=cwd or self.folder, **settings)
 
 
 @pytest.fixture(scope="session")
-def lab(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
     """Yield the laboratory."""
-    laboratory = Laboratory(root, tmp_path_factory.mktemp("programs"))
+    laboratory = Laboratory(tmp_path_factory.mktemp("programs"))
     yield laboratory
     laboratory.close()
 

@@ -270,7 +270,7 @@ def main() -> int:
     counts, codes = Counter[str](), Counter[str]()
     with tempfile.TemporaryDirectory() as scratch:
         (Path(scratch) / "programs").mkdir()
-        lab = Laboratory(Path(__file__).resolve().parents[2], Path(scratch) / "programs")
+        lab = Laboratory(Path(scratch) / "programs")
         fuzz = Fuzz(lab, Path(scratch), given.seed)
         deadline = time.monotonic() + given.seconds
         for number in range(given.first, max(given.files, given.lines)):

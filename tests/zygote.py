@@ -1,7 +1,7 @@
 """A process that has imported everything and forks programs on request: start-up costs nothing.
 
 It never trains itself (torch forbids a fork after a backward pass). A request is a line of JSON,
-`{"argv", "out", "err", "sabotage"}` or `{"wait": pid, "seconds"}`; so is the answer.
+`{"argv", "cwd", "env", "out", "err", "sabotage"}` or `{"wait": pid, "seconds"}`; so is the answer.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from typing import Any, NoReturn
 import torch
 
 from lrbench.registry import BACKBONES, MIXERS, TASKS
-from tests.faults import sabotage
 
 IMPORTED_LATE = (
-    *("hydra", "torch._dynamo", "pandas", "scipy.stats", "pydantic", "numba"),
+    *("hydra", "pandas", "scipy.stats", "pydantic", "numba"),
     *("lrbench.cli.hydra.compose", "lrbench.cli.guard", "lrbench.runs.evaluate.evaluation"),
     *("lrbench.bundles.verify", "lrbench.bundles.pack", "lrbench.certificates.check"),
     *("lrbench.contract.run", "lrbench.sweeps.plan.report", "lrbench.sweeps.tune.study"),
@@ -72,8 +71,9 @@ def child(request: dict[str, Any]) -> NoReturn:
             os.close(opened)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        move(request["cwd"], request["env"])
         for name, arguments in request["sabotage"]:
-            getattr(sabotage, name)(**arguments)
+            getattr(import_module("tests.faults.sabotage"), name)(**arguments)
         sys.argv = ["lrbench", *request["argv"]]
         code = run()
     except BaseException:
@@ -82,6 +82,15 @@ def child(request: dict[str, Any]) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def move(folder: str, environment: dict[str, str]) -> None:
+    """Stand where a fresh program would: in a folder, an environment, on a path of modules."""
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    named = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
+    sys.path[:1] = [folder, *(entry for entry in named if entry not in sys.path)]
 
 
 def run() -> int:
