@@ -16,12 +16,20 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import torch
+from numba.core.registry import cpu_target
 
+from lrbench.cli.hydra.compose import composed
 from lrbench.registry import BACKBONES, MIXERS, TASKS
 
 IMPORTED_LATE = (
     *("hydra", "pandas", "scipy.stats", "pydantic", "numba"),
-    *("lrbench.cli.hydra.compose", "lrbench.cli.guard", "lrbench.runs.evaluate.evaluation"),
+    *("lrbench.cli.commands.run.train", "lrbench.cli.commands.run.sweep", "lrbench.runs.train.job"),
+    *("lrbench.cli.guard", "lrbench.certificates.foretold", "lrbench.certificates.witness"),
+    *(
+        "lrbench.cli.commands.look.report",
+        "lrbench.kernels.lanes",
+        "lrbench.runs.evaluate.evaluation",
+    ),
     *("lrbench.bundles.verify", "lrbench.bundles.pack", "lrbench.certificates.check"),
     *("lrbench.contract.run", "lrbench.sweeps.plan.report", "lrbench.sweeps.tune.study"),
     *("lrbench.report.output.summary", "lrbench.report.paper", "lrbench.report.suite"),
@@ -35,6 +43,8 @@ def main() -> None:
         import_module(module)
     for registry, name in ((TASKS, "sum"), (MIXERS, "blockdiag"), (BACKBONES, "lrnn_release")):
         registry.get(name)
+    composed(["task=sum", "model=blockdiag"])
+    cpu_target.target_context.refresh()  # numba's own
     statuses: dict[int, int] = {}
     print("ready", flush=True)
     for line in sys.stdin:

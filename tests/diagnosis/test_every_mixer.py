@@ -8,6 +8,7 @@ import torch
 from lrbench.certificates.foretold import affine_steps
 from lrbench.certificates.reader import SymbolReader
 from lrbench.config import Config
+from lrbench.diagnosis import extraction
 from lrbench.diagnosis.dynamics import growth, spectra
 from lrbench.diagnosis.extraction import extract
 from lrbench.diagnosis.states import survey
@@ -19,8 +20,9 @@ from tests.named_layers import named
 
 
 @pytest.mark.parametrize("name", sorted(MIXERS.builtin_modules()))
-def test_every_mixer_can_be_looked_into(name: str) -> None:
+def test_every_mixer_can_be_looked_into(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is taken for granted of a carried state: what cannot be said has its reason."""
+    monkeypatch.setattr(extraction, "STRINGS", 40)
     task = make_task(TASKS.get("mod_arith").config(modulus=2))
     machine = task.machine()
     assert machine is not None

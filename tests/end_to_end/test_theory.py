@@ -16,7 +16,7 @@ from lrbench.cli.hydra.compose import composed
 from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.training.scoring import score
 
-UPDATES, STRINGS = 5000, 1000
+UPDATES, STRINGS = 2500, 1000
 TRAINED = [
     *("protocol.train_length=40", "protocol.batch_size=64", "optim.name=adam", "optim.clip=1"),
     *("optim.weight_decay=0", "optim.schedule=constant", "optim.warmup=0"),
@@ -26,7 +26,7 @@ DELTA = [
     *("model.mixer.qk_activation=identity", "model.mixer.learn_x0=true"),
     *("model.backbone.name=bare", "model.backbone.hidden=32", "optim.lr=3e-3"),
 ]
-MAMBA = ["model=mamba", "model.width=64", "model.mixer.conv_size=0", "optim.lr=1e-3"]
+MAMBA = ["model=mamba", "model.width=32", "model.mixer.conv_size=0", "optim.lr=3e-3"]
 
 
 @pytest.mark.slow
@@ -57,29 +57,29 @@ def accuracy(trial: LengthTrial, length: int) -> float:
 
 @pytest.mark.slow
 def test_two_reflections_a_symbol_have_s3_and_one_does_not() -> None:
-    """Measured, seeds 0 and 1: 1.00 at 40 and 1.00, 0.99 at 200; 0.31 to 0.36 at 40 throughout."""
-    able = trained(500, *DELTA, "task=group", "task.group=S3", "model.mixer.householders=2")
+    """Measured, seeds 0 and 1: 1.00 at 40 and 1.00, 0.98 at 200; 0.31 to 0.36 at 40 throughout."""
+    able = trained(300, *DELTA, "task=group", "task.group=S3", "model.mixer.householders=2")
     assert accuracy(able, 40) >= 0.99
     assert accuracy(able, 200) >= 0.95
-    unable = trained(750, *DELTA, "task=group", "task.group=S3", "model.mixer.householders=1")
+    unable = trained(450, *DELTA, "task=group", "task.group=S3", "model.mixer.householders=1")
     assert accuracy(unable, 40) <= 0.6
 
 
 @pytest.mark.slow
 def test_parity_needs_a_strength_above_one() -> None:
-    """Measured, seeds 0 and 1: 1.00 after 250 updates; 0.48 to 0.52 throughout 1,500."""
+    """Measured, seeds 0 and 1: 1.00 after 100 updates; 0.48 to 0.52 throughout 1,500."""
     words = *DELTA, "task=parity", "model.mixer.householders=1"
-    assert accuracy(trained(250, *words, "model.mixer.range=signed"), 40) >= 0.99
-    assert accuracy(trained(750, *words, "model.mixer.range=positive"), 40) <= 0.6
+    assert accuracy(trained(150, *words, "model.mixer.range=signed"), 40) >= 0.99
+    assert accuracy(trained(450, *words, "model.mixer.range=positive"), 40) <= 0.6
 
 
 @pytest.mark.slow
 def test_mamba_needs_transitions_below_zero_for_parity() -> None:
-    """Measured, seed 0, after 1,000 updates: 1.00 at 40 and 2,003; 0.49 at 40."""
-    able = trained(1000, *MAMBA, "task=parity", "model.mixer.range=signed")
+    """Measured, seeds 0 and 1: 1.00 at 40 and 200 after 250 updates; 0.49 to 0.50 after 500."""
+    able = trained(250, *MAMBA, "task=parity", "model.mixer.range=signed")
     assert accuracy(able, 40) >= 0.99
     assert accuracy(able, 200) >= 0.95
-    unable = trained(1000, *MAMBA, "task=parity", "model.mixer.range=positive")
+    unable = trained(500, *MAMBA, "task=parity", "model.mixer.range=positive")
     assert accuracy(unable, 40) <= 0.6
 
 
@@ -87,12 +87,13 @@ def test_mamba_needs_transitions_below_zero_for_parity() -> None:
 def test_a_block_has_a5_and_a_diagonal_does_not() -> None:
     """A5 is not solvable, so no diagonal layer has it unless TC0 = NC1 (Merrill et al. 2024).
 
-    Measured, seeds 0 and 1: 1.00 at 40 and 1.00, 0.98 at 200; 0.03, 0.02 and 0.17, 0.21 at 40.
+    Measured, seeds 0 and 1, 400 updates: 1.00 at 40 and 1.00, 0.97 at 200; at 40 by diagonals of
+    unit modulus 0.14 and 0.10, after 1,000 updates 0.17 and 0.21 (tanh: 0.03 and 0.02).
     """
     words = "task=group", "task.group=A5", "task.letters=generators", "optim.lr=3e-3"
-    able = trained(1000, *words, "model=blockdiag", "model.backbone.noise=0")
+    able = trained(500, *words, "model=blockdiag", "model.backbone.noise=0")
     assert accuracy(able, 40) >= 0.99
     assert accuracy(able, 200) >= 0.95
     for kind in ("tanh", "unit"):
-        unable = trained(1000, *words, "model=lrnn_diag", f"model.mixer.range={kind}")
+        unable = trained(500, *words, "model=lrnn_diag", f"model.mixer.range={kind}")
         assert accuracy(unable, 40) <= 0.5

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+
+from lrbench.runs.evaluate import diagnose
 
 Run = Callable[..., Any]
 
@@ -19,6 +22,12 @@ TINY = [
     *("protocol.look_size=4", "protocol.validation_size=4", "protocol.test_lengths=[41]"),
     *("protocol.stop=never", "protocol.batch_size=2", "protocol.certify=never"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def few_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that has learnt nothing is a large automaton: 400 states of it take long."""
+    monkeypatch.setattr(diagnose, "extract", partial(diagnose.extract, most_states=40))
 
 
 @pytest.fixture
