@@ -48,8 +48,9 @@ def whole(lab: Laboratory, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_it_goes_on_with_the_same_bits_and_leaves_no_process(
-    number: signal.Signals, whole: Path, tmp_path: Path
+    number: signal.Signals, whole: Path, lab: Laboratory, tmp_path: Path
 ) -> None:
+    """Killed, it goes on in processes again; asked to stop, it goes on in a single one."""
     with subprocess.Popen(command(tmp_path), stderr=subprocess.PIPE, text=True) as program:
         deadline = time.monotonic() + 120
         while len(list(tmp_path.rglob("checkpoints/step-*.pt"))) < 2:
@@ -66,7 +67,10 @@ def test_it_goes_on_with_the_same_bits_and_leaves_no_process(
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
-    subprocess.run(command(tmp_path), check=True, capture_output=True)
+    if number == signal.SIGKILL:
+        subprocess.run(command(tmp_path), check=True, capture_output=True)
+    else:
+        assert lab.start("train", *GROUP, f"output_dir={tmp_path}").wait() == 0
 
     for seed in (2, 3, 4):
         once, twice = (run_folder(where, f"s{seed}") for where in (whole, tmp_path))
