@@ -409,7 +409,7 @@ def main() -> int:
     deadline = time.monotonic() + given.seconds
     with tempfile.TemporaryDirectory() as scratch:
         (Path(scratch) / "programs").mkdir()
-        lab = Laboratory(Path(__file__).resolve().parents[2], Path(scratch) / "programs")
+        lab = Laboratory(Path(scratch) / "programs")
         campaign = Campaign(lab, Path(scratch), given.seed)
         number = done[-1].number if done else -1
         while sum(one.faults for one in done) < given.faults and time.monotonic() < deadline:

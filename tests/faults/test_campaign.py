@@ -27,6 +27,9 @@ def campaign(lab: Laboratory, tmp_path_factory: pytest.TempPathFactory) -> Campa
 )
 def test_a_fault_costs_nothing(number: int, name: str, kind: str, campaign: Campaign) -> None:
     made = campaign.attempt(number, BY_NAME[name], kind)
+    while kind == "damage" and not made.faults and not made.wrong and number < 100:
+        number += 10  # it ended before it was killed: on a busy machine times say little
+        made = campaign.attempt(number, BY_NAME[name], kind)
     if NO_HOSTS in made.told:
         pytest.skip(NO_HOSTS)
     assert made.wrong == []
