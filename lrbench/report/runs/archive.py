@@ -31,6 +31,7 @@ from lrbench.report.runs.columns import (
     BySplit,
     Environment,
     EvaluationRow,
+    Looks,
     Record,
     Row,
     Settings,
@@ -226,12 +227,16 @@ def _is_look(row: Row) -> bool:
     return bool(row["which"] == EVERY)
 
 
-def _looks(rows: list[Row]) -> dict[str, tuple[EvaluationRow, ...]]:
+def _looks(rows: list[Row]) -> dict[str, Looks]:
     """Every look of each run, which no rule's score is."""
     found: dict[str, list[EvaluationRow]] = {}
     for row in filter(_is_look, rows):
         found.setdefault(str(row["folder"]), []).append(_evaluation(row))
-    return {folder: tuple(looks) for folder, looks in found.items()}
+
+    def known(looks: list[EvaluationRow]) -> Looks:
+        return lambda _: tuple(looks)
+
+    return {folder: known(looks) for folder, looks in found.items()}
 
 
 def _answers(path: Path, runs: Mapping[str, Settings]) -> dict[str, Answers]:

@@ -23,6 +23,7 @@ from lrbench.report.runs.columns import (
     BySplit,
     Environment,
     EvaluationRow,
+    Looks,
     Problems,
     Record,
     Row,
@@ -83,7 +84,8 @@ class Found:
     `problems` are files that could not be used, each with the reason, `unfinished` run folders
     without a result, of which `under_way` are those that tell how far they are. `environments` has
     each cell's environment.json, by the cell's folder. `varying` are the settings with a column,
-    where a published table has told which. `looks` are those of a run, by its folder.
+    where a published table has told which. `looks` read what each look
+    of a run saw, by its folder.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -92,7 +94,7 @@ class Found:
     unfinished: list[Path] = field(default_factory=list)
     environments: dict[str, Environment] = field(default_factory=dict)
     varying: tuple[str, ...] | None = None
-    looks: dict[str, tuple[EvaluationRow, ...]] = field(default_factory=dict)
+    looks: dict[str, Looks] = field(default_factory=dict)
 
     def below(self, root: Path) -> Found:
         """Return the same with the runs' folders as seen from where `root` is."""
@@ -124,8 +126,9 @@ class Collection:
     without a result. Every run folder is in exactly one of `runs`, `problems` and `unfinished`.
     `under_way` tells of the unfinished ones that tell it how far they are: neither `frame` nor
     `runs` has them, `every_row` does. `environments` has each cell's environment.json, by the
-    cell's folder, and `looks` what each look of a run saw, by its folder. `answers` has what is
-    known of the checkpoints of a run on all strings, by its folder and the rule.
+    cell's folder, and `looks` reads what each look of a run saw, by its folder: only `every_row`
+    does. `answers` has what is known of the checkpoints of a run on all strings, by its folder and
+    the rule.
     """
 
     frame: pd.DataFrame
@@ -137,7 +140,7 @@ class Collection:
     baselines: dict[str, BySplit] = field(default_factory=dict)
     under_way: list[UnderWay] = field(default_factory=list)
     environments: dict[str, Environment] = field(default_factory=dict)
-    looks: dict[str, tuple[EvaluationRow, ...]] = field(default_factory=dict)
+    looks: dict[str, Looks] = field(default_factory=dict)
     answers: dict[str, Answers] = field(default_factory=dict)
 
     @property
@@ -149,9 +152,11 @@ class Collection:
         scores = [run.scores for run in self.under_way]
         unfinished = evaluation_frame(self._unfinished, scores)
         runs = self.every_run
-        looking = runs[runs["folder"].isin(self.looks)]
-        looks = [self.looks[folder] for folder in looking["folder"]]
-        seen = evaluation_frame(looking.reset_index(drop=True), looks)
+        there = [folder for folder in runs["folder"] if folder in self.looks]
+        read = {folder: self.looks[folder](self.problems) for folder in there}
+        looks = {folder: rows for folder, rows in read.items() if rows}
+        looking = runs[runs["folder"].isin(looks)].reset_index(drop=True)
+        seen = evaluation_frame(looking, [looks[folder] for folder in looking["folder"]])
         parts = [part for part in (self.frame, unfinished, seen) if len(part)]
         rows = pd.concat(parts, ignore_index=True) if len(parts) > 1 else (parts or [self.frame])[0]
         return rows.join(runs.set_index("folder")[list(self.varying)], on="folder")

@@ -6,6 +6,7 @@ differ.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,6 +64,9 @@ EvaluationRow = tuple[Any, ...]  # in the order of EVALUATION_COLUMNS
 BySplit = dict[str, dict[str, tuple[float, int | None]]]  # split, baseline: value and strings
 
 Problems = list[tuple[Path, str]]
+
+# Reads what each look of a run saw; what is wrong with its file is added to the problems.
+Looks = Callable[[Problems], tuple[EvaluationRow, ...]]
 
 UNFINISHED = "unfinished"
 

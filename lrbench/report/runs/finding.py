@@ -9,6 +9,7 @@ import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +37,15 @@ def find_runs(root: Path) -> Found:
                 run = read_under_way(root, folder, names, found.problems)
             if run is not None:
                 found.under_way.append(run)
-            _read_looks(found, folder, names, record or run)
+            _note_looks(found, folder, names, record or run)
     return replace(found, environments=_environments(root, found.records, found.under_way))
 
 
-def _read_looks(found: Found, folder: Path, names: set[str], run: Record | UnderWay | None) -> None:
-    if run is None or METRICS_FILE not in names:
-        return
-    row = run.row
-    looks = read_looks(folder, str(row["protocol"]), run.settings, found.problems)
-    if looks:
-        found.looks[row["folder"]] = looks
+def _note_looks(found: Found, folder: Path, names: set[str], run: Record | UnderWay | None) -> None:
+    """Note where the looks of a run are: few reports ask for them, and reading them takes long."""
+    if run is not None and METRICS_FILE in names:
+        protocol = str(run.row["protocol"])
+        found.looks[run.row["folder"]] = partial(read_looks, folder, protocol, run.settings)
 
 
 @contextmanager

@@ -110,7 +110,8 @@ def test_a_published_table_keeps_them(tmp_path: Path, runs: Path, write: Write) 
     going(runs, seed=1, lines=(look(400, 0.5), look(800, 0.0)))
     first = collect(runs)
     second = read_archive(published(first, tmp_path / "published"))
-    assert second.looks == first.looks
+    read = [{folder: looks([]) for folder, looks in one.looks.items()} for one in (first, second)]
+    assert read[0] == read[1] and read[0]
     same_reports(first, second, [Request()])
     pd.testing.assert_frame_equal(first.every_row, second.every_row)
 
@@ -128,12 +129,3 @@ def test_the_figure(runs: Path, write: Write) -> None:
     assert last.name == "figure_learning_sum"
     assert last.caption.startswith("sum (mod 5): accuracy at 500 at each look; ")
     assert [one.files for one in drawings(collect(runs), Request())][-1] == last.files
-
-
-def test_a_log_of_a_finished_run_that_cannot_be_read_is_named(runs: Path, write: Write) -> None:
-    path = write(seed=0) / "metrics.jsonl"
-    path.mkdir()
-    found = collect(runs)
-    [(place, reason)] = found.problems
-    assert place == path and reason.startswith("cannot be read")
-    assert list(found.runs["status"]) == ["finished"]
