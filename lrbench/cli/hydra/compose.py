@@ -66,7 +66,10 @@ def run_hydra(arguments: Sequence[str], job: Callable[[Config], None]) -> None:
 def hydra_main(task: Callable[[Any], Any], arguments: Sequence[str], folder: Path | None) -> None:
     """Let Hydra read `arguments` and call `task`; `folder` holds the user's own files, if any."""
     import hydra
+    from hydra._internal.hydra import Hydra
 
+    # Hydra composes once to see whether it is told to run several: a command runs what it is for.
+    Hydra.get_mode = lambda *_, **__: None  # type: ignore[method-assign]
     # Hydra looks first where `main` says, then in --config-dir: the user's files win over ours.
     ours = ["--config-dir", str(conf_dir())] if folder else []
     version = {} if hydra.__version__ >= "1.4" else {"version_base": "1.3"}
