@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -108,6 +109,12 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     monkeypatch.chdir(tmp_path)
     yield
     os.environ.pop("LRBENCH_PLUGINS", None)
+
+
+def pytest_collection_finish() -> None:
+    """Look no more for garbage among what was imported and collected: it stays to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_sessionfinish() -> None:
