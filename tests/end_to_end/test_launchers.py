@@ -89,16 +89,26 @@ def slurm() -> Iterator[None]:
     """Skip without a SLURM that runs; take what a test left out of the queue."""
     if shutil.which("sinfo") is None:
         pytest.skip("SLURM is not installed; `make slurm-test` starts one on Debian, as root")
-    try:
-        up = subprocess.run(["sinfo", "-h", "-o", "%T"], capture_output=True, text=True, timeout=20)
-    except subprocess.TimeoutExpired:
-        pytest.skip("SLURM does not answer; `make slurm-test` starts one on Debian, as root")
-    if up.returncode or not {"idle", "mixed", "allocated"} & set(up.stdout.split()):
-        pytest.skip("SLURM is not up; `make slurm-test` starts one on Debian, as root")
+    deadline = time.monotonic() + 60  # it may be at the end of another test's jobs
+    while not ready():
+        if time.monotonic() > deadline:
+            pytest.skip("SLURM is not up; `make slurm-test` starts one on Debian, as root")
+        time.sleep(1)
     before = jobs()
     yield
     if left := sorted(jobs() - before):
         subprocess.run(["scancel", *left], check=True)
+
+
+def ready() -> bool:
+    """Tell whether SLURM answers and has a node that takes jobs."""
+    try:
+        up = subprocess.run(["sinfo", "-h", "-o", "%T"], capture_output=True, text=True, timeout=20)
+    except subprocess.TimeoutExpired:
+        return False
+    if up.returncode:
+        pytest.skip("SLURM is not up; `make slurm-test` starts one on Debian, as root")
+    return bool({"idle", "mixed", "allocated"} & set(up.stdout.split()))
 
 
 def jobs() -> set[str]:
