@@ -120,9 +120,9 @@ def main(words: Sequence[str] | None = None) -> None:
         row = found[name] = json.loads(ended.stdout)
         mib = row["peak_bytes"] / (1 << 20)
         print(f"{name:22s} {row['seconds']:8.1f} {mib:7.0f} {row['strings']:13,d}", flush=True)
-    if told.write:
-        what = "processor seconds and bytes of a search that finds nothing, one layer of width 64"
-        keep(RESULTS / "certify_speed.json", what, vars(told), {"models": found})
+        if told.write:  # after each: some take minutes
+            what = "processor seconds and bytes of a search that finds nothing, width 64"
+            keep(RESULTS / "certify_speed.json", what, vars(told), {"models": found})
 
 
 if __name__ == "__main__":
