@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import time
@@ -115,7 +114,6 @@ def main(words: Sequence[str] | None = None) -> None:
             capture_output=True,
             text=True,
             check=True,
-            env=dict(os.environ),
         )
         row = found[name] = json.loads(ended.stdout)
         mib = row["peak_bytes"] / (1 << 20)

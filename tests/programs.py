@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -121,7 +122,11 @@ def lrbench(
     env: Mapping[str, str] | None = None,
     timeout: float = 300,
 ) -> subprocess.CompletedProcess[str]:
-    """Run `lrbench ARGV` to its end."""
+    """Run `lrbench ARGV` to its end; one that takes longer than `timeout` is killed."""
     program = server().start(*argv, cwd=cwd, env=env)
-    code = program.wait(timeout)
+    try:
+        code = program.wait(timeout)
+    except AssertionError:
+        os.kill(program.pid, signal.SIGKILL)
+        raise
     return subprocess.CompletedProcess(["lrbench", *argv], code, program.out, program.err)

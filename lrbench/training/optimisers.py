@@ -1,8 +1,8 @@
 """torch's Adam, AdamW and RAdam without its compiler, and Ranger: RAdam with Lookahead.
 
-torch wraps what an optimiser does so that its compiler can be told of it, and the first such call
-imports the compiler: 2.4 s, half of what a short run takes. Nothing here is compiled by it, so the
-classes below call what torch wrapped.
+torch puts wrappers for its compiler around the methods of its optimisers. The first call of a
+wrapper imports the compiler, which takes 2.4 s, nearly half of a short run. lrbench does not use
+the compiler, so the classes below call the methods without their wrappers.
 
 Ranger: Liu et al., "On the Variance of the Adaptive Learning Rate and Beyond", arXiv:1908.03265
 (RAdam: while the approximated simple moving average is 5 steps long or less, an un-adapted step

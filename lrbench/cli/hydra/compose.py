@@ -66,16 +66,13 @@ def run_hydra(arguments: Sequence[str], job: Callable[[Config], None]) -> None:
 def hydra_main(task: Callable[[Any], Any], arguments: Sequence[str], folder: Path | None) -> None:
     """Let Hydra read `arguments` and call `task`; `folder` holds the user's own files, if any."""
     import hydra
-    from hydra._internal.hydra import Hydra
 
-    # Hydra composes once to see whether it is told to run several: a command runs what it is for.
-    Hydra.get_mode = lambda *_, **__: None  # type: ignore[method-assign]
     # Hydra looks first where `main` says, then in --config-dir: the user's files win over ours.
     ours = ["--config-dir", str(conf_dir())] if folder else []
     version = {} if hydra.__version__ >= "1.4" else {"version_base": "1.3"}
     first = str(folder or conf_dir())
     main = hydra.main(config_path=first, config_name="config", **version)(task)
-    with _called_as([*ours, *arguments, *QUIET]):
+    with _called_as([*ours, *arguments, *QUIET]), _mode_is_known():
         main()
 
 
@@ -204,6 +201,23 @@ def translated_errors(typed: Mapping[str, str] | None = None) -> Iterator[None]:
 
 def _one_line(error: BaseException) -> str:
     return shown(" ".join(str(error).split()), 300)
+
+
+@contextmanager
+def _mode_is_known() -> Iterator[None]:
+    """Spare Hydra the composition that only tells whether one run or several are wanted.
+
+    Each command has its own answer. Hydra's class is left as it was, for other programs in this
+    process.
+    """
+    from hydra._internal.hydra import Hydra
+
+    asked = Hydra.get_mode
+    Hydra.get_mode = lambda *_, **__: None  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Hydra.get_mode = asked  # type: ignore[method-assign]
 
 
 @contextmanager

@@ -84,8 +84,8 @@ class Found:
     `problems` are files that could not be used, each with the reason, `unfinished` run folders
     without a result, of which `under_way` are those that tell how far they are. `environments` has
     each cell's environment.json, by the cell's folder. `varying` are the settings with a column,
-    where a published table has told which. `looks` read what each look
-    of a run saw, by its folder.
+    where a published table has told which. `looks` has a function for each
+    run's folder, which reads what the looks of the run saw.
     """
 
     records: list[Record] = field(default_factory=list)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.hydra import Hydra
 
 RUN = ["task=parity", "model=lrnn_diag", "model.width=4", "protocol.max_steps=1", "output_dir=runs"]
 
@@ -27,3 +28,4 @@ def test_train_composes_once(
     ended = lrbench("train", *RUN, *sizes, "protocol.further_lengths=[]", "protocol.certify=never")
     assert ended.code == 0, ended.err
     assert len(composed) == 1 and len(list(tmp_path.rglob("result.json"))) == 1
+    assert Hydra.get_mode.__module__ == "hydra._internal.hydra", "others in this process need it"
