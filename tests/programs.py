@@ -53,7 +53,7 @@ class Server:
         self.zygote = subprocess.Popen(
             [sys.executable, "-m", "tests.zygote"],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "LRBENCH_PLUGINS": ""},  # a test's own
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
