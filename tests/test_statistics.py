@@ -3,6 +3,7 @@ from __future__ import annotations
 import inspect
 import math
 import statistics as standard
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -37,6 +38,16 @@ def test_mean_and_sample_std_by_hand() -> None:
     assert mean([1.0, 2.0, 6.0]) == 3.0
     assert sample_std([1.0, 2.0, 6.0]) == pytest.approx((14 / 2) ** 0.5)
     assert sample_std([0.3, 0.3]) == 0.0
+
+
+@given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=9))
+def test_the_mean_is_the_exact_one_rounded_once(values: list[float]) -> None:
+    assert mean(values) == float(sum(map(Fraction, values)) / len(values))
+
+
+def test_a_mean_with_what_is_no_number() -> None:
+    assert mean([1.0, math.inf]) == math.inf
+    assert math.isnan(mean([1.0, math.nan]))
 
 
 @given(st.floats(0, 1), st.integers(1, 30))

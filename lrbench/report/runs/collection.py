@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from lrbench.protocols.base import declared
@@ -37,11 +38,12 @@ NOT_MEASURED: EvaluationRow = (None,) * len(EVALUATION_COLUMNS)
 def varying(settings: list[Settings]) -> tuple[str, ...]:
     """Return the keys on which runs differ; one with a fixed column is told there, as it was."""
     taken = {*RUN_COLUMNS, *EVALUATION_COLUMNS}
-    values: dict[str, set[str]] = {}
+    objects: dict[str, dict[int, Any]] = {}  # runs of a cell have many in common
     runs_with = Counter(name for run in settings for name in run)
     for run in settings:
         for name, value in run.items():
-            values.setdefault(name, set()).add(repr(value))
+            objects.setdefault(name, {})[id(value)] = value
+    values = {name: set(map(repr, found.values())) for name, found in objects.items()}
     for name, different in values.items():
         in_all = runs_with[name] == len(settings)
         if not in_all and not name.startswith("versions"):  # a failed run does not have these
@@ -54,11 +56,24 @@ def run_frame(
 ) -> pd.DataFrame:
     """Return a row for each run, with a column for each of the settings `keys`."""
     columns = {name: [row[name] for row in rows] for name in RUN_COLUMNS}
-    setting_columns = {key: [run.get(key) for run in settings] for key in keys}
-    return pd.DataFrame(
-        {name: pd.Series(values, dtype=RUN_COLUMNS[name]) for name, values in columns.items()}
-        | {key: pd.Series(values, dtype=object) for key, values in setting_columns.items()}
+    told = np.empty((len(settings), len(keys)), dtype=object)  # one block: a column each takes long
+    for place, run in enumerate(settings):
+        told[place] = [*map(run.get, keys)]
+    return pd.concat(
+        [
+            pd.DataFrame(
+                {name: _column(values, RUN_COLUMNS[name]) for name, values in columns.items()}
+            ),
+            pd.DataFrame(told, columns=[*keys], dtype=object),
+        ],
+        axis="columns",
     )
+
+
+def _column(values: list[Any], dtype: str) -> pd.Series[Any]:
+    if dtype == "Int64" and None not in values:  # pandas looks at each value, and takes long
+        return pd.Series(pd.array(np.array(values, dtype=np.int64), dtype="Int64"))
+    return pd.Series(values, dtype=dtype)
 
 
 def evaluation_frame(
@@ -69,11 +84,10 @@ def evaluation_frame(
     Without the settings: no table needs them here, and of 100,000 rows they are most of the memory.
     """
     scored = [rows or [NOT_MEASURED] for rows in evaluations]
-    row_numbers = [place for place, rows in enumerate(scored) for _ in rows]
+    row_numbers = np.repeat(np.arange(len(scored)), [len(rows) for rows in scored])
     columns: dict[str, Any] = {name: runs[name].array.take(row_numbers) for name in RUN_COLUMNS}
     for place, (name, dtype) in enumerate(EVALUATION_COLUMNS.items()):
-        values = [row[place] for rows in scored for row in rows]
-        columns[name] = pd.Series(values, dtype=dtype)
+        columns[name] = _column([row[place] for rows in scored for row in rows], dtype)
     return pd.DataFrame(columns, copy=False)
 
 

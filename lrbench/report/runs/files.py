@@ -52,6 +52,8 @@ def run_folders(root: Path, problems: Problems) -> Iterator[tuple[Path, set[str]
 
 def shown(path: Path) -> Path:
     """Return a path that can be printed: bytes that are no UTF-8 are written out in hex."""
+    if str(path).isascii():
+        return path
     return Path(os.fsencode(path).decode("utf-8", "backslashreplace"))
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import marshal
 import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -233,11 +236,30 @@ def _finished(root: Path, folder: Path, result: Result, more: list[Evaluation]) 
         "error": None,
         "folder": place_of(root, folder),
     }
-    settings = flat(result["config"]) | flat({"versions": result.get("versions") or {}})
+    settings = _settings(result["config"], result.get("versions") or {})
     if (strings := result.get("data")) and not declared(result["protocol"]).by_split:
         settings[STRINGS] = digest_of(strings)
     scores = [*_evaluations(result), *further(more, result)]
     return Record(shown(folder), row, settings, scores, baselines_by_split(result))
+
+
+def _settings(config: dict[str, Any], versions: dict[str, Any]) -> Settings:
+    """Return both flat; runs that differ in their seeds alone share the values.
+
+    They are compared as bytes, since True == 1 == 1.0.
+    """
+    seeds = {name: config[name] for name in ("seed", "data_seed") if is_integer(config.get(name))}
+    told = config | dict.fromkeys(seeds), {"versions": versions}
+    return _flat_together(marshal.dumps(told, PLAIN)) | seeds
+
+
+PLAIN = 2  # marshal's version whose bytes tell values alone, not which objects are one
+
+
+@lru_cache(maxsize=64)  # the runs of a cell come one after another
+def _flat_together(told: bytes) -> Settings:
+    config, versions = marshal.loads(told)
+    return flat(config) | flat(versions)
 
 
 def _failed(
@@ -266,27 +288,49 @@ def _failed(
 
 def place_of(root: Path, folder: Path) -> str:
     """Return a run's folder as its row tells it: relative to the folder of runs."""
+    start, place = f"{root}{os.sep}", str(folder)
+    if place.isascii() and place.startswith(start):  # most are: a fraction of the time
+        return place.removeprefix(start)
     return shown(folder.relative_to(root)).as_posix()
+
+
+NAMES = ("length", "split", "metric", "n", "which", "kind")
+_names_of = itemgetter(*NAMES)
+NO_LEVEL = (None, None)
 
 
 def _evaluations(result: Result) -> list[EvaluationRow]:
     """Each evaluation beside the update of its checkpoint, chance and guessing at its length."""
     steps = result.get("checkpoints") or {}
-    chance = best_baselines(result)
+    rows = _for_each_rule(result["evaluations"], steps)
+    if not rows:
+        return []
+    columns = tuple(zip(*map(_names_of, rows), strict=True))
+    lengths, splits, metrics, strings, rules, kinds = _shared(columns)
+    levels = {
+        place: (best["value"], best["baseline"]) for place, best in best_baselines(result).items()
+    }
     guessing = {(row["rule"], row["length"]): row["value"] for row in result.get("guessing") or []}
-    rows = []
-    for row in _for_each_rule(result["evaluations"], steps):
-        which, length, metric = row["which"], row["length"], row["metric"]
-        best, guess = None, None
-        if metric in METRICS:
-            best = chance.get(length) or chance.get(row["split"])
-            guess = guessing.get((which, length))
-        level = (best["value"], best["baseline"]) if best else (None, None)
-        names = [sys.intern(name) for name in (row["split"], metric, which, row["kind"])]
-        split, metric, which, kind = names  # one object for each name: there are 100,000 rows
-        score = (length, split, metric, row.get("value"), row["n"], which, kind)
-        rows.append((*score, steps.get(which), *level, guess))
-    return rows
+    places = zip(lengths, splits, metrics, strict=True)
+    known = [
+        (levels.get(length) or levels.get(split) or NO_LEVEL) if metric in METRICS else NO_LEVEL
+        for length, split, metric in places
+    ]
+    guesses = [
+        guessing.get((rule, length)) if metric in METRICS else None
+        for rule, length, metric in zip(rules, lengths, metrics, strict=True)
+    ]
+    values = [row.get("value") for row in rows]
+    taken = map(steps.get, rules)
+    chances, baselines = zip(*known, strict=True)
+    scores = (lengths, splits, metrics, values, strings, rules, kinds)
+    return list(zip(*scores, taken, chances, baselines, guesses, strict=True))
+
+
+@lru_cache(maxsize=1024)
+def _shared(columns: tuple[tuple[Any, ...], ...]) -> tuple[tuple[Any, ...], ...]:
+    """Return equal columns of another run, where there are any: of 100,000 rows few are unlike."""
+    return columns
 
 
 def _for_each_rule(

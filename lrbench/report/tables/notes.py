@@ -14,7 +14,7 @@ from lrbench.records import IRRELEVANT
 from lrbench.registry import FOREIGN
 from lrbench.report.grids.filled_cell import FilledCell
 from lrbench.report.grids.grid import Grid
-from lrbench.report.grids.selection import DAGGER, settings_of
+from lrbench.report.grids.selection import DAGGER
 from lrbench.report.output.cells import MISSING, escape, span
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.columns import Settings, UnderWay
@@ -29,8 +29,11 @@ NAMED = 100  # files and folders that could not be used: each matters, but not a
 
 def differences(runs: pd.DataFrame, collection: Collection) -> list[str]:
     """Return the configuration keys on which the fingerprints among `runs` differ."""
-    cells = runs.groupby("fingerprint", sort=True)
-    settings = [_hashed(found) for _, cell in cells if (found := settings_of(cell, collection))]
+    first: dict[str, Settings] = {}
+    for fingerprint, folder in zip(runs["fingerprint"], runs["folder"], strict=True):
+        if fingerprint not in first and (told := collection.settings[folder]):
+            first[fingerprint] = _hashed(told)
+    settings = list(first.values())
     keys = sorted({key for found in settings for key in found})
     return [key for key in keys if len({repr(found.get(key)) for found in settings}) > 1]
 

@@ -37,7 +37,7 @@ from lrbench.report.paper.reference import (
     lookup_on,
 )
 from lrbench.report.runs.collection import Collection
-from lrbench.report.runs.columns import CELL
+from lrbench.report.runs.columns import CELL, RUN_COLUMNS
 from lrbench.report.tables.horizons import (
     certified_cells,
     certified_columns,
@@ -125,18 +125,23 @@ class EvaluationCell(NamedTuple):
     guessing: Any
 
 
+SCORE = list(EvaluationCell._fields)  # the columns of a frame that tables read
+
+
 def report_tables(collection: Collection, references: Path | None = None) -> list[Table]:
     """Return one table for each protocol: rows are cells, which never mix fingerprints.
 
     Runs over a corpus have one for each task and training split.
     """
     tables: list[Table] = []
-    for protocol, runs in collection.runs.groupby("protocol", sort=True):
+    # Without the settings, which `collection.settings` has: a slice of a column takes as long as
+    # the rest of a row.
+    for protocol, runs in collection.runs[[*RUN_COLUMNS]].groupby("protocol", sort=True):
         if declared(str(protocol)).by_split:
             tables += split_report_tables(collection, str(protocol), references)
             continue
         declaration = declared(str(protocol))
-        frame = collection.frame[collection.frame["protocol"] == protocol]
+        frame = collection.frame.loc[collection.frame["protocol"] == protocol, [*SCORE, "n"]]
         scores = _scores(frame)
         rule = _searched_rule(runs, collection, declaration)
         rows = []
@@ -169,8 +174,9 @@ def _searched_rule(runs: pd.DataFrame, collection: Collection, protocol: Protoco
 
 
 def _scores(frame: pd.DataFrame) -> dict[str, list[EvaluationCell]]:
-    """Each run's evaluations; the rows of a run stand together."""
-    known = frame[[*EvaluationCell._fields]][frame["length"].notna()]
+    """Each run's evaluations at the two lengths; the rows of a run stand together."""
+    wanted = frame["length"].notna() & frame["split"].isin(["train_length", "test"])
+    known = frame.loc[wanted, SCORE]
     rows = map(
         EvaluationCell._make,
         zip(*(known[name].tolist() for name in EvaluationCell._fields), strict=True),
@@ -260,8 +266,8 @@ def _whole(runs: pd.DataFrame, name: str) -> list[int]:
 
 
 def _title(runs: pd.DataFrame) -> str:
-    titles = runs["task_title"].dropna()
-    return str(titles.iloc[0] if len(titles) else runs["task"].iloc[0])
+    titles = (title for title in runs["task_title"].tolist() if pd.notna(title))
+    return str(next(titles, runs["task"].iloc[0]))
 
 
 def _paper(runs: pd.DataFrame, collection: Collection, references: Path | None) -> Reference | None:

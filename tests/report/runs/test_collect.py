@@ -214,6 +214,12 @@ WRONG: dict[str, dict[str, Any]] = {
     "'checkpoints.best' is 'x'": {"checkpoints": {"best": "x"}},
     "'perfect_look[0].step' is None": {"perfect_look": {"step": None}},
     "'baselines[0].baseline' is missing": {"baselines": [{"value": 1}]},
+    "'baselines[1].split' is 3": {
+        "baselines": [
+            {"baseline": "a", "length": 5, "value": 1.0},
+            {"baseline": "a", "split": 3, "value": 1.0},
+        ]
+    },
     "'guessing[0]' is None": {"guessing": [None]},
     "'horizon[0].text' is missing": {"horizon": {"best": {}}},
 }
@@ -229,6 +235,28 @@ def test_a_wrong_type_is_reported(
     found = collect(runs)
     assert found.runs.empty
     assert found.problems[0][1].startswith(reason)
+
+
+@pytest.mark.parametrize(("levels", "good"), [(32, True), (33, False)])
+def test_settings_may_be_nested_so_deeply(
+    result: Callable[..., dict[str, Any]], levels: int, good: bool
+) -> None:
+    nested: dict[str, Any] = {}
+    for _ in range(levels - 1):
+        nested = {"in": nested}
+    assert (result_complaint(result() | {"config": nested}) is None) is good
+
+
+def test_settings_of_one_cell_are_told_apart_by_their_type(runs: Path, write: Write) -> None:
+    for seed, value in enumerate((True, 1, 1.0)):
+        folder = write(seed=seed)
+        content = json.loads((folder / "result.json").read_text())
+        content["config"] |= {"seed": seed, "told": value}
+        (folder / "result.json").write_text(json.dumps(content))
+    found = collect(runs)
+    told = {settings["seed"]: repr(settings["told"]) for settings in found.settings.values()}
+    assert told == {0: "True", 1: "1", 2: "1.0"}
+    assert "told" in found.varying
 
 
 @pytest.mark.parametrize("field", ["task", "fingerprint", "seed", "config", "evaluations"])
