@@ -31,9 +31,10 @@ def whole(lab: Laboratory, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, STOPPED), (signal.SIGKILL, KILLED)], ids=str
+    ("number", "code", "step"),
+    [(signal.SIGTERM, STOPPED, 2), (signal.SIGKILL, KILLED, 5), (signal.SIGTERM, STOPPED, 7)],
+    ids=str,
 )
-@pytest.mark.parametrize("step", [2, 5, 7])
 def test_the_rest_of_an_epoch_is_the_same(
     number: signal.Signals, code: int, step: int, lab: Laboratory, whole: Path, tmp_path: Path
 ) -> None:
