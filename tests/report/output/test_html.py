@@ -91,14 +91,15 @@ def test_a_page_of_runs(runs: Path, write: Write, fail: Write, references: Path)
     (runs / "x" / "s0" / "result.json").write_text("{")
     cell = runs / "sum" / "blockdiag" / "fan2024" / ("a" * 12)
     (cell / "environment.json").write_text(
-        '{"date": "2026-03-04T05:06:07+00:00", "torch": "2.13.0", "commit": null}'
+        '{"date": "2026-03-04T05:06:07+00:00", "torch": "2.13.0", "commit": "0123456789abcdef"}'
     )
     (runs / "sum" / "mine" / "fan2024" / ("c" * 12) / "environment.json").write_text("[]")
     found = render(collect(runs), "html", references)
     assert hostile in texts(found, "td")
     assert "<i>boom</i>" in "".join(texts(found, "li"))
     [about] = [p for p in parsed(found).iter("p") if p.get("class") == "about"]
-    assert (about.text or "").startswith("4 runs of 3 cells · newest run 2026-03-04 · torch 2.13.0")
+    said = "4 runs of 3 cells · newest run 2026-03-04 · torch 2.13.0 · commit 0123456789"
+    assert f"{about.text} ".startswith(f"{said} ")
     assert len(texts(found, "svg")) == len(texts(found, "figcaption")) == 2
     assert "not used" in texts(found, "section")[-1]
     ids = [one.get("id") for one in parsed(found).iter() if one.get("id")]

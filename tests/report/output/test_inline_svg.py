@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
@@ -106,6 +107,15 @@ def test_the_same_is_painted_in_half_the_bytes() -> None:
     for old, new in zip(before, after, strict=True):
         assert new.numbers == pytest.approx(old.numbers, abs=0.0051)
     assert len(inlined) < len(svg) / 2
+    side_by_side = [list(parent) for parent in ElementTree.fromstring(inlined).iter()]
+    followers = [pair for children in side_by_side for pair in pairwise(children)]
+    marks = [
+        (a.get("class"), b.get("class"))
+        for a, b in followers
+        if a.tag == b.tag and a.tag.endswith("use")
+    ]
+    assert len(marks) > 20
+    assert not any(first == second is not None for first, second in marks)  # their group says it
 
 
 def test_a_drawing_keeps_its_ids_to_itself() -> None:
