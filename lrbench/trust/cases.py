@@ -41,6 +41,7 @@ from lrbench.scan import (
 )
 from lrbench.scan.blocks.constraints import constrain_few
 from lrbench.scan.blocks.indexed import table_scan
+from lrbench.scan.delta.householder import HouseholderProducts, delta_rule
 from lrbench.scan.diagonal.modulated import modulated_scan
 from lrbench.scan.diagonal.selective import selective_scan
 from lrbench.scan.time_invariant.convolution import convolve
@@ -109,6 +110,22 @@ def gated_averages(dtype: torch.dtype, device: torch.device) -> Prepared:
     module = draw.module(Rwkv4Mixer(Rwkv4Config(), 32))
     u = draw.normal(3, 5, 32)
     return lambda *leaves: [module(leaves[-1])[0]], by_parameters(module, u)
+
+
+def delta(dtype: torch.dtype, device: torch.device, wide: int, rates: int) -> Prepared:
+    """The delta rule, two updates a position, without a decay, with one, or with one a channel."""
+    draw = Draw(dtype, device)
+    leaves = [draw.normal(3, 5, 2, 4, scale=0.5), draw.normal(3, 5, 2, 4, scale=0.5)]
+    leaves += [draw.normal(3, 5, 2, wide), draw.normal(3, 5, 4), draw.normal(3, wide, 4)]
+    leaves += [draw.normal(3, 5, (1, 4)[rates - 1])] if rates else []
+
+    def outputs(
+        k: Tensor, e: Tensor, v: Tensor, q: Tensor, start: Tensor, *rate: Tensor
+    ) -> Sequence[Tensor]:
+        log_decay = -rate[0].square() if rate else None
+        return delta_rule(HouseholderProducts(k, e, log_decay), v, q, start, "chunked")
+
+    return outputs, leaves
 
 
 def slstm(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
@@ -387,6 +404,7 @@ CASES: dict[str, Case] = {
     "constrained_blocks": constrained,
     "convolution": convolution,
     "cross_entropy": cross_entropy,
+    "delta_rule": delta,
     "fused_blocks": fused_blocks,
     "fused_diagonal": fused_diagonal,
     "gate": gate,
@@ -420,6 +438,7 @@ LAYOUTS: dict[str, tuple[int | str, ...]] = {
     "choose_merges": (1, 1),
     "constrained_blocks": (8, "column_clip"),
     "cross_entropy": (5,),
+    "delta_rule": (16, 1),
     "fused_blocks": ("step", 8, 8),
     "fused_diagonal": ("step", 64),
     "gate": (0,),

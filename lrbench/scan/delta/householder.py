@@ -13,8 +13,8 @@ parallel: an update that only writes has e = 0, one that only forgets has v = 0.
 key make a reflection.
 
 Three ways to compute it, equal up to rounding (`delta_rule`): the loop over updates above, the slow
-truth; `chunked.py`, products of matrices over chunks of positions; and the scan of dense A_t, for
-small K.
+truth; `chunked.py`, products of matrices over chunks of positions, in whose place `compiled.py` has
+compiled loops on a processor; and the scan of dense A_t, for small K.
 
 Shapes: N strings, one for each head of each string of a batch; T length; n updates a position;
 keys k and e (N, T, n, K), values v (N, T, n, V), log a (N, T, K) or (N, T, 1), queries q (N, T, K),
@@ -33,6 +33,7 @@ from torch import Tensor
 from lrbench.errors import unknown
 from lrbench.scan import scan
 from lrbench.scan.delta.chunked import delta_chunks
+from lrbench.scan.delta.compiled import compiles, delta_loops
 from lrbench.scan.transitions import BlockDiagonal, Structured
 
 
@@ -124,6 +125,8 @@ def _chunked(
     transition: HouseholderProducts, values: Tensor, queries: Tensor, initial: Tensor
 ) -> tuple[Tensor, Tensor]:
     parts = transition.keys, transition.erased, transition.log_decay
+    if compiles(values, transition.log_decay):
+        return delta_loops(*parts, values, queries, initial)
     return delta_chunks(*parts, values, queries, initial, transition.least)
 
 
