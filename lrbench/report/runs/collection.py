@@ -56,15 +56,15 @@ def run_frame(
 ) -> pd.DataFrame:
     """Return a row for each run, with a column for each of the settings `keys`."""
     columns = {name: [row[name] for row in rows] for name in RUN_COLUMNS}
-    told = np.empty((len(settings), len(keys)), dtype=object)  # one block: a column each takes long
+    values_of_keys = np.empty((len(settings), len(keys)), dtype=object)  # a Series each takes long
     for place, run in enumerate(settings):
-        told[place] = [*map(run.get, keys)]
+        values_of_keys[place] = [*map(run.get, keys)]
     return pd.concat(
         [
             pd.DataFrame(
                 {name: _column(values, RUN_COLUMNS[name]) for name, values in columns.items()}
             ),
-            pd.DataFrame(told, columns=[*keys], dtype=object),
+            pd.DataFrame(values_of_keys, columns=[*keys], dtype=object),
         ],
         axis="columns",
     )

@@ -249,17 +249,17 @@ def _settings(config: dict[str, Any], versions: dict[str, Any]) -> Settings:
     They are compared as bytes, since True == 1 == 1.0.
     """
     seeds = {name: config[name] for name in ("seed", "data_seed") if is_integer(config.get(name))}
-    told = config | dict.fromkeys(seeds), {"versions": versions}
-    return _flat_together(marshal.dumps(told, PLAIN)) | seeds
+    without_seeds = config | dict.fromkeys(seeds) | {"versions": versions}
+    return _flat_of(marshal.dumps(without_seeds, PLAIN)) | seeds
 
 
 PLAIN = 2  # marshal's version whose bytes tell values alone, not which objects are one
 
 
 @lru_cache(maxsize=64)  # the runs of a cell come one after another
-def _flat_together(told: bytes) -> Settings:
-    config, versions = marshal.loads(told)
-    return flat(config) | flat(versions)
+def _flat_of(settings: bytes) -> Settings:
+    """Return settings flat, as marshal has written them."""
+    return flat(marshal.loads(settings))
 
 
 def _failed(
