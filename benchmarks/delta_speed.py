@@ -25,7 +25,7 @@ from lrbench.bench.timing import Rounds, alternate, keep
 from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
 from lrbench.protocols.fan2024.trial import LengthTrial
-from lrbench.scan.delta.householder import MODES, HouseholderProducts, delta_rule
+from lrbench.scan.matrix.householder import MODES, HouseholderProducts, delta_rule
 
 RESULTS = Path(__file__).resolve().parent / "results"
 STRINGS, HEADS, LENGTH, SIZE = 64, 4, 40, 16

@@ -52,3 +52,18 @@ def close(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> None:
 def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(shape, generator=generator, dtype=dtype)
+
+
+def group_is_each_alone(function: Callable[..., Tensor], leaves: Sequence[Tensor]) -> None:
+    """Compare the gradients of two runs at once, under vmap(grad(..)), with those of each alone."""
+    made = [torch.stack([leaf, 0.5 * leaf]) for leaf in leaves]
+
+    def loss(*parts: Tensor) -> Tensor:
+        return function(*parts).square().sum()
+
+    places = tuple(range(len(made)))
+    together = torch.func.vmap(torch.func.grad(loss, argnums=places))(*made)
+    for member in range(2):
+        parts = [leaf[member].clone().requires_grad_() for leaf in made]
+        alone = torch.autograd.grad(loss(*parts), parts)
+        close([slope[member] for slope in together], alone)

@@ -41,9 +41,10 @@ from lrbench.scan import (
 )
 from lrbench.scan.blocks.constraints import constrain_few
 from lrbench.scan.blocks.indexed import table_scan
-from lrbench.scan.delta.householder import HouseholderProducts, delta_rule
 from lrbench.scan.diagonal.modulated import modulated_scan
 from lrbench.scan.diagonal.selective import selective_scan
+from lrbench.scan.matrix.duality import Writes, dual_scan
+from lrbench.scan.matrix.householder import HouseholderProducts, delta_rule
 from lrbench.scan.time_invariant.convolution import convolve
 from lrbench.scan.time_invariant.responses import superpose
 from lrbench.scan.transitions import PerceptronBlocks
@@ -124,6 +125,20 @@ def delta(dtype: torch.dtype, device: torch.device, wide: int, rates: int) -> Pr
     ) -> Sequence[Tensor]:
         log_decay = -rate[0].square() if rate else None
         return delta_rule(HouseholderProducts(k, e, log_decay), v, q, start, "chunked")
+
+    return outputs, leaves
+
+
+def dual(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
+    """Matrix states under one decay a head, of two heads that share keys."""
+    draw = Draw(dtype, device)
+    leaves = [draw.normal(3, 5, 2), draw.normal(3, 5, 1, 4), draw.normal(3, 5, 2, wide)]
+    leaves += [draw.normal(3, 5, 2), draw.normal(3, 5, 1, 4), draw.normal(3, 2, wide, 4)]
+
+    def outputs(
+        a: Tensor, k: Tensor, v: Tensor, now: Tensor, q: Tensor, start: Tensor
+    ) -> Sequence[Tensor]:
+        return dual_scan(a.tanh(), Writes(k, v, now), q, start, "chunked")
 
     return outputs, leaves
 
@@ -405,6 +420,7 @@ CASES: dict[str, Case] = {
     "convolution": convolution,
     "cross_entropy": cross_entropy,
     "delta_rule": delta,
+    "dual_scan": dual,
     "fused_blocks": fused_blocks,
     "fused_diagonal": fused_diagonal,
     "gate": gate,
@@ -439,6 +455,7 @@ LAYOUTS: dict[str, tuple[int | str, ...]] = {
     "constrained_blocks": (8, "column_clip"),
     "cross_entropy": (5,),
     "delta_rule": (16, 1),
+    "dual_scan": (16,),
     "fused_blocks": ("step", 8, 8),
     "fused_diagonal": ("step", 64),
     "gate": (0,),

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import conv1d, normalize, pad, silu
 
 from lrbench.mixers.delta.deltanet import DeltaNetMixer, GatedDeltaProductConfig
-from lrbench.scan.delta.householder import MODES, HouseholderProducts, delta_rule
+from lrbench.scan.matrix.householder import MODES, HouseholderProducts, delta_rule
 from tests.oracles.pinned import pinned
 
 FILES = {  # in fla/ops/, of fla-core 0.6.0: the first half of their SHA-256

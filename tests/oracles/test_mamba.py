@@ -14,9 +14,9 @@ from torch import Tensor
 
 from benchmarks.mamba_speed import copied, their_layer
 from lrbench.mixers.mamba.mamba import MambaConfig
-from lrbench.scan.diagonal.duality import MODES as DUAL_MODES
-from lrbench.scan.diagonal.duality import Writes, dual_scan
 from lrbench.scan.diagonal.selective import MODES, selective_scan
+from lrbench.scan.matrix.duality import MODES as DUAL_MODES
+from lrbench.scan.matrix.duality import Writes, dual_scan
 from tests.oracles.pinned import pinned
 from tests.oracles.test_delta import naive
 

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from lrbench.kernels.choice import installed
+from lrbench.scan.matrix.duality_loops import DUAL_SCAN
+from lrbench.scan.matrix.householder_loops import DELTA_RULE
 from lrbench.trust.cases import CASES, LAYOUTS, MEANS
 from lrbench.trust.child import difference, fault
 from lrbench.trust.outcomes import Kernel
@@ -21,6 +23,7 @@ def test_every_kernel_has_a_case(root: Path) -> None:
     for path in (root / "lrbench").rglob("*.py"):
         asked |= set(re.findall(r'\busable\(\s*[\w.]+, "(\w+)"', path.read_text()))
     asked |= {"generated_blocks", "perceptron_blocks"}  # by the kind of blocks
+    asked |= {DELTA_RULE.name, DUAL_SCAN.name}
     asked |= {"fused_blocks", "fused_diagonal"}  # by the form of a transition
     assert asked == set(CASES)
 

@@ -24,7 +24,8 @@ Glossary
     silu   gate           of W_g u_t: silu; sigmoid: sigmoid(W_g u_t + b_g), as in KDA
     S_0    learn_x0       zero, or learnt from the identity
 
-The state: S (H, V, K) and the last conv_size - 1 of W u. Modes: `lrbench/scan/delta/`.
+The state: S (H, V, K) and the last conv_size - 1 of W u. Modes: those of
+`lrbench/scan/matrix/householder.py`.
 
 Differences from flash-linear-attention: heads share the model's width (`key_size`, `value_size`),
 where its gated layers have 6 of 256 x 512 numbers; weights are drawn as torch draws those of linear
@@ -49,7 +50,7 @@ from lrbench.mixers.convolution import ACTIVATIONS, CausalConvolution
 from lrbench.mixers.time_steps import time_bias
 from lrbench.records import added
 from lrbench.registry import register_mixer
-from lrbench.scan.delta.householder import MODES, HouseholderProducts, delta_rule
+from lrbench.scan.matrix.householder import MODES, HouseholderProducts, delta_rule
 
 DECAYS = ("none", "scalar", "channel")
 ERASES = ("scalar", "channel")

@@ -18,7 +18,7 @@ Glossary
     S_0          learn_x0: zero, or learnt from zero
 
 The state: S (H, P, N) and the last conv_size - 1 of (x, b, c) before the convolution. Modes:
-`lrbench/scan/diagonal/duality.py`.
+`lrbench/scan/matrix/duality.py`.
 
 Differences from the released code: `signed`; its heads have 64 channels, b and c may be several
 groups', and steps may be held within limits.
@@ -38,7 +38,7 @@ from lrbench.mixers.base import RANGES, STARTS, Mixer, ParameterRule
 from lrbench.mixers.convolution import CausalConvolution
 from lrbench.mixers.time_steps import time_bias
 from lrbench.registry import register_mixer
-from lrbench.scan.diagonal.duality import MODES, Writes, dual_scan
+from lrbench.scan.matrix.duality import MODES, Writes, dual_scan
 
 EPSILON = 1e-5
 

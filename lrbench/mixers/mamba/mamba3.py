@@ -23,7 +23,7 @@ Glossary
 
 A step takes up once more, by the other end of the rule, what was written before it: as its share is
 known only then, it is written behind the position that is read, and modes are those of Mamba-2
-(`lrbench/scan/diagonal/duality.py`).
+(`lrbench/scan/matrix/duality.py`).
 
 The state: S (H, P, N), the angles in turns (H, R), and the last k (H, N) and x (H, P).
 
@@ -46,7 +46,7 @@ from lrbench.checks import at_least, one_of, share
 from lrbench.mixers.base import STARTS, Mixer, ParameterRule
 from lrbench.mixers.time_steps import time_bias
 from lrbench.registry import register_mixer
-from lrbench.scan.diagonal.duality import MODES, Writes, dual_scan
+from lrbench.scan.matrix.duality import MODES, Writes, dual_scan
 
 SHARES = {"half": 0.5, "all": 1.0}
 SLOWEST = 1e-4  # a = exp(-d times this), at least

@@ -22,8 +22,8 @@ Glossary
     S      (H, V, K), V = K = width / heads; the state is S and the last z
 
 An erasure along kappa of what has not decayed yet is, of what has, one along kappa / w: two updates
-of rank one after a decay, which is what `lrbench/scan/delta/` computes. A transition is similar to
-the symmetric diag(w) - (sqrt(a) * kappa)(sqrt(a) * kappa)^T: eigenvalues are real and, with s = 1,
+of rank one after a decay (`lrbench/scan/matrix/householder.py`). A transition is similar to the
+symmetric diag(w) - (sqrt(a) * kappa)(sqrt(a) * kappa)^T: eigenvalues are real and, with s = 1,
 above w - 1 > -0.46, so what changes its sign loses half of its size: no parity over all lengths.
 s = 2 (not the paper's) allows a reflection.
 
@@ -45,7 +45,7 @@ from lrbench.checks import at_least, share
 from lrbench.mixers.base import Mixer, ParameterRule
 from lrbench.mixers.rwkv.rwkv4_channel import shifted
 from lrbench.registry import register_mixer
-from lrbench.scan.delta.householder import MODES, HouseholderProducts, delta_rule
+from lrbench.scan.matrix.householder import MODES, HouseholderProducts, delta_rule
 
 State = tuple[Tensor, Tensor]
 STACK = {"name": "gpt", "embedding_norm": True}

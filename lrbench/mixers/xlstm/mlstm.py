@@ -45,8 +45,8 @@ from lrbench.mixers.base import Mixer
 from lrbench.mixers.convolution import CausalConvolution
 from lrbench.mixers.xlstm.slstm import HeadNorm, small
 from lrbench.registry import register_mixer
-from lrbench.scan.diagonal.duality import MODES, Writes, dual_scan
 from lrbench.scan.diagonal.triples import EMPTY
+from lrbench.scan.matrix.duality import MODES, Writes, dual_scan
 
 EPSILON = 1e-6
 HIGHEST = 80.0  # of -m: e^80 is far below the largest float32

@@ -23,7 +23,7 @@ from lrbench.mixers.delta.deltanet import DeltaNetConfig, DeltaNetMixer
 from lrbench.models.build import build_model
 from lrbench.models.exact.weights import Reflections, reflecting_weights
 from lrbench.registry import TASKS
-from lrbench.scan.delta.householder import MODES
+from lrbench.scan.matrix.householder import MODES
 from lrbench.schema import model_node
 from lrbench.tasks import make_task
 from lrbench.tasks.groups.algebra import group

@@ -13,8 +13,8 @@ parallel: an update that only writes has e = 0, one that only forgets has v = 0.
 key make a reflection.
 
 Three ways to compute it, equal up to rounding (`delta_rule`): the loop over updates above, the slow
-truth; `chunked.py`, products of matrices over chunks of positions, in whose place `compiled.py` has
-compiled loops on a processor; and the scan of dense A_t, for small K.
+truth; `householder_chunks.py`, products of matrices over chunks of positions, in whose place
+`householder_loops.py` has compiled loops on a processor; and the scan of dense A_t, for small K.
 
 Shapes: N strings, one for each head of each string of a batch; T length; n updates a position;
 keys k and e (N, T, n, K), values v (N, T, n, V), log a (N, T, K) or (N, T, 1), queries q (N, T, K),
@@ -32,8 +32,8 @@ from torch import Tensor
 
 from lrbench.errors import unknown
 from lrbench.scan import scan
-from lrbench.scan.delta.chunked import delta_chunks
-from lrbench.scan.delta.compiled import compiles, delta_loops
+from lrbench.scan.matrix.householder_chunks import delta_chunks
+from lrbench.scan.matrix.householder_loops import DELTA_RULE
 from lrbench.scan.transitions import BlockDiagonal, Structured
 
 
@@ -124,10 +124,14 @@ def _loop(
 def _chunked(
     transition: HouseholderProducts, values: Tensor, queries: Tensor, initial: Tensor
 ) -> tuple[Tensor, Tensor]:
-    parts = transition.keys, transition.erased, transition.log_decay
-    if compiles(values, transition.log_decay):
-        return delta_loops(*parts, values, queries, initial)
-    return delta_chunks(*parts, values, queries, initial, transition.least)
+    keys, erased, log_decay = transition.keys, transition.erased, transition.log_decay
+    decays = queries[..., :0] if log_decay is None else log_decay.exp()
+    inputs = [x[:, :, None] for x in (values, keys, erased, decays, queries)]  # of one head
+    inputs.append(initial[:, None])
+    if DELTA_RULE.usable(*inputs):
+        y, state = DELTA_RULE(*inputs)
+        return y[:, :, 0], state[:, 0]
+    return delta_chunks(keys, erased, log_decay, values, queries, initial, transition.least)
 
 
 def _dense(

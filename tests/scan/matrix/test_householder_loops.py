@@ -1,4 +1,4 @@
-"""Compiled updates of the delta rule against torch's, and against the loop over updates."""
+"""The delta rule in compiled loops against torch's chunks, and against the loop over updates."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from lrbench.scan.delta import compiled
-from lrbench.scan.delta.compiled import compiles
-from lrbench.scan.delta.householder import HouseholderProducts, delta_rule
-from tests.both_ways import both_ways, close, draw, needs_numba
+from lrbench.scan.matrix import by_values
+from lrbench.scan.matrix.householder import HouseholderProducts, delta_rule
+from tests.both_ways import both_ways, close, draw, group_is_each_alone, needs_numba
 
 pytestmark = needs_numba
 SIZES = [  # strings, positions, updates of each, keys, values, decays
@@ -18,7 +17,7 @@ SIZES = [  # strings, positions, updates of each, keys, values, decays
     (1, 7, 3, 5, 24, 1),
     (2, 40, 2, 16, 16, 0),
     (2, 9, 1, 4, 32, 4),
-    (1, 1, 4, 3, 16, 3),
+    (1, 1, 4, 3, 5, 3),
 ]
 
 
@@ -46,9 +45,8 @@ def test_values_and_gradients(
     sizes: tuple[int, ...], kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever part of a string the backward goes over at a time."""
-    monkeypatch.setattr(compiled, "KEPT", kept)
+    monkeypatch.setattr(by_values, "KEPT", kept)
     made = leaves(sizes)
-    assert compiles(made[2], made[5] if len(made) > 5 else None)
     ours, theirs = both_ways(run, made)
     close(ours, theirs)
     slow, _ = both_ways(lambda *parts: run(*parts, mode="sequential"), made)
@@ -60,12 +58,6 @@ def test_single_precision() -> None:
     close(ours, theirs)
 
 
-@pytest.mark.parametrize("values", [5, 12])
-def test_other_numbers_of_values_are_left_to_chunks(values: int) -> None:
-    assert not compiles(draw(2, 3, 1, values), None)
-    assert not compiles(draw(2, 0, 1, 16), None)
-
-
 def test_what_is_not_contiguous_is_read_as_it_is() -> None:
     made = leaves((4, 6, 2, 5, 16, 5))
     ours, theirs = both_ways(lambda *parts: run(*(p[1::2] for p in parts)), made)
@@ -74,14 +66,4 @@ def test_what_is_not_contiguous_is_read_as_it_is() -> None:
 
 def test_a_group_of_runs_at_once() -> None:
     """Under vmap(grad(..)), as groups train."""
-    made = [torch.stack([leaf, 0.5 * leaf]) for leaf in leaves(SIZES[1])]
-
-    def loss(*parts: Tensor) -> Tensor:
-        return run(*parts).square().sum()
-
-    places = tuple(range(len(made)))
-    together = torch.func.vmap(torch.func.grad(loss, argnums=places))(*made)
-    for member in range(2):
-        parts = [leaf[member].clone().requires_grad_() for leaf in made]
-        alone = torch.autograd.grad(loss(*parts), parts)
-        close([slope[member] for slope in together], alone)
+    group_is_each_alone(run, leaves(SIZES[1]))

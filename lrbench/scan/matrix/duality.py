@@ -16,7 +16,9 @@ Public code takes L as exponentials of differences of sums of log a, which a dec
 not. Rows need no logarithm, and hold for every a, zero as well. They are a scan themselves, and so
 have a backward of their own.
 
-Two ways, equal up to rounding (`dual_scan`): `chunked`, and `sequential`, the first line in a loop.
+Two ways, equal up to rounding (`dual_scan`): `sequential`, the first line in a loop, is the slow
+truth; in place of `chunked` there are compiled loops on a processor (`duality_loops.py`), which
+write w + l at once, read too much by l_t (k_t . q_t) v_t, and have that taken off.
 
 Shapes: B strings, T length, H heads; a, w and l (B, T, H); k and q (B, T, H or 1, N), 1 for those
 that all heads share; v (B, T, H, P); S (B, H, P, N). In chunks (B, H, G, C, ..).
@@ -33,6 +35,7 @@ from torch.nn.functional import pad
 
 from lrbench.errors import unknown
 from lrbench.scan import scan
+from lrbench.scan.matrix.duality_loops import DUAL_SCAN
 from lrbench.scan.transitions import Diagonal
 
 POSITIONS = 24  # of a chunk, at most
@@ -86,6 +89,8 @@ def _loop(
 def _chunked(
     decays: Tensor, writes: Writes, queries: Tensor, initial: Tensor
 ) -> tuple[Tensor, Tensor]:
+    if (found := _compiled(decays, writes, queries, initial)) is not None:
+        return found
     length = decays.shape[1]
     size = -(-length // -(-length // POSITIONS))
     a, now = (_chunks(x, size, filling) for x, filling in ((decays, 1.0), (writes.now, 0.0)))
@@ -102,6 +107,21 @@ def _chunked(
     states = _at_starts(before[..., -1:, :], added, initial)
     y = ((q @ k.mT) * within) @ v + before * (q @ states[:, :, :-1].mT)
     return y.flatten(2, 3)[:, :, :length].transpose(1, 2), states[:, :, -1]
+
+
+def _compiled(
+    decays: Tensor, writes: Writes, queries: Tensor, initial: Tensor
+) -> tuple[Tensor, Tensor] | None:
+    """Return the same by compiled loops; None where they cannot be used."""
+    values, now, later = writes.values, writes.now, writes.later
+    keys, queries = torch.broadcast_tensors(writes.keys, queries)
+    if not DUAL_SCAN.usable(values, decays, keys, queries, initial):
+        return None
+    written = (now if later is None else now + later)[..., None] * values
+    y, last = DUAL_SCAN(written, decays, keys, queries, initial)
+    if later is not None:
+        y = y - (later * (keys * queries).sum(-1))[..., None] * values
+    return y, last
 
 
 def decay_products(decays: Tensor) -> Tensor:
