@@ -34,6 +34,16 @@ QUIET = (
     "hydra/hydra_logging=none",
 )
 
+# Hydra's own groups, which say how it starts programs and prints its help: a quarter of the time
+# of a composition that has no use for them.
+WITHOUT_ITS_OWN = tuple(
+    f"~hydra/{group}"
+    for group in (
+        *("env", "help", "hydra_help", "hydra_logging", "job_logging"),
+        *("launcher", "output", "sweeper"),
+    )
+)
+
 BACKBONE = "model.backbone.name"
 DEFAULT_MODEL = "blockdiag"  # conf/config.yaml says so too
 
@@ -271,5 +281,5 @@ def composed(overrides: Sequence[str]) -> Config:
         translated_errors(typed),
         initialize_config_dir(config_dir=str(conf_dir()), version_base="1.3"),
     ):
-        arguments = completed(overrides, [conf_dir()])
+        arguments = [*completed(overrides, [conf_dir()]), *WITHOUT_ITS_OWN]
         return to_config(compose(config_name="config", overrides=arguments), typed)
