@@ -45,6 +45,7 @@ from lrbench.scan.diagonal.modulated import modulated_scan
 from lrbench.scan.diagonal.selective import selective_scan
 from lrbench.scan.matrix.duality import Writes, dual_scan
 from lrbench.scan.matrix.householder import HouseholderProducts, delta_rule
+from lrbench.scan.structured.one_hot import OneHotProducts
 from lrbench.scan.time_invariant.convolution import convolve
 from lrbench.scan.time_invariant.responses import superpose
 from lrbench.scan.transitions import PerceptronBlocks
@@ -139,6 +140,21 @@ def dual(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
         a: Tensor, k: Tensor, v: Tensor, now: Tensor, q: Tensor, start: Tensor
     ) -> Sequence[Tensor]:
         return dual_scan(a.tanh(), Writes(k, v, now), q, start, "chunked")
+
+    return outputs, leaves
+
+
+def one_hot(dtype: torch.dtype, device: torch.device, orientation: str) -> Prepared:
+    """One-hot columns or rows, of three symbols at the positions of two strings."""
+    draw = Draw(dtype, device)
+    leaves = [draw.normal(1, 3, 4), draw.normal(4, 6, 6), draw.normal(1, 3, 6, 2)]
+    leaves += [draw.normal(1, 3, 1, 6, 2), draw.normal(2, 1, 6, 2)]
+    index = draw.numbers(3, 2, 7)
+
+    def outputs(w: Tensor, dictionary: Tensor, *numbers: Tensor) -> list[Tensor]:
+        d, b, start = (torch.view_as_complex(x) for x in numbers)
+        ones = OneHotProducts(w.softmax(-1), dictionary, d, orientation)
+        return [torch.view_as_real(scan(Indexed(ones, index), b, start, "sequential"))]
 
     return outputs, leaves
 
@@ -431,6 +447,7 @@ CASES: dict[str, Case] = {
     "modulated_scan": modulated,
     "move_merges": move_merges,
     "normed_head": head_after_norm,
+    "one_hot": one_hot,
     "onednn_product": onednn_product,
     "pair_scores": pair_scores,
     "perceptron": two_layers,
@@ -464,6 +481,7 @@ LAYOUTS: dict[str, tuple[int | str, ...]] = {
     "layer_norm": (64,),
     "modulated_scan": (16,),
     "move_merges": (1,),
+    "one_hot": ("column",),
     "onednn_product": ("row", "column"),
     "pair_scores": (16,),
     "perceptron": (64, 5),

@@ -112,6 +112,12 @@ class Blocks(Action):
 Solve = Callable[[Tensor, Tensor, Action], None]
 
 
+def in_order(a: Tensor, b: Tensor, action: Action) -> None:
+    """Solve a recurrence position by position; see `Solve`."""
+    for k in range(1, len(b)):
+        action.add(b[k], a[k], b[k - 1])
+
+
 def scan_by(solve: Solve, transition: Transition, inputs: Tensor, initial: Tensor) -> Tensor:
     """Return the states x_1..x_T, (B, T, ...); arguments as for `reference`."""
     by_itself = scanned(solve, transition, inputs, initial)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from lrbench.kernels.closed_form import ClosedForm, fold
 from lrbench.kernels.rows import LARGEST_PRODUCT
-from lrbench.scan.algorithms.adjoint import Action
+from lrbench.scan.algorithms.adjoint import in_order
 from lrbench.scan.algorithms.constant import constant_loop, is_constant
 from lrbench.scan.algorithms.indexed_diagonal import indexed_diagonal
 from lrbench.scan.blocks.generated import generated_scan
@@ -40,7 +40,7 @@ from lrbench.scan.transitions import (
 
 def sequential(transition: Transition, inputs: Tensor, initial: Tensor) -> Tensor:
     """Return the states x_1..x_T, (B, T, ...); arguments as for `reference`."""
-    by_itself = scanned(_one_by_one, transition, inputs, initial)
+    by_itself = scanned(in_order, transition, inputs, initial)
     if by_itself is not None:
         return by_itself
     if inputs.device.type == "cpu":  # loops that keep one position in the cache
@@ -65,12 +65,6 @@ def sequential(transition: Transition, inputs: Tensor, initial: Tensor) -> Tenso
     if isinstance(dense, Diagonal):
         return DIAGONAL_LOOP(dense.values, inputs, initial)
     return BLOCK_LOOP(dense.blocks, inputs, initial)
-
-
-def _one_by_one(a: Tensor, b: Tensor, action: Action) -> None:
-    """Turn inputs b (T, B, ...) into states, in place; see `adjoint.Solve`."""
-    for k in range(1, len(b)):
-        action.add(b[k], a[k], b[k - 1])
 
 
 def _block_forward(blocks: Tensor, inputs: Tensor, initial: Tensor) -> tuple[Tensor]:

@@ -16,7 +16,8 @@ gradient of P_k, lambda_k (D_k x_{k-1})^T, is taken for that of a softmax over t
 (straight through): it is made, pulled back into w and M and forgotten, some positions at a time;
 where transitions are looked up, all positions of one symbol are one product.
 
-`act` and `written` are the slow truth: the dense matrices, with autograd's gradients.
+`act` and `written` are the slow truth: the dense matrices, with autograd's gradients. In place of
+the loop over positions there is a compiled one on a processor (`one_hot_loops.py`).
 
 Shapes: weights w (B, T, K); dictionary (K, N, N), [row, column]; values d (B, T, N), real or
 complex; states (B, 1, N). Packed, positions first: (T, B, 2, N), the index and d.
@@ -31,9 +32,11 @@ from functools import cache, partial
 import torch
 from torch import Tensor
 
+from lrbench.kernels.choice import usable
 from lrbench.kernels.closed_form import ClosedForm, Tensors, one_by_one
 from lrbench.kernels.rows import rows
-from lrbench.scan.algorithms.adjoint import Action, Solve, adjoints_of, own, states_of
+from lrbench.scan.algorithms.adjoint import Action, Solve, adjoints_of, in_order, own, states_of
+from lrbench.scan.structured.one_hot_loops import one_hot_adjoints, one_hot_states
 from lrbench.scan.transitions import BlockDiagonal, Structured
 
 ORIENTATIONS = ("column", "row")
@@ -64,14 +67,22 @@ class OneHotProducts(Structured):
         self, solve: Solve, index: Tensor | None, inputs: Tensor, initial: Tensor
     ) -> Tensor:
         """Return the states (B, T, 1, N); see `Structured.scanned`."""
-        weights, values, b = self.weights, self.values, inputs[:, :, 0]
-        if index is None:
+        weights, values, b, start = self.weights, self.values, inputs[:, :, 0], initial[:, 0]
+        if index is None:  # each position is a symbol of its own
             index = torch.arange(len(b) * b.shape[1], device=b.device).view(b.shape[:2])
-            weights = weights.flatten(0, 1)
+            weights, values, b = (x.flatten(0, 1) for x in (weights, values, b))
         else:
-            weights, values, b = weights[0], rows(values[0], index), rows(b[0], index)
-        form = _form(self.orientation, solve)
-        return form(weights, self.dictionary, values, b, initial[:, 0], index)[:, :, None]
+            weights, values, b = weights[0], values[0], b[0]
+        if solve is in_order and self._compiles(values, b, start):
+            form = LOOPS[self.orientation]
+        else:
+            form, values, b = _form(self.orientation, solve), rows(values, index), rows(b, index)
+        return form(weights, self.dictionary, values, b, start, index)[:, :, None]
+
+    def _compiles(self, *numbers: Tensor) -> bool:
+        """Tell whether compiled loops can be used: they are made for complex numbers."""
+        are_complex = all(x.is_complex() for x in numbers)
+        return are_complex and usable(self.dictionary, "one_hot", self.orientation)
 
     def _ones(self, weights: Tensor) -> Tensor:
         """Return P (..., N, N), whose gradient is that of a softmax, for weights (..., K)."""
@@ -161,9 +172,7 @@ def _forward(
     weights (M, K), of which `index` (B, T) says which are a position's; values and inputs
     (B, T, N); initial (B, N).
     """
-    lines = _lines(dictionary, orientation)
-    found = [_scores(w, lines).max(-1).indices for w in weights.split(_at_once(dictionary))]
-    a = packed(torch.cat(found)[index.T], values.transpose(0, 1))
+    a = packed(_places(weights, dictionary, orientation)[index.T], values.transpose(0, 1))
     states = states_of(solve, a, own(inputs), initial, ACTIONS[orientation])
     return states.transpose(0, 1), a
 
@@ -191,42 +200,115 @@ def _backward(
     else:
         dvalues = adjoints * before.gather(-1, ones).conj()
         left, right = adjoints * d.conj(), before
-    left, right = (_parts(x).flatten(0, 1) for x in (left, right))
     if orientation == "column":
         left, right = right, left
-    lines = _lines(dictionary, orientation)
-    dweights, dlines = torch.empty_like(weights), torch.zeros_like(lines)
-    places = index.T.flatten()
-    for piece, slope in _slopes(left, right, places, len(weights), _at_once(dictionary)):
-        soft = _scores(weights[piece], lines).softmax(-1)
-        slope *= soft
-        slope.addcmul_(soft, slope.sum(-1, keepdim=True), value=-1)
-        dweights[piece] = slope.flatten(1) @ lines.flatten(1).T
-        dlines += (weights[piece].T @ slope.flatten(1)).view_as(lines)
-    ddictionary = _lines(dlines, orientation)
+    order, counts = sorted_symbols(index.T.flatten(), len(weights))
+    left, right = (_parts(x).flatten(0, 1)[order] for x in (left, right))
+    dweights, ddictionary = _of_choices(weights, dictionary, orientation, left, right, counts)
     return dweights, ddictionary, dvalues.transpose(0, 1), adjoints.transpose(0, 1), dinitial
 
 
-def _slopes(
-    left: Tensor, right: Tensor, places: Tensor, many: int, at_once: int
-) -> Iterator[tuple[slice, Tensor]]:
-    """Yield the gradients (m, N, N) of matrices some at a time, and which of `many` they are.
+def _of_choices(
+    weights: Tensor,
+    dictionary: Tensor,
+    orientation: str,
+    numbers: Tensor,
+    lines: Tensor,
+    counts: list[int],
+) -> tuple[Tensor, Tensor]:
+    """Return the gradients of w (M, K) and of the dictionary, pulled back through the softmax.
 
-    left and right (n, 2, N) are the real and imaginary parts of the factors at each of n positions,
-    places (n) the matrix at each.
+    numbers and lines (n, 2, N) are the real and imaginary parts of the factors at each of n
+    positions: of the numbers that choose, and of what each chooses from; all positions of a matrix
+    lie together, `counts` of them.
     """
-    order = places.argsort(stable=True)
-    left, right = left[order], right[order]
-    counts = torch.bincount(places, minlength=many)
-    if many == len(order) and bool((counts == 1).all()):
+    choices = _lines(dictionary, orientation)
+    dweights, dchoices = torch.empty_like(weights), torch.zeros_like(choices)
+    for piece, slope in _slopes(numbers, lines, counts, _at_once(dictionary)):
+        soft = _scores(weights[piece], choices).softmax(-1)
+        slope *= soft
+        slope.addcmul_(soft, slope.sum(-1, keepdim=True), value=-1)
+        dweights[piece] = slope.flatten(1) @ choices.flatten(1).T
+        dchoices += (weights[piece].T @ slope.flatten(1)).view_as(choices)
+    return dweights, _lines(dchoices, orientation)
+
+
+def _slopes(
+    numbers: Tensor, lines: Tensor, counts: list[int], at_once: int
+) -> Iterator[tuple[slice, Tensor]]:
+    """Yield the gradients (m, N, N) of matrices some at a time, and which they are."""
+    many = len(counts)
+    if many == len(numbers) and set(counts) == {1}:
         for first in range(0, many, at_once):
             piece = slice(first, min(first + at_once, many))
-            yield piece, left[piece].mT @ right[piece]
+            yield piece, numbers[piece].mT @ lines[piece]
         return
-    positions = list(zip(*(x.split(counts.tolist()) for x in (left, right)), strict=True))
+    positions = list(zip(*(x.split(counts) for x in (numbers, lines)), strict=True))
     for first in range(0, many, at_once):
         few = [x.flatten(0, 1).T @ y.flatten(0, 1) for x, y in positions[first : first + at_once]]
         yield slice(first, first + len(few)), torch.stack(few)
+
+
+def _loop_forward(
+    weights: Tensor,
+    dictionary: Tensor,
+    values: Tensor,
+    inputs: Tensor,
+    initial: Tensor,
+    index: Tensor,
+    *,
+    orientation: str,
+) -> tuple[Tensor, Tensor]:
+    """Return the states (B, T, N), and the places (M, N) that the numbers of a state choose.
+
+    weights (M, K), values and inputs (M, N), of which `index` (B, T) says which are a position's;
+    initial (B, N).
+    """
+    places = _places(weights, dictionary, orientation)
+    return one_hot_states(places, values, inputs, initial, index, orientation), places
+
+
+def _loop_backward(
+    weights: Tensor,
+    dictionary: Tensor,
+    values: Tensor,
+    inputs: Tensor,
+    initial: Tensor,
+    index: Tensor,
+    result: Tensor,
+    places: Tensor,
+    gradient: Tensor,
+    *,
+    orientation: str,
+) -> Tensors:
+    order, counts = sorted_symbols(index.flatten(), len(weights))
+    dvalues, dinputs, dinitial, lines, numbers = one_hot_adjoints(
+        places, values, initial, index, order, result, gradient, orientation
+    )
+    dweights, ddictionary = _of_choices(weights, dictionary, orientation, numbers, lines, counts)
+    return dweights, ddictionary, dvalues, dinputs, dinitial
+
+
+def sorted_symbols(index: Tensor, many: int) -> tuple[Tensor, list[int]]:
+    """Return the positions of index (n) by symbol, and how many each of `many` symbols has."""
+    return index.argsort(stable=True), torch.bincount(index, minlength=many).tolist()
+
+
+LOOPS = {
+    orientation: ClosedForm(
+        partial(_loop_forward, orientation=orientation),
+        partial(_loop_backward, orientation=orientation),
+        one_by_one,
+    )
+    for orientation in ORIENTATIONS
+}
+
+
+def _places(weights: Tensor, dictionary: Tensor, orientation: str) -> Tensor:
+    """Return the place (M, N) that each number of a state chooses, for weights (M, K)."""
+    lines = _lines(dictionary, orientation)
+    found = [_scores(w, lines).max(-1).indices for w in weights.split(_at_once(dictionary))]
+    return torch.cat(found)
 
 
 def _lines(dictionary: Tensor, orientation: str) -> Tensor:

@@ -6,8 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from lrbench.kernels.choice import SWITCH, installed
 from lrbench.scan import ALGORITHMS, Indexed, scan
+from lrbench.scan.structured import one_hot
 from lrbench.scan.structured.one_hot import ACTIONS, ORIENTATIONS, OneHotProducts, packed
+from lrbench.scan.structured.one_hot_loops import one_hot_states
 
 B, N, K, S = 3, 5, 4, 6
 LENGTHS = (1, 2, 40, 65, 129)
@@ -44,6 +47,13 @@ def compare(found: list[Tensor], expected: list[Tensor], where: str) -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-11, msg=where)
 
 
+@pytest.fixture(params=["compiled", "torch"])
+def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop over positions in both its ways, beside the other algorithms."""
+    monkeypatch.setenv(SWITCH, "1" if request.param == "compiled" else "0")
+
+
+@pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("orientation", ORIENTATIONS)
 def test_every_algorithm_agrees_with_dense_matrices(orientation: str) -> None:
     for length in LENGTHS:
@@ -55,6 +65,7 @@ def test_every_algorithm_agrees_with_dense_matrices(orientation: str) -> None:
             compare(found, expected, f"{algorithm}, T={length}")
 
 
+@pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("orientation", ORIENTATIONS)
 def test_a_table_of_symbols_is_what_it_says_at_each_position(orientation: str) -> None:
     """With more symbols than a string has letters, and symbols that are not there."""
@@ -106,3 +117,22 @@ def test_matrices_have_one_number_in_each_column_or_row(orientation: str) -> Non
     state = torch.complex(draw(B, 1, N, seed=7), draw(B, 1, N, seed=8))
     product = torch.einsum("bij,bhj->bhi", blocks[:, 3], state)
     torch.testing.assert_close(made.act(3, state), product)
+
+
+@pytest.mark.skipif(not installed(), reason="needs numba: the extra `fast`")
+@pytest.mark.parametrize("orientation", ORIENTATIONS)
+def test_compiled_loops_are_used_and_agree_in_single_precision(
+    orientation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaves = [leaf.detach() for leaf in problem(17)]
+    leaves = [x.to(torch.complex64 if x.is_complex() else torch.float32) for x in leaves]
+    leaves = [x.requires_grad_() for x in leaves]
+    monkeypatch.setenv(SWITCH, "0")
+    expected = states_and_slopes(leaves, orientation, "sequential")
+    monkeypatch.setenv(SWITCH, "1")
+    calls = []
+    monkeypatch.setattr(one_hot, "one_hot_states", lambda *x: calls.append(1) or one_hot_states(*x))
+    found = states_and_slopes(leaves, orientation, "sequential")
+    assert calls
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
