@@ -20,6 +20,7 @@ from lrbench.sweeps.plan.ledger import End
 from lrbench.sweeps.plan.plan import Plan, PlannedRun
 
 PARALLEL = "hydra/launcher=joblib"
+UNKNOWN = "unknown"
 COLUMNS = ("finished", "elsewhere", "skipped", "diverged", "failed")
 
 
@@ -87,11 +88,14 @@ def plan_table(plan: Plan) -> None:
     }
     columns_table(console, columns)
     everything = [run for runs in missing.values() for run in runs]
-    say(
-        console,
-        f"{len(plan.runs)} runs: {len(plan.runs) - len(everything)} finished,"
-        f" {len(everything)} to do; one after the other at most {_expected(everything, estimate)}",
-    )
+    finished = len(plan.runs) - len(everything)
+    line = f"{len(plan.runs)} runs: {finished} finished, {len(everything)} to do"
+    longest = _expected(everything, estimate)
+    if longest == UNKNOWN:
+        line += "; no run like them tells how long they take"
+    elif everything:
+        line += f"; one after the other at most {longest}"
+    say(console, line)
     expected = [estimate.of(run) for run in everything]
     known = [each for each in expected if each is not None]
     cores = available_cores()
@@ -113,7 +117,7 @@ def _expected(runs: Sequence[PlannedRun], estimate: Estimate) -> str:
     if not runs:
         return "-"
     if not known:
-        return "unknown"
+        return UNKNOWN
     mark = "~" if any(each.published for each in known) else ""
     more = "more than " if len(known) < len(runs) else ""
     return f"{more}{mark}{duration(sum(each.seconds for each in known))}"

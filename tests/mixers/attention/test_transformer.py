@@ -12,6 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from lrbench.contract import run_contract
 from lrbench.errors import UserError
+from lrbench.mixers.attention import transformer
 from lrbench.mixers.attention.transformer import (
     KINDS,
     TransformerConfig,
@@ -87,6 +88,29 @@ def test_outputs_are_the_sums(kind: str, mode: str) -> None:
     mixer, u = make(kind), draw(BATCH, LENGTH, WIDTH)
     wanted = by_sums(mixer, u, positions_of(mixer))
     torch.testing.assert_close(mixer(u, None, mode)[0], wanted, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_long_strings_are_read_the_same_by_fused_attention(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no gradient is asked; whole, and in pieces behind a cache."""
+    mixer, u, calls = make(kind), draw(BATCH, 21, WIDTH), []
+    expected = mixer(u)[0].detach()
+    monkeypatch.setattr(transformer, "LONG", 8)
+    monkeypatch.setattr(
+        transformer,
+        "scaled_dot_product_attention",
+        lambda *args, **words: calls.append(1) or scaled_dot_product_attention(*args, **words),
+    )
+    with torch.no_grad():
+        whole, _ = mixer(u)
+        first, cache = mixer(u[:, :6])
+        second, cache = mixer(u[:, 6:13], cache)
+        last, _ = mixer(u[:, 13:], cache)
+    assert len(calls) == 3  # not for the first six
+    torch.testing.assert_close(whole, expected)
+    torch.testing.assert_close(torch.cat([first, second, last], 1), expected)
 
 
 @pytest.mark.parametrize("mode", TransformerMixer.modes)
