@@ -130,16 +130,17 @@ def delta(dtype: torch.dtype, device: torch.device, wide: int, rates: int) -> Pr
     return outputs, leaves
 
 
-def dual(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
+def dual(dtype: torch.dtype, device: torch.device, wide: int, later: int) -> Prepared:
     """Matrix states under one decay a head, of two heads that share keys."""
     draw = Draw(dtype, device)
     leaves = [draw.normal(3, 5, 2), draw.normal(3, 5, 1, 4), draw.normal(3, 5, 2, wide)]
-    leaves += [draw.normal(3, 5, 2), draw.normal(3, 5, 1, 4), draw.normal(3, 2, wide, 4)]
+    leaves += [draw.normal(3, 5, 1, 4), draw.normal(3, 2, wide, 4), draw.normal(3, 5, 2)]
+    leaves += [draw.normal(3, 5, 2)] * later
 
     def outputs(
-        a: Tensor, k: Tensor, v: Tensor, now: Tensor, q: Tensor, start: Tensor
+        a: Tensor, k: Tensor, v: Tensor, q: Tensor, start: Tensor, *written: Tensor
     ) -> Sequence[Tensor]:
-        return dual_scan(a.tanh(), Writes(k, v, now), q, start, "chunked")
+        return dual_scan(a.tanh(), Writes(k, v, *written), q, start, "chunked")
 
     return outputs, leaves
 
@@ -472,7 +473,7 @@ LAYOUTS: dict[str, tuple[int | str, ...]] = {
     "constrained_blocks": (8, "column_clip"),
     "cross_entropy": (5,),
     "delta_rule": (16, 1),
-    "dual_scan": (16,),
+    "dual_scan": (16, 1),
     "fused_blocks": ("step", 8, 8),
     "fused_diagonal": ("step", 64),
     "gate": (0,),

@@ -56,8 +56,9 @@ from lrbench.registry import register_mixer
 State = tuple[Tensor, Tensor]
 RANDOMISED = "randomised_"
 PLAIN = ("nope", "sinusoidal", "rope", "alibi", "learnt", "relative")
-# Positions above which strings are read by torch's fused attention: it never keeps all scores, and
-# takes a seventh of the time at 500. With gradients it saves less; groups of runs cannot use it.
+# Positions above which strings are read by torch's fused attention. It keeps no scores, and takes a
+# seventh to a quarter of the time at 500. With gradients it saves less, and groups of runs cannot
+# use it; of `relative` queries and values differ in size, and torch has no fused form.
 LONG = 64
 KINDS = (*PLAIN, *(RANDOMISED + kind for kind in PLAIN[1:]))
 
@@ -214,11 +215,14 @@ class TransformerMixer(Mixer):
             asking = torch.cat([query + self.content_bias, self._turned(query, here)], -1)
             asked = torch.cat([keys, waves.expand(*keys.shape[:2], -1, -1)], -1)
         bias = self._bias(here, positions).to(query.dtype)
-        if len(positions) > LONG and not torch.is_grad_enabled():
+        fused = len(positions) > LONG and self.kind != "relative" and not torch.is_grad_enabled()
+        if fused:
             y = scaled_dot_product_attention(asking, asked, values, bias[None], scale=scale)
             return y, (keys, values)
         q, k, v = (part.flatten(0, 1) for part in (asking, asked, values))  # (B H, ..)
-        scores = torch.baddbmm(bias.repeat(len(query), 1, 1), q, k.transpose(1, 2), alpha=scale)
+        if len(bias) > 1:  # of heads that differ
+            bias = bias.repeat(len(query), 1, 1)
+        scores = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=scale)
         return (scores.softmax(-1) @ v).view_as(query), (keys, values)
 
     def _turned(self, query: Tensor, here: Tensor) -> Tensor:
@@ -236,12 +240,14 @@ class TransformerMixer(Mixer):
         return torch.stack(parts, -1).flatten(-2)
 
     def _bias(self, here: Tensor, positions: Tensor) -> Tensor:
-        """Return what is added to scores, (H, T, N): minus infinity for positions to come."""
-        heads = self.config.heads
+        """Return what is added to scores: minus infinity for positions to come.
+
+        (H, T, N) where heads differ, (1, T, N) where they do not.
+        """
         if self.kind == "alibi":
-            bias = distance_penalties(here, positions, heads)
+            bias = distance_penalties(here, positions, self.config.heads)
         else:
-            bias = torch.zeros(heads, len(here), len(positions), device=here.device)
+            bias = torch.zeros(1, len(here), len(positions), device=here.device)
         return bias.masked_fill(here[:, None] < positions, -torch.inf)
 
 

@@ -61,8 +61,10 @@ class ByValues:
     kept: Callable[[Tensors], int]
 
     def usable(self, *inputs: Tensor) -> bool:
-        """Tell whether the loops can be used for these inputs."""
+        """Tell whether the loops can be used for these inputs, of one type."""
         values, constants = inputs[0], self.constants(inputs)
+        if any(x.dtype != values.dtype for x in inputs):
+            return False
         wide = {width for *_, width in blocks(values.shape[-1])}
         return bool(values.numel()) and all(
             usable(values, self.name, width, *constants) for width in wide
@@ -78,6 +80,8 @@ class ByValues:
         outputs = length * heads * (size + more)
         y = result[:, :outputs].unflatten(1, (length, heads, -1))
         state = result[:, outputs:].unflatten(1, initial.shape[1:])
+        if not state.requires_grad:  # whoever carries it on need not keep y
+            state = state.clone()
         return (y[..., :size], state[:, :, :size]) if more else (y, state)
 
     @cached_property

@@ -17,8 +17,7 @@ not. Rows need no logarithm, and hold for every a, zero as well. They are a scan
 have a backward of their own.
 
 Two ways, equal up to rounding (`dual_scan`): `sequential`, the first line in a loop, is the slow
-truth; in place of `chunked` there are compiled loops on a processor (`duality_loops.py`), which
-write w + l at once, read too much by l_t (k_t . q_t) v_t, and have that taken off.
+truth; in place of `chunked` there are compiled loops on a processor (`duality_loops.py`).
 
 Shapes: B strings, T length, H heads; a, w and l (B, T, H); k and q (B, T, H or 1, N), 1 for those
 that all heads share; v (B, T, H, P); S (B, H, P, N). In chunks (B, H, G, C, ..).
@@ -112,16 +111,20 @@ def _chunked(
 def _compiled(
     decays: Tensor, writes: Writes, queries: Tensor, initial: Tensor
 ) -> tuple[Tensor, Tensor] | None:
-    """Return the same by compiled loops; None where they cannot be used."""
-    values, now, later = writes.values, writes.now, writes.later
-    keys, queries = torch.broadcast_tensors(writes.keys, queries)
-    if not DUAL_SCAN.usable(values, decays, keys, queries, initial):
-        return None
-    written = (now if later is None else now + later)[..., None] * values
-    y, last = DUAL_SCAN(written, decays, keys, queries, initial)
-    if later is not None:
-        y = y - (later * (keys * queries).sum(-1))[..., None] * values
-    return y, last
+    """Return the same by compiled loops; None where they cannot be used.
+
+    Loops check no shape, so what may be broadcast is.
+    """
+    keys, values = writes.keys, writes.values
+    strings, length, heads, _ = values.shape
+    own = 1 if keys.shape[2] == queries.shape[2] == 1 else heads
+    keys, queries = (x.expand(strings, length, own, keys.shape[-1]) for x in (keys, queries))
+    decays, now = (x.expand(strings, length, heads) for x in (decays, writes.now))
+    later = writes.later
+    later = now[..., :0] if later is None else later.expand(strings, length, heads)
+    initial = initial.expand(strings, heads, values.shape[-1], keys.shape[-1])
+    inputs = values, decays, keys, queries, now, later, initial
+    return DUAL_SCAN(*inputs) if DUAL_SCAN.usable(*inputs) else None
 
 
 def decay_products(decays: Tensor) -> Tensor:

@@ -125,13 +125,35 @@ def _chunked(
     transition: HouseholderProducts, values: Tensor, queries: Tensor, initial: Tensor
 ) -> tuple[Tensor, Tensor]:
     keys, erased, log_decay = transition.keys, transition.erased, transition.log_decay
-    decays = queries[..., :0] if log_decay is None else log_decay.exp()
-    inputs = [x[:, :, None] for x in (values, keys, erased, decays, queries)]  # of one head
-    inputs.append(initial[:, None])
-    if DELTA_RULE.usable(*inputs):
-        y, state = DELTA_RULE(*inputs)
-        return y[:, :, 0], state[:, 0]
+    found = _compiled(transition, values, queries, initial)
+    if found is not None:
+        return found
     return delta_chunks(keys, erased, log_decay, values, queries, initial, transition.least)
+
+
+def _compiled(
+    transition: HouseholderProducts, values: Tensor, queries: Tensor, initial: Tensor
+) -> tuple[Tensor, Tensor] | None:
+    """Return the same by compiled loops; None where they cannot be used.
+
+    Loops check no shape, so what may be broadcast is.
+    """
+    keys, log_decay = transition.keys, transition.log_decay
+    strings, length, count, size = keys.shape
+    decays = keys[:, :, 0, :0] if log_decay is None else log_decay.exp()
+    rates = decays.shape[-1] if decays.shape[-1] < 2 else size
+    inputs = [  # of one head
+        values.expand(strings, length, count, -1)[:, :, None],
+        keys[:, :, None],
+        transition.erased.expand_as(keys)[:, :, None],
+        decays.expand(strings, length, rates)[:, :, None],
+        queries.expand(strings, length, size)[:, :, None],
+        initial.expand(strings, values.shape[-1], size)[:, None],
+    ]
+    if not DELTA_RULE.usable(*inputs):
+        return None
+    y, state = DELTA_RULE(*inputs)
+    return y[:, :, 0], state[:, 0]
 
 
 def _dense(

@@ -34,14 +34,14 @@ def forward_loop(dtype: str, wide: int, rates: int) -> Loop:
     """Return the loop for 0 `rates`, no decay, 1, one a head, or 2, one a channel."""
 
     @compiled(dtype, wide, rates)
-    def delta_forward(v, k, e, a, q, start, first_value, end_value, result):  # type: ignore[no-untyped-def]
+    def delta_forward(v, k, e, a, q, start, low, high, result):  # type: ignore[no-untyped-def]
         strings, length, heads, count, values = v.shape
         keys = k.shape[4]
         last = length * heads * values
         matrix = np.empty(keys * wide, k.dtype)
         for string in range(strings):
             for head in range(heads):
-                for block in range(first_value, end_value, wide):
+                for block in range(low, high, wide):
                     for i in range(wide):
                         for j in range(keys):
                             matrix[j * wide + i] = start[string, head, block + i, j]
@@ -81,7 +81,7 @@ def backward_loop(dtype: str, wide: int, rates: int) -> Loop:
 
     @compiled(dtype, wide, rates)
     def delta_backward(  # type: ignore[no-untyped-def]
-        v, k, e, a, q, start, gradient, first_value, end_value, span, dv, dk, de, da, dq, dstart
+        v, k, e, a, q, start, gradient, low, high, span, dv, dk, de, da, dq, dstart
     ):
         strings, length, heads, count, values = v.shape
         keys = k.shape[4]
@@ -94,7 +94,7 @@ def backward_loop(dtype: str, wide: int, rates: int) -> Loop:
         changes = np.empty(span * count * wide, k.dtype)
         for string in range(strings):
             for head in range(heads):
-                for block in range(first_value, end_value, wide):
+                for block in range(low, high, wide):
                     for i in range(wide):
                         at = last + (head * values + block + i) * keys
                         for j in range(keys):

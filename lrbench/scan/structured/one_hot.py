@@ -81,8 +81,9 @@ class OneHotProducts(Structured):
 
     def _compiles(self, *numbers: Tensor) -> bool:
         """Tell whether compiled loops can be used: they are made for complex numbers."""
-        are_complex = all(x.is_complex() for x in numbers)
-        return are_complex and usable(self.dictionary, "one_hot", self.orientation)
+        dtypes = {x.dtype for x in numbers}
+        alike = dtypes == {self.dictionary.dtype.to_complex()}
+        return alike and usable(self.dictionary, "one_hot", self.orientation)
 
     def _ones(self, weights: Tensor) -> Tensor:
         """Return P (..., N, N), whose gradient is that of a softmax, for weights (..., K)."""
@@ -172,7 +173,8 @@ def _forward(
     weights (M, K), of which `index` (B, T) says which are a position's; values and inputs
     (B, T, N); initial (B, N).
     """
-    a = packed(_places(weights, dictionary, orientation)[index.T], values.transpose(0, 1))
+    places, marks = _places(weights, dictionary, orientation)
+    a = packed(places[index.T], values.transpose(0, 1) + marks[index.T])
     states = states_of(solve, a, own(inputs), initial, ACTIONS[orientation])
     return states.transpose(0, 1), a
 
@@ -193,18 +195,16 @@ def _backward(
 ) -> Tensors:
     adjoints, dinitial = adjoints_of(solve, a, gradient, ACTIONS[orientation])
     before = torch.cat([initial[None], result.transpose(0, 1)[:-1]])
-    ones, d = unpacked(a)
+    places, d = unpacked(a)
     if orientation == "column":
-        dvalues = adjoints.gather(-1, ones) * before.conj()
-        left, right = adjoints, d * before
+        dvalues = adjoints.gather(-1, places) * before.conj()
+        numbers, lines = d * before, adjoints
     else:
-        dvalues = adjoints * before.gather(-1, ones).conj()
-        left, right = adjoints * d.conj(), before
-    if orientation == "column":
-        left, right = right, left
+        dvalues = adjoints * before.gather(-1, places).conj()
+        numbers, lines = adjoints * d.conj(), before
     order, counts = sorted_symbols(index.T.flatten(), len(weights))
-    left, right = (_parts(x).flatten(0, 1)[order] for x in (left, right))
-    dweights, ddictionary = _of_choices(weights, dictionary, orientation, left, right, counts)
+    numbers, lines = (_parts(x).flatten(0, 1)[order] for x in (numbers, lines))
+    dweights, ddictionary = _of_choices(weights, dictionary, orientation, numbers, lines, counts)
     return dweights, ddictionary, dvalues.transpose(0, 1), adjoints.transpose(0, 1), dinitial
 
 
@@ -264,8 +264,9 @@ def _loop_forward(
     weights (M, K), values and inputs (M, N), of which `index` (B, T) says which are a position's;
     initial (B, N).
     """
-    places = _places(weights, dictionary, orientation)
-    return one_hot_states(places, values, inputs, initial, index, orientation), places
+    places, marks = _places(weights, dictionary, orientation)
+    states = one_hot_states(places, values + marks, inputs, initial, index, orientation)
+    return states, places
 
 
 def _loop_backward(
@@ -304,11 +305,15 @@ LOOPS = {
 }
 
 
-def _places(weights: Tensor, dictionary: Tensor, orientation: str) -> Tensor:
-    """Return the place (M, N) that each number of a state chooses, for weights (M, K)."""
+def _places(weights: Tensor, dictionary: Tensor, orientation: str) -> tuple[Tensor, Tensor]:
+    """Return the place (M, N) that each number of a state chooses, for weights (M, K); and zeros.
+
+    These are not numbers where a score is none: what it chooses must not pass for one.
+    """
     lines = _lines(dictionary, orientation)
-    found = [_scores(w, lines).max(-1).indices for w in weights.split(_at_once(dictionary))]
-    return torch.cat(found)
+    found = [_scores(w, lines).max(-1) for w in weights.split(_at_once(dictionary))]
+    scores = torch.cat([best.values for best in found])
+    return torch.cat([best.indices for best in found]), scores * 0
 
 
 def _lines(dictionary: Tensor, orientation: str) -> Tensor:

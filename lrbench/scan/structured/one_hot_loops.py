@@ -79,6 +79,8 @@ def forward_loop(dtype: str, orientation: str) -> Loop:
             before[:] = start[string]
             for t in range(length):
                 symbol = index[string, t]
+                if symbol < 0 or symbol >= places.shape[0]:
+                    raise IndexError("a symbol is not in the table")
                 x = states[string, t]
                 for j in range(size):
                     x[j, 0], x[j, 1] = b[symbol, j, 0], b[symbol, j, 1]

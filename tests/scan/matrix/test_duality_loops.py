@@ -60,9 +60,36 @@ def test_values_are_followed_in_pieces_that_registers_hold() -> None:
 
 
 def test_nothing_to_do_is_left_to_torch() -> None:
-    decays, k, v, _, q, start = leaves((2, 3, 1, 1, 4, 8, 0))
-    assert DUAL_SCAN.usable(v, decays, k, q, start)
-    assert not DUAL_SCAN.usable(v[:, :0], decays[:, :0], k[:, :0], q[:, :0], start)
+    decays, k, v, now, q, start = leaves((2, 3, 1, 1, 4, 8, 0))
+    inputs = v, decays, k, q, now, now[..., :0]
+    assert DUAL_SCAN.usable(*inputs, start)
+    assert not DUAL_SCAN.usable(*(x[:, :0] for x in inputs), start)
+    assert not DUAL_SCAN.usable(*inputs, start.float())
+
+
+def test_what_may_be_broadcast_is() -> None:
+    decays, k, v, now, q, start = leaves((2, 4, 3, 1, 5, 8, 0))
+    alike = decays[:1], k[:1], v, now[:1, :, :1], q, start[:1, :1]
+    found = dual_scan(alike[0], Writes(*alike[1:4]), *alike[4:], "chunked")
+    slow = dual_scan(alike[0], Writes(*alike[1:4]), *alike[4:], "sequential")
+    close(found, slow)
+    with pytest.raises(RuntimeError):  # two groups of keys for three heads
+        dual_scan(decays, Writes(k.expand(-1, -1, 2, -1), v, now), q, start, "chunked")
+
+
+def test_what_is_written_behind_does_not_pass_what_is_read() -> None:
+    """However large it is."""
+    decays, k, v, now, q, start, later = leaves((1, 3, 2, 1, 4, 8, 1))
+    later[:, -1] = 1e30
+    found, _ = dual_scan(decays, Writes(k, v, now, later), q, start, "chunked")
+    slow, _ = dual_scan(decays, Writes(k, v, now, later), q, start, "sequential")
+    close([found], [slow])
+
+
+def test_a_state_to_carry_on_keeps_no_outputs() -> None:
+    decays, k, v, now, q, start = leaves((1, 30, 1, 1, 4, 8, 0))
+    _, last = dual_scan(decays, Writes(k, v, now), q, start, "chunked")
+    assert last.untyped_storage().nbytes() == start.untyped_storage().nbytes()
 
 
 def test_single_precision() -> None:

@@ -136,3 +136,17 @@ def test_compiled_loops_are_used_and_agree_in_single_precision(
     assert calls
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("loops")
+@pytest.mark.parametrize("orientation", ORIENTATIONS)
+def test_a_symbol_that_is_not_there_and_a_score_that_is_no_number(orientation: str) -> None:
+    table = [leaf[:1].detach() for leaf in problem(S)]
+    table[1], table[4] = (problem(S)[k].detach() for k in (1, 4))
+    made = OneHotProducts(*table[:3], orientation)
+    for wrong in (S, -1 - S):
+        with pytest.raises(IndexError):
+            scan(Indexed(made, torch.full((B, 2), wrong)), *table[3:], "sequential")
+    table[1][0, 0, 0] = torch.nan
+    states = scan(Indexed(made, torch.zeros(B, 2, dtype=torch.int64)), *table[3:], "sequential")
+    assert bool(states.isnan().any())
