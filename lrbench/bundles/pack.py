@@ -49,6 +49,10 @@ def pack(
     """
     folders = choice.folders(collect(root), choose)
     found = contents(root, folders, choice.rule)
+    if not found.results:
+        raise UserError(
+            f"no run of the table has ended\nlrbench status {root} shows how they stand"
+        )
     plugins = plugin_sources(plugins_of(found.results))
     files = {f"{layout.RUNS}/{path}": data for path, data in found.files.items()}
     files |= {f"{layout.PLUGINS}/{path}": data for path, data in plugins.items()}

@@ -116,6 +116,8 @@ def open_bundle(path: Path) -> Opened:
             opened.results[name.removeprefix(f"{layout.RUNS}/").removesuffix("/result.json")] = (
                 cast(Result, result)
             )
+    if not opened.results:
+        raise UserError(f"bundle '{path}' has no run that ended")
     return opened
 
 
@@ -211,7 +213,8 @@ def _strings(opened: Opened, states: dict[str, States]) -> BundleFinding:
         if here != recorded.get(run):
             wrong.append(f"{run}: this lrbench draws other strings")
     if unknown and not wrong:
-        return BundleFinding("data", OPEN, f"{unknown} runs of tasks that are not there")
+        text = f"{plural(unknown, 'run')} of a task or a model that is not here"
+        return BundleFinding("data", OPEN, text)
     every = [one for found in states.values() for one in found.values()]
     away = sum(bool(one.why) for one in every)
     if away and not wrong:
@@ -272,7 +275,10 @@ def _scores(
             )
         except UserError as error:
             first = str(error).splitlines()[0].replace(f"{runs}/", "")
-            unscored.append(BundleFinding(run, BAD, f"not scored again: {first}"))
+            away = [] if options.trust_plugins else sorted(plugins_of({run: result}))
+            if away:
+                first = f"{', '.join(away)} was not run; read it, then add --trust-plugins"
+            unscored.append(BundleFinding(run, OPEN if away else BAD, f"not scored again: {first}"))
     return comparisons, unscored
 
 

@@ -112,7 +112,7 @@ def make_result(
                 "text": "500 < h <= 997",
                 "dtype": "float32",
                 "mode": "sequential",
-                "float64": {"length": 997, "value": 0.93, "verdict": "rule"},
+                "float64": {"length": 997, "value": 0.93, "n": 1000, "verdict": "rule"},
             }
             for rule in ("best", "last")
         },

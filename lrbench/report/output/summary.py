@@ -290,8 +290,10 @@ class _AtLengths(Summary):
             yield f"horizon{whose}", horizon["text"] + (f" ({how})" if how else "")
             again = horizon.get("float64")
             if again:
-                why = "it is rounding" if again["verdict"] == "rounding" else "not rounding"
-                yield "", f"float64 gives {again['value']:.4f} at {again['length']:,}: {why}"
+                on = f"{again['value']:.4f} of {again['n']:,} at {again['length']:,}"
+                rounding = again["verdict"] == "rounding"
+                passes, why = ("passes", "") if rounding else ("fails as well", "not ")
+                yield "", f"float64 {passes} ({on}): {why}rounding"
             printed.append(horizon["text"])
 
     def _too_few(self, rule: str, length: int | None) -> str:

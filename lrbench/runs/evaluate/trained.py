@@ -17,8 +17,13 @@ from lrbench.report.runs.files import run_folders
 from lrbench.report.runs.schema import result_complaint
 from lrbench.runs.folder import checkpoints, files
 from lrbench.runs.folder.files import UnreadableFile
+from lrbench.runs.folder.fingerprint import fingerprint
 from lrbench.runs.folder.versions import versions_of
 from lrbench.schema import config_from
+
+REDO = (
+    "its weights say nothing about today's model: restore that source, or train again with this one"
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,8 @@ def trained(folder: Path, which: str = "") -> Trained:
     finished, named = (folder / "result.json").exists(), f"'{which}' " if which else ""
     try:
         result = result_of(folder) if finished else None
-        config = config_from(_settings(folder) if result is None else result["config"])
+        settings = _settings(folder) if result is None else dict(result["config"])
+        config = config_from(settings)
         protocol = declared(config.protocol.name)
         which = which or protocol.usual_rule
         if which not in protocol.rules:
@@ -63,6 +69,10 @@ def trained(folder: Path, which: str = "") -> Trained:
         ) from error
     if result is not None:
         _refuse_other_code(folder, result.get("versions") or {}, versions_of(config))
+    elif state.get("fingerprint", "") not in ("", fingerprint(settings, versions_of(config))):
+        raise UserError(
+            f"{folder} was begun with other code or settings than those of today\n{REDO}"
+        )
     seed = (state if result is None else result).get("seed", config.seed)
     weights, step = state.get("model", {}), int(state.get("step", 0))
     return Trained(config, int(seed), weights, step, finished, which)
@@ -88,11 +98,7 @@ def _refuse_other_code(folder: Path, then: dict[str, Any], now: dict[str, Any]) 
         if was.get(name) != present.get(name)
     ]
     if changed:
-        raise UserError(
-            f"{folder} was trained with other code: {'; '.join(changed)}\n"
-            "its weights say nothing about today's model:"
-            " restore that source, or train again with this one"
-        )
+        raise UserError(f"{folder} was trained with other code: {'; '.join(changed)}\n{REDO}")
 
 
 def result_of(folder: Path) -> Result:

@@ -54,7 +54,7 @@ guessing: a guesser under the paper's rule, best of 40 looks at 128 strings
 best, id, band, last: one checkpoint of update 2,000
 perfect look  update 2,000 (34 s), 128 strings at 500; training ended there
 horizon       500 < h <= 997 (float32, sequential)
-              float64 gives 0.9300 at 997: not rounding
+              float64 fails as well (0.9300 of 1,000 at 997): not rounding
 look further  lrbench evaluate outputs/sum/blockdiag/fan2024/aaaaaaaaaaaa/s0 --lengths 5003,50021
 """
     )
@@ -133,12 +133,12 @@ def test_horizons_that_differ_are_both_reported(result: Make, references: Path) 
         "best": {"text": "> 997", "dtype": "float32", "mode": "sequential", "float64": None},
         "last": {
             "text": "h <= 40",
-            "float64": {"length": 500, "value": 0.999, "verdict": "rounding"},
+            "float64": {"length": 500, "value": 0.999, "n": 1000, "verdict": "rounding"},
         },
     }
     text = summary(result(horizon=horizon), references)
     assert re.search(r"horizon +> 997 \(float32, sequential\)\nhorizon of last +h <= 40\n", text)
-    assert "float64 gives 0.9990 at 500: it is rounding" in text
+    assert "float64 passes (0.9990 of 1,000 at 500): rounding" in text
 
 
 def test_too_few_strings_tell_no_horizon(result: Make, references: Path) -> None:

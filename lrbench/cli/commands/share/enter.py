@@ -58,6 +58,10 @@ def enter(
     lock = read_lock(suite)
     found = suite_of(collect(runs), spec, lock, spec.rule)
     labels = {entry.label for entry in found.entries}
+    if not labels:
+        raise UserError(
+            f"no run of {suite} in {runs}\nfirst: lrbench sweep --table {suite} model={model}"
+        )
     if model not in labels:
         raise unknown(f"model (among the runs of {suite})", model, sorted(labels), exit_code=1)
     wrong = violations(found, lock, model)

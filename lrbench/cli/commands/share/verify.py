@@ -20,7 +20,7 @@ HELP = (
     " splits, if this machine has the same data. The table is rebuilt from the bundle's"
     " results.\n\n"
     "Nothing in it is executed, unless --trust-plugins is given. The exit code is 0 if everything"
-    " is confirmed and 1 if something differs.\n\n"
+    " is confirmed and 1 if something differs or a run could not be scored.\n\n"
     "For example: lrbench verify table2.zip --strings 10000"
 )
 
@@ -52,7 +52,8 @@ def verify(
     options = bundles.Options(strings, seed, device, trust_plugins)
     findings, comparisons = bundles.verify(opened, options)
     _show(bundle, opened, findings, comparisons)
-    if any(finding.status == BAD for finding in findings):
+    unscored = {finding.what for finding in findings} & set(opened.results)
+    if unscored or any(finding.status == BAD for finding in findings):
         raise typer.Exit(1)
 
 

@@ -1,0 +1,27 @@
+"""Weights are read with the code and the settings that they were trained with, or refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lrbench.cli.hydra.compose import composed
+from lrbench.errors import UserError
+from lrbench.runs.evaluate.trained import trained
+from lrbench.runs.train.job import run_cell
+from tests.bundles.conftest import TINY
+
+
+def test_a_run_under_way_is_read_with_its_own_code_alone(output_dir: Path) -> None:
+    """Its checkpoint tells the fingerprint, which no longer is that of the configuration."""
+    (folder,) = (end.folder for end in run_cell(composed([*TINY, f"output_dir={output_dir}"])))
+    (folder / "result.json").unlink()
+    assert trained(folder, "last").step > 0
+    path = folder.parent / "config.json"
+    settings = json.loads(path.read_text())
+    settings["task"]["modulus"] = 3
+    path.write_text(json.dumps(settings))
+    with pytest.raises(UserError, match="was begun with other code"):
+        trained(folder, "last")
