@@ -5,6 +5,7 @@ One console for stderr, so that a progress bar and messages never overwrite each
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import sys
 from functools import cache
@@ -14,11 +15,14 @@ from rich.console import Console
 
 from lrbench.disk import FULL
 
+LOST = (*FULL, errno.EPIPE)
+
 
 class Lossy:
-    """A text stream that loses what cannot be written: a full disk under a log ends no run.
+    """A text stream that loses what cannot be written: no run ends because its log cannot grow.
 
-    Only messages go through it, never results. A closed pipe is still an error, as everywhere.
+    The disk is full, or the reader of a pipe (head, tee) has gone. Only messages go through it,
+    never results.
     """
 
     def __init__(self, stream: IO[str]) -> None:
@@ -29,7 +33,7 @@ class Lossy:
         try:
             return self._stream.write(text)
         except OSError as error:
-            if error.errno not in FULL:
+            if error.errno not in LOST:
                 raise
             return len(text)
 
@@ -38,7 +42,7 @@ class Lossy:
         try:
             self._stream.flush()
         except OSError as error:
-            if error.errno not in FULL:
+            if error.errno not in LOST:
                 raise
 
     def __getattr__(self, name: str) -> Any:

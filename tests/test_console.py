@@ -53,12 +53,28 @@ def test_results_that_cannot_be_written_are_an_error_without_a_traceback(tmp_pat
     assert err == "lrbench: cannot write the output: no space left on device\n"
 
 
-def test_other_errors_of_a_stream_are_not_lost() -> None:
+@pytest.mark.slow
+def test_a_run_ends_though_nobody_reads_its_messages(tmp_path: Path) -> None:
+    """As after `lrbench train .. 2>&1 | head -1`; what it prints last is lost, the run is not."""
+    command = [sys.executable, "-m", "lrbench", "train", *TINY]
+    started = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    assert started.stdout is not None
+    started.stdout.readline()
+    started.stdout.close()
+    assert started.wait(120) == 141
+    assert list(tmp_path.glob("outputs/sum/rnn/fan2024/*/s0/result.json"))
+
+
+@pytest.mark.parametrize(("error", "lost"), [(BrokenPipeError(32, ""), True), (OSError(9, ""), 0)])
+def test_which_errors_of_a_stream_are_lost(error: OSError, lost: bool) -> None:
     class Closed(io.StringIO):
         def write(self, text: str) -> int:
-            raise BrokenPipeError(32, "broken pipe")
+            raise error
 
-    with pytest.raises(BrokenPipeError):
-        Lossy(Closed()).write("x")
-    stream = io.StringIO()
-    assert Lossy(stream).write("seen") == 4 and stream.getvalue() == "seen"
+    if lost:
+        assert Lossy(Closed()).write("text") == 4
+        return
+    with pytest.raises(OSError, match="Errno 9"):
+        Lossy(Closed()).write("text")

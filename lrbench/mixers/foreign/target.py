@@ -151,7 +151,7 @@ def _imported(name: str) -> ModuleType:
     outer = {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
     if not outer & set(load_plugins()):
         raise UserError(
-            f"'{name}' is code that the configuration of a run names, and nobody here\n"
+            f"this run needs your module '{name}', and LRBENCH_PLUGINS does not name it\n"
             f"fix, if you trust it: {VARIABLE}={parts[0]} lrbench ...,"
             " from the folder that holds it"
         )

@@ -11,6 +11,7 @@ from torch import Tensor
 from lrbench.config import Config
 from lrbench.disk import is_root
 from lrbench.errors import UserError, unknown
+from lrbench.plugins import load_plugins
 from lrbench.protocols.base import declared, rule_names
 from lrbench.records import Result
 from lrbench.report.runs.files import run_folders
@@ -55,6 +56,7 @@ def trained(folder: Path, which: str = "") -> Trained:
     try:
         result = result_of(folder) if finished else None
         settings = _settings(folder) if result is None else dict(result["config"])
+        _refuse_without_plugins(folder, {} if result is None else result.get("versions") or {})
         config = config_from(settings)
         protocol = declared(config.protocol.name)
         which = which or protocol.usual_rule
@@ -76,6 +78,15 @@ def trained(folder: Path, which: str = "") -> Trained:
     seed = (state if result is None else result).get("seed", config.seed)
     weights, step = state.get("model", {}), int(state.get("step", 0))
     return Trained(config, int(seed), weights, step, finished, which)
+
+
+def _refuse_without_plugins(folder: Path, then: dict[str, Any]) -> None:
+    there = {module.__name__ for module in load_plugins().values()}
+    if away := ",".join(name for name in then.get("plugins") or {} if name not in there):
+        raise UserError(
+            f"{folder} was trained with plugin {away}, which is not loaded\n"
+            f"write LRBENCH_PLUGINS={away} before the command, in the folder that holds it"
+        )
 
 
 def _refuse_other_code(folder: Path, then: dict[str, Any], now: dict[str, Any]) -> None:
