@@ -53,11 +53,17 @@ class TunedCell:
 
 
 def needs_search(request: SweepRequest) -> bool:
-    """Whether the cells are tuned first: the table has a search, and no value of it was typed."""
+    """Whether the cells are tuned first: the table has a search, and no value of it was typed.
+
+    Where one was, that is said: a suite ranks only runs whose rate its own search chose.
+    """
     if request.search is None:
         return False
     keys = {key_of(argument) for argument in request.search.grid}
-    return not any(key_of(word) in keys for cell in request.cells for word in cell)
+    typed = {word for cell in request.cells for word in cell if key_of(word) in keys}
+    if typed:
+        announce(f"no search, as {sorted(typed)[0]} is given: a suite ranks searched rates only")
+    return not typed
 
 
 def run_searched(request: SweepRequest, dry_run: bool, detach: bool) -> int:

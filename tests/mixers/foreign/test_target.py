@@ -37,7 +37,9 @@ def test_a_configuration_from_disk_imports_nothing(tmp_path: Path, named: Named)
     (tmp_path / "strangers_layers.py").write_text(TRACE)
     read = config_from(settings)
     for look in (versions_of, lambda config: target_class(config.model.mixer)):
-        with pytest.raises(UserError, match=r"does not name it\nfix, if you trust it: LRBENCH_PLUGINS="):
+        with pytest.raises(
+            UserError, match=r"does not name it\nfix, if you trust it: LRBENCH_PLUGINS="
+        ):
             look(read)
     assert not Path("imported").exists() and "strangers_layers" not in sys.modules
 

@@ -65,6 +65,7 @@ def test_each_cell_is_trained_with_what_its_search_chose(lrbench, table: str) ->
 def test_any_model_can_be_a_row_and_a_typed_rate_ends_the_search(lrbench, table: str) -> None:
     ended = lrbench("sweep", "--table", table, "model=rnn", "task=parity", "optim.lr=0.002")
     assert ended.code == 0, ended.err
+    assert "no search, as optim.lr=0.002 is given" in ended.err
     assert {(one["model"], one["seed"]) for one in results()} == {("rnn", 0), ("rnn", 1)}
 
 
