@@ -73,13 +73,17 @@ def test_old_weights_are_not_scored_in_other_code(
     assert lrbench("train", *TINY).code == 0
     (file,) = tmp_path.glob("runs/**/result.json")
     whole = json.loads(file.read_text())
-    for versions, arguments in (
-        ({"model": 99}, "model 99 is 1 now"),
-        ({"plugins": {"mine": "0" * 64}}, "the source of plugin 'mine' was changed"),
+    Path("mine.py").write_text("")
+    other = {"plugins": {"mine": "0" * 64}}
+    for versions, plugin, words in (
+        ({"model": 99}, "", "model 99 is 1 now"),
+        (other, "", "was trained with plugin mine, which is not loaded"),
+        (other, "mine", "the source of plugin 'mine' was changed"),
     ):
+        monkeypatch.setenv("LRBENCH_PLUGINS", plugin)
         file.write_text(json.dumps(whole | {"versions": whole["versions"] | versions}))
         ended = lrbench("evaluate", str(file.parent), "--lengths", "5")
-        assert ended.code == 1 and arguments in ended.err
+        assert ended.code == 1 and words in ended.err
     assert not list(file.parent.glob("evaluations/*"))
 
 
