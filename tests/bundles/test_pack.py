@@ -134,3 +134,14 @@ def test_a_plugin_must_be_there_and_unchanged(
     monkeypatch.setenv("LRBENCH_PLUGINS", "bundled_one")
     with pytest.raises(UserError, match="was changed after runs were made"):
         pack(runs, TableChoice(), "a.zip")
+
+
+def test_runs_that_failed_alone_are_no_bundle(runs: Path) -> None:
+    for path in runs.rglob("result.json"):
+        told = json.loads(path.read_text())
+        names = ("schema", "task", "model", "protocol", "fingerprint", "seed")
+        failure = {name: told[name] for name in names} | {"error": "x", "type": "X", "step": 1}
+        path.with_name("failure.json").write_text(json.dumps(failure))
+        path.unlink()
+    with pytest.raises(UserError, match="no run of the table has ended\nlrbench status"):
+        pack(runs, TableChoice(), "a.zip")

@@ -148,6 +148,15 @@ def test_numbers_that_were_made_up(runs: Path, edit: Edit, tmp_path: Path) -> No
     assert "s0 at 6 (and 1 more)" in findings["scores"].text
 
 
+def test_a_bundle_without_a_run_that_ended_confirms_nothing(bundle: Bundle) -> None:
+    def change(files: dict[str, bytes]) -> None:
+        for name in [name for name in files if name.endswith("/result.json")]:
+            del files[name]
+
+    with pytest.raises(UserError, match="has no run that ended"):
+        open_bundle(bundle(change))
+
+
 def test_a_configuration_that_was_changed(bundle: Bundle) -> None:
     def change(files: dict[str, bytes]) -> None:
         name = one(files, "config.json")

@@ -80,7 +80,7 @@ class ByValues:
         outputs = length * heads * (size + more)
         y = result[:, :outputs].unflatten(1, (length, heads, -1))
         state = result[:, outputs:].unflatten(1, initial.shape[1:])
-        if not state.requires_grad:  # whoever carries it on need not keep y
+        if not state.requires_grad:  # a view of the result would keep y in memory
             state = state.clone()
         return (y[..., :size], state[:, :, :size]) if more else (y, state)
 

@@ -8,16 +8,10 @@ import torch
 from torch import Tensor
 
 from lrbench.errors import UserError
-from lrbench.kernels.choice import SWITCH
 from lrbench.scan.matrix.duality import MODES, POSITIONS, Writes, decay_products, dual_scan
 
+pytestmark = pytest.mark.usefixtures("chunks")
 BATCH, HEADS, VALUES, SIZE = 2, 3, 4, 5
-
-
-@pytest.fixture(autouse=True)
-def chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks themselves, where compiled loops would stand in for them."""
-    monkeypatch.setenv(SWITCH, "0")
 
 
 def draw(*shape: int, seed: int) -> Tensor:

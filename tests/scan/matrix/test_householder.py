@@ -11,19 +11,13 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from lrbench.errors import UserError
-from lrbench.kernels.choice import SWITCH
 from lrbench.scan import ALGORITHMS, Indexed, scan
 from lrbench.scan.matrix.householder import MODES, HouseholderProducts, delta_rule
 
+pytestmark = pytest.mark.usefixtures("chunks")
 N, K, V = 3, 4, 5
 DECAYS = {"none": 0, "scalar": 1, "channel": K}
 Leaves = list[Tensor]
-
-
-@pytest.fixture(autouse=True)
-def chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks themselves, where compiled loops would stand in for them."""
-    monkeypatch.setenv(SWITCH, "0")
 
 
 def draw(*shape: int, seed: int) -> Tensor:

@@ -89,6 +89,7 @@ USAGE = [
     (["bundle", "--rule", "bset"], 2, "Did you mean 'best'?"),
     (["bundle", "--table", "fan2024_table2", "--rows", "x"], 2, "not both"),
     (["bundle", "--runs", "nowhere"], 1, "no folder of runs"),
+    (["enter", "lstm", "--runs", "."], 1, "no run of suite_v1 in ."),
     (["verify", "nowhere.zip"], 1, "cannot be read"),
     (["verify", "nowhere.zip", "--strings", "0"], 2, "at least 1"),
 ]
