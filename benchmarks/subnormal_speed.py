@@ -17,8 +17,8 @@ import torch
 from lrbench.bench.timing import Call, alternate, keep
 from lrbench.bench.updates import arithmetic_of
 from lrbench.protocols.fan2024.trial import LengthTrial
+from lrbench.training.arithmetic import flushed
 from lrbench.training.memory import keep_freed_memory
-from lrbench.training.subnormals import flushed
 
 RESULTS = Path(__file__).resolve().parent / "results"
 SUBNORMAL = 1e-40

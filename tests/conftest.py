@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -99,8 +100,9 @@ def ctrl_c() -> None:
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Start each test in a folder of its own, so that a default `outputs/` is never the checkout's.
 
-    Programs that a test starts there still find the package, installed or not. No plugin is left:
-    what is typed as a target of `foreign` becomes one for the process.
+    Programs that a test starts there still find the package, installed or not. No plugin is left,
+    nor a module from that folder: what is typed as a target of `foreign` becomes one for the
+    process, and another test's file of the same name would not be imported.
     """
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     monkeypatch.setenv("PYTHONPATH", path)
@@ -109,6 +111,10 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     monkeypatch.chdir(tmp_path)
     yield
     os.environ.pop("LRBENCH_PLUGINS", None)
+    here = str(tmp_path)
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None)).startswith(here):
+            del sys.modules[name]
 
 
 def pytest_collection_finish() -> None:

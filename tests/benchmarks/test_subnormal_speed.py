@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import subnormal_speed
 from lrbench.bench.timing import Rounds
-from lrbench.training.subnormals import are_flushed
+from lrbench.training.arithmetic import are_flushed
 from tests.bundles.conftest import TINY
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -54,7 +52,7 @@ from lrbench.runs.train.validate import resolve_device
 from lrbench.tasks import make_task
 from lrbench.tasks.base import IGNORE, Task
 from lrbench.tasks.machine import Machine
-from lrbench.training.subnormals import flushed
+from lrbench.training.arithmetic import run_arithmetic
 from lrbench.training.trial import model_for
 from lrbench.version import __version__
 
@@ -76,28 +74,7 @@ class Certified:
         return self.record["verdict"]
 
 
-@contextmanager
-def full_float32() -> Iterator[None]:
-    """Let nothing round products to TF32 or bfloat16: proofs are of float32.
-
-    cuDNN does by default on a GPU; torch.set_float32_matmul_precision below "highest" lets matrix
-    products do it, on a CPU as well.
-    """
-    backends: tuple[Any, ...] = (torch.backends.cudnn, torch.backends.cuda.matmul)
-    precision, before = torch.get_float32_matmul_precision(), [b.allow_tf32 for b in backends]
-    torch.set_float32_matmul_precision("highest")
-    for backend in backends:
-        backend.allow_tf32 = False
-    try:
-        yield
-    finally:
-        for backend, allowed in zip(backends, before, strict=True):
-            backend.allow_tf32 = allowed
-        torch.set_float32_matmul_precision(precision)
-
-
-@flushed()
-@full_float32()
+@run_arithmetic()
 def certify_run(
     folder: Path,
     which: str = "last",
@@ -256,8 +233,7 @@ class Recheck:
     confirmed: bool
 
 
-@flushed()
-@full_float32()
+@run_arithmetic()
 def recheck(file: Path, folder: Path | None = None) -> Recheck:
     """Put the string of a counterexample, or of a certificate of `wrong`, to its weights again.
 

@@ -31,15 +31,15 @@ from lrbench.runs.train.result import task_title
 from lrbench.runs.train.validate import resolve_device
 from lrbench.tasks.base import Task
 from lrbench.tasks.machine import Machine
+from lrbench.training.arithmetic import run_arithmetic
 from lrbench.training.procedure import parse_lengths
-from lrbench.training.subnormals import flushed
 
 LENGTHS = (40, 500, 5003)
 MOST_LENGTH = 1_000_000
 GROWING_TO = 500  # symbols of a string whose state grows with it: each step costs all before it
 
 
-@flushed()
+@run_arithmetic()
 def diagnose_run(
     folder: Path, which: str = "last", lengths: str = "", device_name: str = "cpu"
 ) -> Diagnosis:

@@ -15,8 +15,8 @@ from lrbench.runs.folder import files
 from lrbench.runs.train.display import ExaminationDisplay
 from lrbench.runs.train.signals import StopRequest
 from lrbench.runs.train.validate import resolve_device
+from lrbench.training.arithmetic import run_arithmetic
 from lrbench.training.procedure import EvaluationRequest, procedure_for
-from lrbench.training.subnormals import flushed
 from lrbench.training.trial import Check
 
 
@@ -42,7 +42,7 @@ def evaluate_run(
     return rows
 
 
-@flushed()
+@run_arithmetic()
 def score_run(
     folder: Path,
     lengths: str,

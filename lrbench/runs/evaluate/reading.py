@@ -15,8 +15,8 @@ from lrbench.models.base import Backbone
 from lrbench.runs.evaluate.evaluation import take_weights
 from lrbench.runs.evaluate.trained import trained
 from lrbench.runs.train.validate import resolve_device
+from lrbench.training.arithmetic import run_arithmetic
 from lrbench.training.procedure import procedure_for
-from lrbench.training.subnormals import flushed
 
 
 class TrainedModel(nn.Module):
@@ -33,7 +33,7 @@ class TrainedModel(nn.Module):
         self.eval()
 
     @torch.no_grad()
-    @flushed()
+    @run_arithmetic()
     def forward(self, tokens: Tensor, *more: Tensor) -> Tensor:
         """Map tokens (B, T), int64, or a signal (B, T, F), to logits (B, T, C), without gradients.
 
@@ -46,7 +46,7 @@ class TrainedModel(nn.Module):
         return logits
 
     @torch.no_grad()
-    @flushed()
+    @run_arithmetic()
     def states(self, tokens: Tensor) -> Tensor:
         """Map tokens (B, T), int64, to the carried state after each position, (B, T, S).
 

@@ -23,11 +23,11 @@ from lrbench.runs.train.result import Outcome, assemble
 from lrbench.runs.train.signals import StopRequest
 from lrbench.runs.train.validate import out_of_memory, validated
 from lrbench.runs.train.watch import GroupWatch, LeaseLost
+from lrbench.training.arithmetic import run_arithmetic
 from lrbench.training.group.members import SideBySide, members_for
 from lrbench.training.loop import train_group
 from lrbench.training.memory import keep_freed_memory
 from lrbench.training.procedure import make_trial, procedure_for
-from lrbench.training.subnormals import flushed
 from lrbench.training.trial import Trial
 
 
@@ -43,7 +43,7 @@ def run_cell(config: Config) -> list[Outcome]:
     keep_freed_memory()
     cell = Cell.of(config)
     try:
-        with flushed():
+        with run_arithmetic():
             outcomes = _run(cell, device)
     except OSError as error:
         if error.errno in (*CANNOT_WRITE, *IN_THE_WAY):

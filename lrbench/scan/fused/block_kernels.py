@@ -15,8 +15,6 @@ import triton.language as tl
 
 from lrbench.scan.fused.addresses import block_tile, table_row
 
-NAN = tl.constexpr(float("nan"))
-
 
 @triton.jit
 def squares(base, at, SIZE: tl.constexpr):  # type: ignore[no-untyped-def]
@@ -60,8 +58,8 @@ def forward(  # type: ignore[no-untyped-def]
             _, row, known = table_row(index, string * length + k, group, inside, SYMBOLS)
             at = row * HEADS + head
         if KIND != "constant":
-            a = tl.load(squares(blocks, at, SIZE), mask=known[:, None, None], other=NAN)
-        b = tl.load(columns(inputs, at, SIZE), mask=known[:, None], other=NAN)
+            a = tl.load(squares(blocks, at, SIZE), mask=known[:, None, None], other=float("nan"))
+        b = tl.load(columns(inputs, at, SIZE), mask=known[:, None], other=float("nan"))
         x = tl.sum(a * x[:, None, :], axis=2) + b
         tl.store(columns(states, place, SIZE), x, mask=inside[:, None])
 
@@ -143,7 +141,7 @@ def table_backward(  # type: ignore[no-untyped-def]
         place = (string * length + k) * HEADS + head
         symbol, row, known = table_row(index, string * length + k, group, inside, SYMBOLS)
         found = squares(blocks, row * HEADS + head, SIZE)
-        a = tl.load(found, mask=known[:, None, None], other=NAN)
+        a = tl.load(found, mask=known[:, None, None], other=float("nan"))
         source = tl.where(
             k > 0, columns(states, place - HEADS, SIZE), columns(initial, start, SIZE)
         )

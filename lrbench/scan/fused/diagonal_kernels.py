@@ -18,8 +18,6 @@ import triton.language as tl
 
 from lrbench.scan.fused.addresses import diagonal_tile, table_row
 
-NAN = tl.constexpr(float("nan"))
-
 
 @triton.jit
 def load(base, at, mask, other, PARTS: tl.constexpr):  # type: ignore[no-untyped-def]
@@ -107,8 +105,8 @@ def forward(  # type: ignore[no-untyped-def]
             _, row, found = table_row(index, string * length + k, group, present, SYMBOLS)
             at, known = row * WIDTH + channel, found & used
         if KIND != "constant":
-            a_re, a_im = load(values, at, known, NAN, PARTS)
-        b_re, b_im = load(inputs, at, known, NAN, PARTS)
+            a_re, a_im = load(values, at, known, float("nan"), PARTS)
+        b_re, b_im = load(inputs, at, known, float("nan"), PARTS)
         x_re, x_im = times(a_re, a_im, x_re, x_im, PARTS)
         x_re, x_im = plus(x_re, x_im, b_re, b_im, PARTS)
         store(states, place, x_re, x_im, inside, PARTS)
@@ -192,7 +190,7 @@ def table_backward(  # type: ignore[no-untyped-def]
         k = length - 1 - step
         place = (string * length + k) * WIDTH + channel
         symbol, row, found = table_row(index, string * length + k, group, present, SYMBOLS)
-        a_re, a_im = load(values, row * WIDTH + channel, found & used, NAN, PARTS)
+        a_re, a_im = load(values, row * WIDTH + channel, found & used, float("nan"), PARTS)
         x_re, x_im = load_before(k, states, place, initial, start, inside, WIDTH, PARTS)
         g_re, g_im = load(gradient, place, inside, 0, PARTS)
         re, im = plus(re, im, g_re, g_im, PARTS)

@@ -22,12 +22,12 @@ from lrbench.errors import Interrupted
 from lrbench.plugins import load_plugins
 from lrbench.records import Look
 from lrbench.schema import config_from
+from lrbench.training.arithmetic import run_arithmetic
 from lrbench.training.group.members import SideBySide
 from lrbench.training.group.processes import Ended, Failed, Logged, Looked, receive, send
 from lrbench.training.loop import advance
 from lrbench.training.memory import keep_freed_memory
 from lrbench.training.procedure import make_trial
-from lrbench.training.subnormals import flushed
 from lrbench.training.trial import Trial
 
 TURN_SECONDS = 10.0  # at most; looks end a turn, too
@@ -127,7 +127,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     # at its end the other end has what it wanted, or has died
-    with suppress(EOFError, BrokenPipeError, ConnectionResetError), flushed():
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError), run_arithmetic():
         serve(Connection(int(sys.argv[1])))
 
 

@@ -44,8 +44,11 @@ def compiled(kernel: Any, constants: dict[str, Any], capability: int, warps: int
     return triton.compile(source, target=target, options={"num_warps": warps})
 
 
-def described(made: Any) -> dict[str, int]:
-    """Return what counts in a compiled kernel: registers, bytes spilled, wide loads and stores."""
+def described(made: Any, kernel: Any) -> dict[str, int]:
+    """Return what counts in a compiled kernel: registers, bytes spilled, wide loads and stores.
+
+    A global that is not equal to itself, as NaN, is taken for changed at the next launch.
+    """
     with TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(made.asm["cubin"])
@@ -56,6 +59,10 @@ def described(made: Any) -> dict[str, int]:
     return {
         "registers": registers,
         "spilled": stack,
+        "globals that change": sum(
+            bool(val != names.get(name))
+            for (name, _), (val, names) in kernel.used_global_vals.items()
+        ),
         "asynchronous loads of 16 bytes": len(re.findall(r"cp\.async\.cg[^;]*, 0x10", ptx)),
         "stores of 16 bytes": len(re.findall(r"st\.global\.v4", ptx)),
     }
@@ -86,7 +93,7 @@ def main() -> None:
     """Compile, and print."""
     capability = int(sys.argv[1]) if len(sys.argv) > 1 else 90
     reported = {
-        name: described(compiled(kernel, constants, capability, warps))
+        name: described(compiled(kernel, constants, capability, warps), kernel)
         for name, (kernel, constants, warps) in kernels().items()
     }
     print(json.dumps(reported, indent=1))

@@ -1,5 +1,8 @@
+"""Runs compute in full float32, and take subnormal numbers for zero."""
+
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,7 +13,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from lrbench.cli.hydra.compose import composed
 from lrbench.runs.evaluate.evaluation import evaluate_run
 from lrbench.runs.train.job import run_cell
-from lrbench.training.subnormals import are_flushed, flushed
+from lrbench.training.arithmetic import are_flushed, flushed, full_float32
 from tests.bundles.conftest import TINY
 
 pytestmark = pytest.mark.skipif(
@@ -43,7 +46,9 @@ def test_threads_started_inside() -> None:
 
 def test_runs_are_trained_examined_and_evaluated_so(tmp_path: Path) -> None:
     seen: list[bool] = []
-    hook = register_module_forward_pre_hook(lambda *_: seen.append(are_flushed()))
+    hook = register_module_forward_pre_hook(
+        lambda *_: seen.append(are_flushed() and not torch.backends.cudnn.allow_tf32)
+    )
     try:
         [outcome] = run_cell(composed([*TINY, f"output_dir={tmp_path}"]))
         trained = len(seen)
@@ -51,4 +56,28 @@ def test_runs_are_trained_examined_and_evaluated_so(tmp_path: Path) -> None:
     finally:
         hook.remove()
     assert 0 < trained < len(seen) and all(seen)
-    assert not are_flushed()
+    assert not are_flushed() and torch.backends.cudnn.allow_tf32
+
+
+@pytest.fixture
+def as_before() -> Iterator[None]:
+    """Put torch's settings back, whatever a test does to them."""
+    cudnn = torch.backends.cudnn.allow_tf32
+    yield
+    torch.backends.cudnn.allow_tf32 = cudnn
+    torch.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.parametrize("before", ["highest", "high", "medium"])
+@pytest.mark.usefixtures("as_before")
+def test_products_are_in_full_float32(before: str) -> None:
+    torch.set_float32_matmul_precision(before)
+    torch.backends.cudnn.allow_tf32 = True
+    matmul = torch.backends.cuda.matmul.allow_tf32
+    with full_float32():
+        assert torch.get_float32_matmul_precision() == "highest"
+        assert not torch.backends.cudnn.allow_tf32
+        assert not torch.backends.cuda.matmul.allow_tf32
+    assert torch.get_float32_matmul_precision() == before
+    assert torch.backends.cudnn.allow_tf32
+    assert torch.backends.cuda.matmul.allow_tf32 == matmul
