@@ -13,10 +13,13 @@ import torch
 from lrbench.bench.timing import Call, Rounds, alternate, forget_peak, status
 from lrbench.config import Config
 from lrbench.plugins import load_plugins
+from lrbench.runs.train.validate import resolve_device
 from lrbench.schema import config_from
-from lrbench.training.memory import keep_freed_memory
+from lrbench.training.arithmetic import run_arithmetic
+from lrbench.training.group.stacked import WARM_UP, Stacked, stackable
+from lrbench.training.memory import PeakMemory, keep_freed_memory
 from lrbench.training.procedure import make_trial
-from lrbench.training.trial import BatchTrial
+from lrbench.training.trial import BatchTrial, Trial
 
 Compose = Callable[[Sequence[str]], Config]
 STEPS_FOR_MEMORY = 3
@@ -53,13 +56,14 @@ def update_costs(
     Updates are whole ones: fresh strings, forward, backward, optimiser.
     """
     keep_freed_memory()  # as `lrbench train` does
-    trials = {config.model.name: make_trial(config, config.seed) for config in configs}
+    trials = {config.model.name: started(config) for config in configs}
     calls: dict[str, Call] = {}
     for name, trial in trials.items():
-        calls[name] = trial.update
-        if isinstance(trial, BatchTrial):
+        calls[name] = update_of(trial)
+        if isinstance(trial, BatchTrial) and trial.device.type == "cpu":
             calls[_arithmetic(name)] = arithmetic_of(trial)
-    measured = alternate(calls, rounds, seconds, tell)
+    with run_arithmetic():
+        measured = alternate(calls, rounds, seconds, tell)
     first = next(iter(trials))
     costs = []
     for config in configs:
@@ -81,6 +85,24 @@ def update_costs(
     return costs
 
 
+def started(config: Config) -> Trial:
+    """Return a run of a cell at its beginning, on the device that it would be trained on."""
+    return make_trial(config, config.seed, resolve_device(config.device))
+
+
+def update_of(trial: Trial) -> Call:
+    """Return what makes an update as `lrbench train` does: on a GPU as a captured graph, if it can.
+
+    Before a graph is captured some updates are made.
+    """
+    if trial.device.type == "cpu" or stackable(trial) or not isinstance(trial, BatchTrial):
+        return trial.update
+    stack = Stacked([trial])
+    for _ in range(WARM_UP):
+        stack.update()
+    return stack.update
+
+
 def arithmetic_of(trial: BatchTrial) -> Call:
     """Return what does the model's forward and backward alone, on strings drawn once."""
     batch = trial.batch(1)
@@ -94,7 +116,18 @@ def arithmetic_of(trial: BatchTrial) -> Call:
 
 
 def peak_of(config: Config) -> int:
-    """Return the bytes that some updates add to the resident memory of a process of their own."""
+    """Return the bytes that some updates add: to the resident memory of a process of their own.
+
+    On a GPU, to the memory of tensors.
+    """
+    device = resolve_device(config.device)
+    if device.type == "cuda":
+        trial = started(config)
+        before = torch.cuda.memory_allocated(device)
+        with PeakMemory(device) as peak:
+            for _ in range(STEPS_FOR_MEMORY):
+                trial.update()
+        return round(peak.mib * 2**20) - before
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(_added, asdict(config)).result()
 
@@ -103,7 +136,7 @@ def _added(settings: dict[str, Any]) -> int:
     load_plugins()
     config = config_from(settings)  # its classes are made at run time and cannot be sent
     torch.set_num_threads(config.threads)
-    trial = make_trial(config, config.seed)
+    trial = started(config)
     before = forget_peak()  # importing torch needed more than many a model does
     for _ in range(STEPS_FOR_MEMORY):
         trial.update()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 SWITCH = "LRBENCH_SELFCHECK"
+HINT = "the plain path takes its place (`lrbench bench selfcheck` shows all, --again checks anew)"
 
 Key = tuple[str, "torch.dtype", "torch.device", tuple[int | str, ...]]
 
@@ -25,6 +26,7 @@ class _Known:
     """What a process knows; `tried` is the kernel of a check that is under way, in a child."""
 
     outcomes: dict[Key, TrustOutcome | None] = field(default_factory=dict)
+    programs: list[TrustOutcome] = field(default_factory=list)
     tried: Kernel | None = None
     is_trying: bool = False
     reached: bool = False
@@ -52,8 +54,21 @@ def trusted(
 def told(devices: Sequence[str] = ("cpu",)) -> list[TrustOutcome]:
     """Return what is known of kernels on devices: on disk, and to this process alone."""
     mine = [outcome for outcome in _process.outcomes.values() if outcome is not None]
+    mine += _process.programs
     kept = [outcome for device in devices for outcome in outcomes.all_found(device)]
     return list({outcome.kernel: outcome for outcome in (*kept, *mine)}.values())
+
+
+def is_on() -> bool:
+    """Tell whether the environment leaves checks on: LRBENCH_SELFCHECK is not 0."""
+    return os.environ.get(SWITCH, "1") != "0"
+
+
+def tell_of(program: TrustOutcome) -> None:
+    """Take note of a check that this process made of a run's own program; warn if it failed."""
+    _process.programs.append(program)
+    if not program.trusted:
+        _warn(program, "trials are trained one after the other")
 
 
 def checked(kernel: Kernel) -> TrustOutcome:
@@ -85,13 +100,13 @@ def _asked(key: Key) -> TrustOutcome | None:
     with _lock:
         if key in _process.outcomes:
             return _process.outcomes[key]
-        if os.environ.get(SWITCH, "1") == "0":
+        if not is_on():
             found = None
         else:
             kernel = _kernel(*key)
             found = outcomes.find(kernel) or checked(kernel)
             if not found.trusted:
-                _warn(found)
+                _warn(found, HINT)
         _process.outcomes[key] = found
         return found
 
@@ -108,12 +123,11 @@ def _kernel(
     return Kernel(name, str(dtype).removeprefix("torch."), layout, str(device))
 
 
-def _warn(outcome: TrustOutcome) -> None:
+def _warn(outcome: TrustOutcome, instead: str) -> None:
     from lrbench.console import messages
 
     messages().print(
-        f"not used: {outcome.kernel}: {outcome.reason}; the plain path takes its place"
-        " (`lrbench bench selfcheck` shows all, --again checks anew)",
+        f"not used: {outcome.kernel}: {outcome.reason}; {instead}",
         markup=False,
         highlight=False,
         soft_wrap=True,

@@ -36,7 +36,7 @@ def as_runs_compute() -> Iterator[None]:
 def still(config: Config) -> Config:
     """Return a configuration without what is drawn in training."""
     for part in vars(config.model).values():
-        for name in ("noise", "dropout", "in_dropout", "out_dropout"):
+        for name in ("noise", "dropout"):
             if hasattr(part, name):
                 setattr(part, name, type(getattr(part, name))(0))
     return config
@@ -95,7 +95,12 @@ def test_every_mixer_trains_as_on_cpu(model: str) -> None:
             stack.update()
             for one in pair:
                 assert one.take_loss() == pytest.approx(expected, rel=1e-3)
-    assert stack is None or stack.graph is not None
+    if stack is not None:
+        assert stack.graph is not None
+        assert (
+            pair[0].state()["optimiser"]["state"].keys()
+            == cuda.state()["optimiser"]["state"].keys()
+        )
 
 
 @pytest.mark.parametrize("model", [name for name in ENCODERS.names() if ENCODERS.get(name).builtin])
@@ -103,7 +108,8 @@ def test_every_encoder_trains_as_on_cpu(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LRBENCH_DATA", str(made_up_corpora.write(tmp_path)))
-    config = still(composed([f"model={model}", *LISTOPS]))
+    config = composed([f"model={model}", *LISTOPS])
     cpu, cuda = make_trial(config, 0), make_trial(config, 0, torch.device("cuda"))
+    cpu.generator = cuda.generator = None  # type: ignore[assignment]
     for _ in range(3):
         assert cuda.update().item() == pytest.approx(cpu.update().item(), rel=1e-3)

@@ -68,7 +68,8 @@ class OneHotProducts(Structured):
     ) -> Tensor:
         """Return the states (B, T, 1, N); see `Structured.scanned`."""
         weights, values, b, start = self.weights, self.values, inputs[:, :, 0], initial[:, 0]
-        if index is None:  # each position is a symbol of its own
+        apart = index is None  # each position is a symbol of its own
+        if index is None:
             index = torch.arange(len(b) * b.shape[1], device=b.device).view(b.shape[:2])
             weights, values, b = (x.flatten(0, 1) for x in (weights, values, b))
         else:
@@ -76,7 +77,8 @@ class OneHotProducts(Structured):
         if solve is in_order and self._compiles(values, b, start):
             form = LOOPS[self.orientation]
         else:
-            form, values, b = _form(self.orientation, solve), rows(values, index), rows(b, index)
+            form = _form(self.orientation, solve, apart)
+            values, b = rows(values, index), rows(b, index)
         return form(weights, self.dictionary, values, b, start, index)[:, :, None]
 
     def _compiles(self, *numbers: Tensor) -> bool:
@@ -151,9 +153,9 @@ def unpacked(a: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @cache
-def _form(orientation: str, solve: Solve) -> ClosedForm:
+def _form(orientation: str, solve: Solve, apart: bool) -> ClosedForm:
     forward = partial(_forward, orientation=orientation, solve=solve)
-    backward = partial(_backward, orientation=orientation, solve=solve)
+    backward = partial(_backward, orientation=orientation, solve=solve, apart=apart)
     return ClosedForm(forward, backward, one_by_one)
 
 
@@ -192,7 +194,12 @@ def _backward(
     *,
     orientation: str,
     solve: Solve,
+    apart: bool,
 ) -> Tensors:
+    """Return the gradients; apart: no two positions have a matrix in common.
+
+    On a GPU nothing is counted: the host would wait for it, and a graph that is captured cannot.
+    """
     adjoints, dinitial = adjoints_of(solve, a, gradient, ACTIONS[orientation])
     before = torch.cat([initial[None], result.transpose(0, 1)[:-1]])
     places, d = unpacked(a)
@@ -202,9 +209,16 @@ def _backward(
     else:
         dvalues = adjoints * before.gather(-1, places).conj()
         numbers, lines = adjoints * d.conj(), before
-    order, counts = sorted_symbols(index.T.flatten(), len(weights))
-    numbers, lines = (_parts(x).flatten(0, 1)[order] for x in (numbers, lines))
-    dweights, ddictionary = _of_choices(weights, dictionary, orientation, numbers, lines, counts)
+    numbers, lines = (_parts(x).flatten(0, 1) for x in (numbers, lines))
+    symbols, many, at_once = index.T.flatten(), len(weights), _at_once(dictionary)
+    if waits(symbols) and not apart:
+        slopes = _masked_slopes(numbers, lines, symbols, many, at_once)
+    else:
+        order, counts = symbols.argsort(), [1] * many
+        if not apart:
+            order, counts = sorted_symbols(symbols, many)
+        slopes = _slopes(numbers[order], lines[order], counts, at_once)
+    dweights, ddictionary = _of_choices(weights, dictionary, orientation, slopes)
     return dweights, ddictionary, dvalues.transpose(0, 1), adjoints.transpose(0, 1), dinitial
 
 
@@ -212,19 +226,15 @@ def _of_choices(
     weights: Tensor,
     dictionary: Tensor,
     orientation: str,
-    numbers: Tensor,
-    lines: Tensor,
-    counts: list[int],
+    slopes: Iterator[tuple[slice, Tensor]],
 ) -> tuple[Tensor, Tensor]:
     """Return the gradients of w (M, K) and of the dictionary, pulled back through the softmax.
 
-    numbers and lines (n, 2, N) are the real and imaginary parts of the factors at each of n
-    positions: of the numbers that choose, and of what each chooses from; all positions of a matrix
-    lie together, `counts` of them.
+    slopes: the gradients of the M matrices (m, N, N), some at a time, and which they are.
     """
     choices = _lines(dictionary, orientation)
     dweights, dchoices = torch.empty_like(weights), torch.zeros_like(choices)
-    for piece, slope in _slopes(numbers, lines, counts, _at_once(dictionary)):
+    for piece, slope in slopes:
         soft = _scores(weights[piece], choices).softmax(-1)
         slope *= soft
         slope.addcmul_(soft, slope.sum(-1, keepdim=True), value=-1)
@@ -236,7 +246,12 @@ def _of_choices(
 def _slopes(
     numbers: Tensor, lines: Tensor, counts: list[int], at_once: int
 ) -> Iterator[tuple[slice, Tensor]]:
-    """Yield the gradients (m, N, N) of matrices some at a time, and which they are."""
+    """Yield the gradients (m, N, N) of matrices some at a time, and which they are.
+
+    numbers and lines (n, 2, N) are the real and imaginary parts of the factors at each of n
+    positions: of the numbers that choose, and of what each chooses from; all positions of a matrix
+    lie together, `counts` of them.
+    """
     many = len(counts)
     if many == len(numbers) and set(counts) == {1}:
         for first in range(0, many, at_once):
@@ -246,6 +261,21 @@ def _slopes(
     positions = list(zip(*(x.split(counts) for x in (numbers, lines)), strict=True))
     for first in range(0, many, at_once):
         few = [x.flatten(0, 1).T @ y.flatten(0, 1) for x, y in positions[first : first + at_once]]
+        yield slice(first, first + len(few)), torch.stack(few)
+
+
+def _masked_slopes(
+    numbers: Tensor, lines: Tensor, symbols: Tensor, many: int, at_once: int
+) -> Iterator[tuple[slice, Tensor]]:
+    """Yield what `_slopes` does, for positions in any order, whose matrices `symbols` (n) number.
+
+    Every position is read for every matrix, and nobody has to know how many each has.
+    """
+    for first in range(0, many, at_once):
+        few = []
+        for symbol in range(first, min(first + at_once, many)):
+            mine = torch.where((symbols == symbol)[:, None, None], numbers, 0.0)
+            few.append(mine.flatten(0, 1).T @ lines.flatten(0, 1))
         yield slice(first, first + len(few)), torch.stack(few)
 
 
@@ -286,8 +316,14 @@ def _loop_backward(
     dvalues, dinputs, dinitial, lines, numbers = one_hot_adjoints(
         places, values, initial, index, order, result, gradient, orientation
     )
-    dweights, ddictionary = _of_choices(weights, dictionary, orientation, numbers, lines, counts)
+    slopes = _slopes(numbers, lines, counts, _at_once(dictionary))
+    dweights, ddictionary = _of_choices(weights, dictionary, orientation, slopes)
     return dweights, ddictionary, dvalues, dinputs, dinitial
+
+
+def waits(symbols: Tensor) -> bool:
+    """Tell whether the host would wait for what it counts."""
+    return symbols.is_cuda
 
 
 def sorted_symbols(index: Tensor, many: int) -> tuple[Tensor, list[int]]:

@@ -19,6 +19,7 @@ import torch
 
 from lrbench.errors import Interrupted
 from lrbench.machine import available_cores
+from lrbench.training.group.proof import proves_itself
 from lrbench.training.group.stacked import Stacked, stackable
 from lrbench.training.trial import BatchTrial, Trial
 
@@ -129,9 +130,9 @@ def members_for(trials: Sequence[Trial], tell: Callable[[str], None]) -> SideByS
     first = trials[0]
     if first.device.type == "cuda":
         reason = stackable(first)
-        if not reason:
+        if not reason and proves_itself(trials):
             return OneProgram()
-        if len(trials) > 1:
+        if reason and len(trials) > 1:
             tell(f"trained one after the other: {reason}")
     threads = first.config.threads
     return SideBySide(cores_for(len(trials), threads, first.device), threads)

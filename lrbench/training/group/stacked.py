@@ -93,7 +93,7 @@ class Stacked:
             trial.loss_sum = trial.loss_sum.clone()
             for parameter in trial.model.parameters():
                 parameter.data = parameter.data.clone()
-                state = trial.optimiser.state[parameter]
+            for state in trial.optimiser.state.values():
                 state.update({key: _own(value) for key, value in state.items()})
 
     def _compute(self, tokens: Tensor, targets: Tensor) -> None:
@@ -151,9 +151,12 @@ class Stacked:
         """Make the state of each trial's optimiser rows of the stacked one.
 
         An optimiser makes its state at the first step; trials that were at work bring theirs.
+        Parameters that are not trained have none.
         """
         parameters = [dict(trial.model.named_parameters()) for trial in self.trials]
         for name, weight in self.weights.items():
+            if not weight.requires_grad:
+                continue
             states = [
                 trial.optimiser.state[mine[name]]
                 for trial, mine in zip(self.trials, parameters, strict=True)

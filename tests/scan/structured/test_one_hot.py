@@ -150,3 +150,17 @@ def test_a_symbol_that_is_not_there_and_a_score_that_is_no_number(orientation: s
     table[1][0, 0, 0] = torch.nan
     states = scan(Indexed(made, torch.zeros(B, 2, dtype=torch.int64)), *table[3:], "sequential")
     assert bool(states.isnan().any())
+
+
+@pytest.mark.parametrize("orientation", ORIENTATIONS)
+def test_gradients_without_counting_are_the_same(
+    orientation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, where every position is read for every symbol; some do not occur."""
+    monkeypatch.setenv(SWITCH, "0")
+    table = [leaf[:1].detach().requires_grad_() for leaf in problem(S)]
+    table[1], table[4] = problem(S)[1], problem(S)[4]
+    index = torch.randint(S - 1, (B, 9), generator=torch.Generator().manual_seed(9))
+    expected = states_and_slopes(table, orientation, "sequential", index)
+    monkeypatch.setattr(one_hot, "waits", lambda symbols: True)
+    compare(states_and_slopes(table, orientation, "sequential", index), expected, orientation)

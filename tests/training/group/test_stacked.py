@@ -77,6 +77,9 @@ def test_other_models(tiny: Make, model: str) -> None:
         for trial in alone:
             trial.update()
     assert_equal(together, alone, 1e-9)
+    for one, other in zip(together, alone, strict=True):  # a parameter may have no state
+        ours, theirs = (trial.state()["optimiser"]["state"] for trial in (one, other))
+        assert ours.keys() == theirs.keys()
 
 
 def test_a_member_that_leaves_takes_its_own(tiny: Make) -> None:

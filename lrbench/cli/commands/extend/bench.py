@@ -136,6 +136,7 @@ def modes(
     from lrbench.console import results
     from lrbench.registry import MIXERS
     from lrbench.report.output.display import columns_table
+    from lrbench.runs.train.validate import resolve_device
 
     costs: list[ModeCost] = []
     for name in chosen_mixers(models):
@@ -143,7 +144,7 @@ def modes(
         use_threads(config)
         torch.manual_seed(config.seed)
         settings = config.model.mixer  # type: ignore[attr-defined]
-        mixer = MIXERS.get(name).cls(settings, config.model.width)
+        mixer = MIXERS.get(name).cls(settings, config.model.width).to(resolve_device(config.device))
         for length in whole_numbers("lengths", lengths):
             strings = max(1, batch * 40 // max(40, length))
             costs += mode_costs(name, mixer, length, strings, rounds, seconds, tell)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -114,7 +115,9 @@ def versions() -> Iterator[MachineFinding]:
     fix = "install it again: pip install -c constraints.txt . (in the checkout)"
     for name, module in PACKAGES.items():
         wrong = _attempt(partial(import_module, module))
-        yield MachineFinding(name, f"{_version(name) or 'not installed'}{wrong}", wrong and fix)
+        build = getattr(sys.modules.get(module), "__version__", None)  # 2.13.0+cpu, say
+        text = f"{build or _version(name) or 'not installed'}{wrong}"
+        yield MachineFinding(name, text, wrong and fix)
 
 
 def shipped() -> Iterator[MachineFinding]:

@@ -37,7 +37,8 @@ def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Kernel]:
 def test_the_table(lrbench: Run, answers: list[Kernel], tmp_path: Path) -> None:
     keep(TrustOutcome(WRONG, "value 0: off by 1", 0.25))
     raw = tmp_path / "raw.json"
-    ended = lrbench("bench", "selfcheck", "--output", str(raw))
+    command = ("bench", "selfcheck", "--device", "cpu")
+    ended = lrbench(*command, "--output", str(raw))
     assert ended.code == 0 and WRONG not in answers
     (row,) = (line for line in ended.out.splitlines() if "off by" in line)
     assert row.split()[:3] == ["layer_norm", "48", "float32"]
@@ -46,8 +47,8 @@ def test_the_table(lrbench: Run, answers: list[Kernel], tmp_path: Path) -> None:
     assert {one["kernel"]["name"] for one in kept["kernels"]} >= {"layer_norm", "table_scan"}
     assert kept["environment"]["selfcheck"]["not used"] == {str(WRONG): "value 0: off by 1"}
     answers.clear()
-    assert lrbench("bench", "selfcheck").code == 0 and answers == []
-    assert lrbench("bench", "selfcheck", "--again").code == 0 and WRONG in answers
+    assert lrbench(*command).code == 0 and answers == []
+    assert lrbench(*command, "--again").code == 0 and WRONG in answers
     said = lrbench("doctor").out
     assert f"{len(answers) - 1} proved themselves here, 1 not used" in said
     assert "layer_norm[48] in float32 on cpu: value 0: off by 1" in said
