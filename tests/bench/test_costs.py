@@ -15,7 +15,13 @@ from lrbench.registry import MIXERS
 
 def tiny(*arguments: str) -> Config:
     return composed(
-        ["model.width=8", "protocol.batch_size=4", "protocol.train_length=6", *arguments]
+        [
+            "device=cpu",
+            "model.width=8",
+            "protocol.batch_size=4",
+            "protocol.train_length=6",
+            *arguments,
+        ]
     )
 
 
