@@ -115,11 +115,15 @@ def gated_averages(dtype: torch.dtype, device: torch.device) -> Prepared:
 
 
 def delta(dtype: torch.dtype, device: torch.device, wide: int, rates: int) -> Prepared:
-    """The delta rule, two updates a position, without a decay, with one, or with one a channel."""
-    draw = Draw(dtype, device)
-    leaves = [draw.normal(3, 5, 2, 4, scale=0.5), draw.normal(3, 5, 2, 4, scale=0.5)]
-    leaves += [draw.normal(3, 5, 2, wide), draw.normal(3, 5, 4), draw.normal(3, wide, 4)]
-    leaves += [draw.normal(3, 5, (1, 4)[rates - 1])] if rates else []
+    """The delta rule, two updates a position, without a decay, with one, or with one a channel.
+
+    Its backward keeps the states of some positions at a time; there are more than these.
+    """
+    draw, length, keys = Draw(dtype, device), 50, 64
+    leaves = [draw.normal(2, length, 2, keys, scale=0.1) for _ in range(2)]
+    leaves += [draw.normal(2, length, 2, wide), draw.normal(2, length, keys)]
+    leaves += [draw.normal(2, wide, keys)]
+    leaves += [draw.normal(2, length, (1, keys)[rates - 1], scale=0.3)] if rates else []
 
     def outputs(
         k: Tensor, e: Tensor, v: Tensor, q: Tensor, start: Tensor, *rate: Tensor
@@ -131,11 +135,15 @@ def delta(dtype: torch.dtype, device: torch.device, wide: int, rates: int) -> Pr
 
 
 def dual(dtype: torch.dtype, device: torch.device, wide: int, later: int) -> Prepared:
-    """Matrix states under one decay a head, of two heads that share keys."""
-    draw = Draw(dtype, device)
-    leaves = [draw.normal(3, 5, 2), draw.normal(3, 5, 1, 4), draw.normal(3, 5, 2, wide)]
-    leaves += [draw.normal(3, 5, 1, 4), draw.normal(3, 2, wide, 4), draw.normal(3, 5, 2)]
-    leaves += [draw.normal(3, 5, 2)] * later
+    """Matrix states under one decay a head, of two heads that share keys.
+
+    Its backward keeps the states of some positions at a time; there are more than these.
+    """
+    draw, length, keys = Draw(dtype, device), 140, 64
+    leaves = [draw.normal(2, length, 2), draw.normal(2, length, 1, keys, scale=0.3)]
+    leaves += [draw.normal(2, length, 2, wide), draw.normal(2, length, 1, keys, scale=0.3)]
+    leaves += [draw.normal(2, 2, wide, keys), draw.normal(2, length, 2)]
+    leaves += [draw.normal(2, length, 2)] * later
 
     def outputs(
         a: Tensor, k: Tensor, v: Tensor, q: Tensor, start: Tensor, *written: Tensor

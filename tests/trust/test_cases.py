@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from lrbench.kernels.choice import installed
+from lrbench.scan.matrix.by_values import KEPT, ByValues
 from lrbench.scan.matrix.duality_loops import DUAL_SCAN
 from lrbench.scan.matrix.householder_loops import DELTA_RULE
 from lrbench.trust.cases import CASES, LAYOUTS, MEANS
@@ -34,6 +35,25 @@ def test_kernels_agree(name: str) -> None:
     if not installed():
         pytest.skip("needs numba: the extra `fast`")
     assert fault(Kernel(name, "float32", LAYOUTS.get(name, ()))) == ""
+
+
+@pytest.mark.parametrize("loops", [DELTA_RULE, DUAL_SCAN], ids=lambda loops: str(loops.name))
+def test_a_backward_keeps_the_states_of_a_part_of_its_case(
+    loops: ByValues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it does between two parts is checked, too."""
+    if not installed():
+        pytest.skip("needs numba: the extra `fast`")
+    plain, seen = ByValues._backward, []
+
+    def backward(self: ByValues, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        of_value = self.kept(inputs[:-1]) * inputs[-2].shape[-1] * inputs[0].element_size()
+        seen.append(inputs[0].shape[1] > KEPT // (of_value * 16))
+        return plain(self, *inputs)
+
+    monkeypatch.setattr(ByValues, "_backward", backward)
+    monkeypatch.setitem(vars(loops), "_form", ByValues._form.func(loops))  # type: ignore[attr-defined]
+    assert fault(Kernel(loops.name, "float32", (16, 1))) == "" and seen == [True]
 
 
 def test_differences() -> None:
