@@ -27,6 +27,7 @@ from lrbench.kernels.normed_head import normed_head
 from lrbench.kernels.perceptron import perceptron
 from lrbench.kernels.products import add_product, product
 from lrbench.kernels.rows import add_rows
+from lrbench.mixers.nonlinear.m2rnn import recur
 from lrbench.mixers.rwkv.rwkv4 import Rwkv4Config, Rwkv4Mixer
 from lrbench.mixers.rwkv.rwkv4_channel import RwkvChannelMixer
 from lrbench.mixers.xlstm.cell import empty_state, run
@@ -178,6 +179,21 @@ def slstm(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
         return [y, *state[1:]]
 
     return outputs, [drive, recurrent]
+
+
+def m2rnn(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
+    """Matrix states that are not linear, of two heads."""
+    draw, values = Draw(dtype, device), 2 * wide if wide == 16 else wide
+    leaves = [draw.normal(2, values, values, scale=0.3), draw.normal(2, 5, 2, 3)]
+    leaves += [draw.normal(2, 5, 2, values), draw.normal(2, 5, 2, 1), draw.normal(2, 5, 2, 3)]
+    leaves += [draw.normal(2, 2, 3, values)]
+
+    def outputs(
+        w: Tensor, k: Tensor, v: Tensor, f: Tensor, q: Tensor, before: Tensor
+    ) -> Sequence[Tensor]:
+        return recur(w, k, v, f.sigmoid(), q, before)
+
+    return outputs, leaves
 
 
 def layer_norm(dtype: torch.dtype, device: torch.device, width: int) -> Prepared:
@@ -453,6 +469,7 @@ CASES: dict[str, Case] = {
     "generated_blocks": generated,
     "grc_cell": grc_cell,
     "layer_norm": layer_norm,
+    "m2rnn": m2rnn,
     "modulated_scan": modulated,
     "move_merges": move_merges,
     "normed_head": head_after_norm,
@@ -488,6 +505,7 @@ LAYOUTS: dict[str, tuple[int | str, ...]] = {
     "generated_blocks": (8, "column_clip"),
     "grc_cell": (16, 1),
     "layer_norm": (64,),
+    "m2rnn": (16,),
     "modulated_scan": (16,),
     "move_merges": (1,),
     "one_hot": ("column",),

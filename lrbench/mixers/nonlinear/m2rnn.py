@@ -24,6 +24,10 @@ and so has `layer=released`, with D of each head and unit, and a, b of each head
     log_rate   a, e^a uniform in (0, 16)       time_bias  b, softplus(b) log-uniform in [0.001, 0.1]
     skip       D, begins as one                recurrent  begins as the identity
 
+The compiled loops follow one head of one string over all its positions, with H in the first-level
+cache and `wide` numbers of a value side by side; the backward follows H again first. Shapes there:
+q, k (B, T, h, K), v, y (B, T, h, V), f (B, T, h), turned (h, V, V) is W^T.
+
 Differences from it: heads share the model's width (`key_size`, `value_size`), and each has its own
 q, k, v, g and W, where released heads may share them; linear maps are drawn as torch draws them;
 gradients are not clipped on their way back through the loop.
@@ -32,13 +36,19 @@ gradients are not clipped on their way back through the loop.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu, softplus
 
 from lrbench.checks import at_least, one_of
+from lrbench.kernels.choice import DTYPES, usable
 from lrbench.kernels.closed_form import ClosedForm, Tensors, one_by_one
+from lrbench.kernels.compiler import Loop, array, compiled, part
+from lrbench.kernels.elementary import sigmoid
+from lrbench.kernels.lanes import add, every, fma, load, mul, store, sub, total, zero
 from lrbench.mixers.base import Mixer, ParameterRule
 from lrbench.mixers.convolution import CausalConvolution
 from lrbench.mixers.time_steps import time_bias
@@ -48,6 +58,7 @@ from lrbench.registry import register_mixer
 LAYERS = ("equation", "released")
 EPSILON = 1e-5  # of the norm
 FASTEST = 16.0  # e^a as it begins, at most
+WIDEST, NARROWEST = 16, 4  # numbers side by side in a compiled loop; fewer are not worth it
 State = Tensor | tuple[Tensor, Tensor]
 
 
@@ -135,16 +146,12 @@ class M2RNN(Mixer):
         if self.convolution is not None:
             smooth, seen = self.convolution(read.flatten(2), seen)
             read = smooth.unflatten(-1, (self.config.heads, -1))
-        q, k, v = read.permute(1, 2, 0, 3).split([self.keys, self.keys, self.values], -1)
-        forget = self._forget(gates[..., :1]).permute(1, 2, 0, 3)  # (T, h, B, 1)
-        states = LOOP(self.recurrent, k, v, forget, before.transpose(0, 1))
-        y = (q[..., None] * states).sum(-2)  # (T, h, B, V)
+        q, k, v = read.split([self.keys, self.keys, self.values], -1)
+        forget = self._forget(gates[..., :1])
+        y, last = recur(self.recurrent, k, v, forget, q, before)
         if self.released:
-            y = y + v * self.skip[:, None]
-        y = y.permute(2, 0, 1, 3)
-        if self.released:
+            y = y + v * self.skip
             y = self.norm((y * silu(gates[..., 1:])).flatten(2))
-        last = states[-1].transpose(0, 1)
         return self.out(y.flatten(2)), last if seen is None else (last, seen)
 
     def _forget(self, made: Tensor) -> Tensor:
@@ -153,6 +160,31 @@ class M2RNN(Mixer):
             return made.sigmoid()
         rate = self.log_rate.exp()[:, None]
         return (-rate * softplus(made + self.time_bias[:, None])).exp()
+
+
+def recur(
+    w: Tensor, k: Tensor, v: Tensor, f: Tensor, q: Tensor, before: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return q^T H (B, T, h, V) at all positions and the last H (B, h, K, V).
+
+    W (h, V, V); k, q (B, T, h, K); v (B, T, h, V); f (B, T, h, 1); H before them (B, h, K, V).
+    """
+    wide = lanes(v.shape[-1])
+    if wide >= NARROWEST and v.numel() and usable(v, "m2rnn", wide):
+        result = COMPILED(w, k, v, f, q, before)
+        y, last = result.tensor_split([v[0].numel()], 1)
+        if not last.requires_grad:  # a view of the result would keep y in memory
+            last = last.clone()
+        return y.view(v.shape), last.view(before.shape)
+    q, k, v, f = (x.permute(1, 2, 0, 3) for x in (q, k, v, f))  # positions first, then heads
+    states = LOOP(w, k, v, f, before.transpose(0, 1))
+    y = (q[..., None] * states).sum(-2)
+    return y.permute(2, 0, 1, 3), states[-1].transpose(0, 1)
+
+
+def lanes(values: int) -> int:
+    """Return how many of V numbers go side by side: a power of two, at most `WIDEST`."""
+    return min(values & -values, WIDEST)
 
 
 def _forward(w: Tensor, k: Tensor, v: Tensor, f: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
@@ -198,3 +230,184 @@ def _product(x: Tensor, w: Tensor) -> Tensor:
 
 
 LOOP = ClosedForm(_forward, _backward, one_by_one)
+
+
+def _compiled_forward(
+    w: Tensor, k: Tensor, v: Tensor, f: Tensor, q: Tensor, before: Tensor
+) -> tuple[Tensor]:
+    """Return y and the last H side by side, (B, T h V + h K V)."""
+    outputs = v[0].numel()
+    result = v.new_empty(len(v), outputs + before[0].numel())
+    y, last = v.new_empty(v.shape), before.new_empty(before.shape)
+    loop = forward_loop(lanes(v.shape[-1]), DTYPES[v.dtype])
+    flat = (array(x).reshape(-1) for x in (k, f, q))
+    loop(array(w), array(v), array(before), *flat, y.numpy(), last.numpy())
+    result[:, :outputs], result[:, outputs:] = y.flatten(1), last.flatten(1)
+    return (result,)
+
+
+def _compiled_backward(
+    w: Tensor, k: Tensor, v: Tensor, f: Tensor, q: Tensor, before: Tensor, gradient: Tensor
+) -> Tensors:
+    dy, dlast = gradient.tensor_split([v[0].numel()], 1)
+    sums = [torch.zeros_like(x, memory_format=torch.contiguous_format) for x in (w, k, v, f, q)]
+    carried = dlast.reshape(before.shape).clone(memory_format=torch.contiguous_format)
+    loop = backward_loop(lanes(v.shape[-1]), DTYPES[v.dtype])
+    flat = (array(x).reshape(-1) for x in (k, f, q))
+    made = (x.numpy() for x in sums)
+    dw, dk, dv, df, dq = (x if n in (0, 2) else x.reshape(-1) for n, x in enumerate(made))
+    loop(
+        *(array(w), array(w.mT), array(v), array(before), *flat, array(dy).reshape(-1)),
+        *(dw, dk, dv, df, dq, carried.numpy()),
+    )
+    return *sums, carried
+
+
+COMPILED = ClosedForm(_compiled_forward, _compiled_backward, one_by_one, needs_result=False)
+
+
+@part
+def tanh(x):  # type: ignore[no-untyped-def]
+    """Return tanh in each lane."""
+    one = every(1.0, x)
+    return sub(mul(every(2.0, x), sigmoid(add(x, x))), one)
+
+
+@cache
+def forward_loop(wide: int, dtype: str) -> Loop:
+    """Return the loop (w, v, H before, k, f, q; y and the last H to fill)."""
+
+    @compiled(wide, dtype)
+    def m2rnn_forward(w, v, before, k, f, q, y, last):  # type: ignore[no-untyped-def]
+        strings, length, heads, values = v.shape
+        keys = before.shape[2]
+        size = keys * values
+        state = np.empty(2 * size, v.dtype)  # H before a position, and after it
+        none = zero(load(v, 0, wide))
+        for string in range(strings):
+            for head in range(heads):
+                at, old = (string * heads + head) * size, 0
+                for n in range(0, size, wide):
+                    store(state, n, load(before, at + n, wide))
+                for t in range(length):
+                    place, new = (string * length + t) * heads + head, size - old
+                    gate = every(f[place], none)
+                    for j in range(0, values, wide):
+                        store(y, place * values + j, none)
+                    for key in range(keys):
+                        row, asked = old + key * values, every(q[place * keys + key], none)
+                        strength = every(k[place * keys + key], none)
+                        for j in range(0, values, wide):
+                            out, weight = place * values + j, head * values * values + j
+                            even, odd = mul(strength, load(v, out, wide)), none
+                            for i in range(row, row + values, 2):
+                                even = fma(every(state[i], none), load(w, weight, wide), even)
+                                weight += values
+                                odd = fma(every(state[i + 1], none), load(w, weight, wide), odd)
+                                weight += values
+                            candidate = tanh(add(even, odd))
+                            h = fma(gate, sub(load(state, row + j, wide), candidate), candidate)
+                            store(state, new + key * values + j, h)
+                            store(y, out, fma(asked, h, load(y, out, wide)))
+                    old = new
+                for n in range(0, size, wide):
+                    store(last, at + n, load(state, old + n, wide))
+
+    return m2rnn_forward
+
+
+@cache
+def backward_loop(wide: int, dtype: str) -> Loop:
+    """Return the loop (w, turned, v, H before, k, f, q, dy; dw, dk, dv, df, dq and dH to fill).
+
+    dH comes as the gradient of the last H and leaves as that of the first; dw and dv come as zeros.
+    """
+
+    @compiled(wide, dtype)
+    def m2rnn_backward(  # type: ignore[no-untyped-def]
+        w, turned, v, before, k, f, q, dy, dw, dk, dv, df, dq, carried
+    ):
+        strings, length, heads, values = v.shape
+        keys = before.shape[2]
+        size = keys * values
+        states = np.empty((length + 1) * size, v.dtype)
+        candidates = np.empty(length * size, v.dtype)
+        slopes = np.empty(length * size, v.dtype)
+        none = zero(load(v, 0, wide))
+        one = every(1.0, none)
+        for string in range(strings):
+            for head in range(heads):
+                at = (string * heads + head) * size
+                for n in range(0, size, wide):
+                    store(states, n, load(before, at + n, wide))
+                for t in range(length):
+                    place = (string * length + t) * heads + head
+                    gate = every(f[place], none)
+                    for key in range(keys):
+                        row = t * size + key * values
+                        strength = every(k[place * keys + key], none)
+                        for j in range(0, values, wide):
+                            weight = head * values * values + j
+                            even, odd = mul(strength, load(v, place * values + j, wide)), none
+                            for i in range(row, row + values, 2):
+                                even = fma(every(states[i], none), load(w, weight, wide), even)
+                                weight += values
+                                odd = fma(every(states[i + 1], none), load(w, weight, wide), odd)
+                                weight += values
+                            c = tanh(add(even, odd))
+                            store(candidates, row + j, c)
+                            h = fma(gate, sub(load(states, row + j, wide), c), c)
+                            store(states, row + size + j, h)
+                for back in range(length):
+                    t = length - 1 - back
+                    place = (string * length + t) * heads + head
+                    gate, of_gate = every(f[place], none), none
+                    left = sub(one, gate)
+                    for key in range(keys):
+                        row, kept = t * size + key * values, at + key * values
+                        asked = every(q[place * keys + key], none)
+                        strength = every(k[place * keys + key], none)
+                        of_query, of_key = none, none
+                        for j in range(0, values, wide):
+                            out = place * values + j
+                            slope, c = load(dy, out, wide), load(candidates, row + j, wide)
+                            of_query = fma(slope, load(states, row + size + j, wide), of_query)
+                            adjoint = fma(asked, slope, load(carried, kept + j, wide))
+                            of_gate = fma(adjoint, sub(load(states, row + j, wide), c), of_gate)
+                            slope = mul(mul(adjoint, left), sub(one, mul(c, c)))
+                            of_key = fma(slope, load(v, out, wide), of_key)
+                            store(dv, out, fma(strength, slope, load(dv, out, wide)))
+                            store(slopes, row + j, slope)
+                            store(carried, kept + j, mul(gate, adjoint))
+                        dq[place * keys + key] = total(of_query)
+                        dk[place * keys + key] = total(of_key)
+                        for j in range(0, values, wide):
+                            weight = head * values * values + j
+                            even, odd = load(carried, kept + j, wide), none
+                            for i in range(row, row + values, 2):
+                                even = fma(every(slopes[i], none), load(turned, weight, wide), even)
+                                weight += values
+                                slope = every(slopes[i + 1], none)
+                                odd = fma(slope, load(turned, weight, wide), odd)
+                                weight += values
+                            store(carried, kept + j, add(even, odd))
+                    df[place] = total(of_gate)
+                for i in range(0, values, 4):  # four rows of dW at a time
+                    for j in range(0, values, wide):
+                        first, second, third, fourth = none, none, none, none
+                        for n in range(0, length * size, values):
+                            slope = load(slopes, n + j, wide)
+                            first = fma(every(states[n + i], none), slope, first)
+                            second = fma(every(states[n + i + 1], none), slope, second)
+                            third = fma(every(states[n + i + 2], none), slope, third)
+                            fourth = fma(every(states[n + i + 3], none), slope, fourth)
+                        weight = (head * values + i) * values + j
+                        store(dw, weight, add(load(dw, weight, wide), first))
+                        weight += values
+                        store(dw, weight, add(load(dw, weight, wide), second))
+                        weight += values
+                        store(dw, weight, add(load(dw, weight, wide), third))
+                        weight += values
+                        store(dw, weight, add(load(dw, weight, wide), fourth))
+
+    return m2rnn_backward

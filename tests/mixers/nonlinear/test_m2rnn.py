@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from lrbench.contract import run_contract
-from lrbench.mixers.nonlinear.m2rnn import M2RNN, M2RNNConfig
+from lrbench.kernels.choice import SWITCH, installed
+from lrbench.mixers.nonlinear.m2rnn import M2RNN, M2RNNConfig, recur
 
 
 @torch.no_grad()
@@ -118,3 +119,31 @@ def test_settings_keep_the_contract(more: list[str]) -> None:
 def test_a_width_that_heads_cannot_share_is_refused() -> None:
     with pytest.raises(ValueError, match=r"model\.width of 10 cannot be shared.*heads=4"):
         M2RNN(M2RNNConfig(), 10)
+
+
+@pytest.mark.skipif(not installed(), reason="needs numba: the extra `fast`")
+@pytest.mark.parametrize(("keys", "values"), [(3, 4), (5, 8), (16, 16), (2, 48)])
+def test_compiled_loops_are_the_loop(
+    keys: int, values: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = torch.Generator().manual_seed(0)
+
+    def draw(*shape: int, scale: float = 1.0) -> torch.Tensor:
+        numbers = torch.randn(*shape, generator=drawn, dtype=torch.float64) * scale
+        return numbers.requires_grad_()
+
+    for length in (1, 7):
+        leaves = [draw(2, values, values, scale=values**-0.5), draw(3, length, 2, keys)]
+        leaves += [draw(3, length, 2, values), draw(3, length, 2, 1), draw(3, length, 2, keys)]
+        leaves += [draw(3, 2, keys, values)]
+        outputs, slopes = [], []
+        for compiled in "10":
+            monkeypatch.setenv(SWITCH, compiled)
+            w, k, v, f, q, before = leaves
+            y, last = recur(w, k, v, f.sigmoid(), q, before)
+            torch.manual_seed(1)
+            weights = [torch.randn(x.shape, dtype=x.dtype) for x in (y, last)]
+            outputs.append([y, last])
+            slopes.append(torch.autograd.grad([y, last], leaves, weights))
+        torch.testing.assert_close(*outputs, rtol=1e-9, atol=1e-11)
+        torch.testing.assert_close(*slopes, rtol=1e-8, atol=1e-10)
