@@ -251,7 +251,7 @@ def _refuse_extra_keys(node: Any, prefix: str = "") -> None:
     hints, known = get_type_hints(schema), {field.name for field in dataclasses.fields(schema)}
     for key in node:
         if key not in known:
-            raise UserError(unknown_setting(f"{prefix}{key}", schema))
+            raise UserError(unknown_setting(f"{prefix}{key}", schema, node._get_root()))
         child = node._get_node(key)
         if OmegaConf.is_dict(child) and dataclasses.is_dataclass(OmegaConf.get_type(child)):
             _refuse_extra_keys(child, f"{prefix}{key}.")

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from hydra.errors import MissingConfigException
+from omegaconf import DictConfig
 from omegaconf import errors as omega
 
 from lrbench.checks import nearest, shown
@@ -45,16 +46,35 @@ def kind_of(hint: Any) -> str:
     return f"a {KINDS[hint]}" if hint in KINDS else f"of type {getattr(hint, '__name__', hint)}"
 
 
-def unknown_setting(full_key: str, node_type: Any) -> str:
-    """Return the message for a key that the dataclass above it does not have."""
+def unknown_setting(full_key: str, node_type: Any, root: Any = None) -> str:
+    """Return the message for a key that the dataclass above it does not have.
+
+    root: the composed configuration, where a setting of that name may be elsewhere.
+    """
     prefix, dot, key = full_key.rpartition(".")
     names = [one.name for one in dataclasses.fields(node_type)] if _is_schema(node_type) else []
     known = sorted(name for name in names if not (dot and name == "name"))
     near = nearest(key, known)
     if near:
         near = near.replace("'", f"'{prefix}{dot}", 1)
+    others = (place for place in _places(root) if place != full_key)
+    elsewhere = sorted(place for place in others if place.rpartition(".")[2] == key)
+    if elsewhere:
+        near = f" Did you mean {' or '.join(map(repr, elsewhere[:3]))}?"
     there = f"\n{prefix + ' has' if dot else 'there are'}: {', '.join(known)}" if known else ""
     return f"there is no setting '{shown(full_key)}'.{near}{there}\n{EVERY_SETTING}"
+
+
+def _places(node: Any, prefix: str = "") -> Iterator[str]:
+    """Yield the dotted keys of all settings of a composed configuration, but for names of parts."""
+    if not isinstance(node, DictConfig) or node._is_none() or node._is_missing():
+        return
+    for key in node:
+        if key == "name" or (key == "hydra" and not prefix):
+            continue
+        place = prefix + str(key)
+        yield place
+        yield from _places(node._get_node(key), f"{place}.")
 
 
 def _is_schema(node_type: Any) -> bool:
@@ -83,7 +103,9 @@ def _about_setting(error: omega.OmegaConfBaseException, typed: Mapping[str, str]
     key = full_key.rpartition(".")[2]
     text = str(error).partition("\n")[0]
     if isinstance(error, omega.ConfigKeyError | omega.ConfigAttributeError):
-        return unknown_setting(full_key, error.object_type)
+        above = error.parent_node
+        root = None if above is None else above._get_root()
+        return unknown_setting(full_key, error.object_type, root)
     if isinstance(error, omega.MissingMandatoryValue):
         return f"{full_key} is not set; write {full_key}=VALUE"
     below = [name for name in typed if name.startswith(f"{full_key}.")]

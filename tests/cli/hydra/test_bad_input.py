@@ -103,6 +103,8 @@ CASES = [
     ("task.moduls=7", "Did you mean 'task.modulus'?", "task has: modulus"),
     ("seed.x=1", "no setting 'seed.x': seed is a value of its own"),
     ("model.mixer={p: 2, q: 3}", "there is no setting 'model.mixer.q'"),
+    ("lr=0.1", "there is no setting 'lr'. Did you mean 'optim.lr'?"),
+    ("model.block_size=4", "Did you mean 'model.mixer.block_size'?", "model has:"),
     ("preset/x=1", "there is no setting 'preset/x'"),
     ("+model.foo=1", "there is no setting 'model.foo'", "model has:"),
     ("+seed=1", "'seed' is there already: write seed=VALUE, without the +"),

@@ -34,9 +34,15 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 
 def status(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[RUNS]", help="Folder of runs; default: outputs.", show_default=False
+        ),
+    ] = None,
     runs: Annotated[
-        Path, typer.Argument(metavar="[RUNS]", help="Folder of runs.", show_default=False)
-    ] = Path("outputs"),
+        Path | None, typer.Option("--runs", help="The same, as of `report`.", show_default=False)
+    ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Refresh until nothing is running.")
     ] = False,
@@ -48,7 +54,10 @@ def status(
 
     if watch and as_json:
         raise UserError("--json is one look: leave out --watch", exit_code=2)
-    found = statuses(runs)
+    if folder is not None and runs is not None:
+        raise UserError("RUNS and --runs say the same: leave out one", exit_code=2)
+    place = folder or runs or Path("outputs")
+    found = statuses(place)
     if as_json:
         print_json({"runs": [asdict(run) for run in found]})
         return
@@ -56,7 +65,7 @@ def status(
     _show(found, console)
     while watch and any(run.state == "running" for run in found):
         time.sleep(EVERY)
-        found = statuses(runs)
+        found = statuses(place)
         if console.is_terminal:
             console.clear()
         else:

@@ -30,6 +30,8 @@ def test_the_table_and_json(lrbench: Run, without_torch: Run, tmp_path: Path) ->
     assert lrbench("status", "--watch").out == ended.out  # nothing runs, so there is no second look
     said = json.loads(lrbench("status", "outputs", "--json").out)["runs"]
     assert [(one["seed"], one["state"]) for one in said] == [(0, "finished"), (1, "failed")]
+    assert lrbench("status", "--runs", "outputs").out == ended.out
+    assert lrbench("status", "outputs", "--runs", "outputs").code == 2
     assert lrbench("status", "--json", "--watch").code == 2
     assert lrbench("status", "nowhere").code == 1
     assert without_torch([["status", "outputs"]]) == ([0], ended.out)
