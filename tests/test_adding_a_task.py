@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -27,6 +29,20 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     assert sum(line.startswith("answer") for line in shown) == 20
     long = [word for word in train if "max_steps" not in word]
     assert "majority" in lrbench(tmp_path, *long, *SHORT, plugins="majority")
+
+
+def test_one_that_is_an_automaton_is_certified(tmp_path: Path) -> None:
+    write(PAGE, "zeros.py", tmp_path)
+    check, train = commands(PAGE, "LRBENCH_PLUGINS=zeros ")
+    checked = lrbench(tmp_path, *check, plugins="zeros")
+    assert checked.splitlines()[-1] == "zeros: 7 ok, 0 FAILED, 0 not applicable"
+    long = [word for word in train if "max_steps" not in word]
+    lrbench(tmp_path, *long, *SHORT, plugins="zeros")
+    (run,) = (path.parent for path in tmp_path.glob("outputs/**/result.json"))
+    command = [sys.executable, "-m", "lrbench", "certify", str(run)]
+    environment = {**os.environ, "LRBENCH_PLUGINS": "zeros"}
+    ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert ended.returncode == 3 and "the shortest there is" in ended.stdout, ended.stderr
 
 
 def test_pieces_are_the_whole_and_the_oracle_agrees(
