@@ -127,7 +127,10 @@ class Mixer(nn.Module):
 
 
 class LinearMixer(Mixer):
-    """A mixer x_k = A_k x_{k-1} + b_k, y_k = readout(x_k, u_k) with A_k, b_k functions of u_k."""
+    """A mixer x_k = A_k x_{k-1} + b_k, y_k = readout(x_k, u_k) with A_k, b_k functions of u_k.
+
+    On a GPU it is evaluated by `auto` where nothing else is asked for and the default is a loop.
+    """
 
     modes: ClassVar[tuple[str, ...]] = tuple(ALGORITHMS)
     takes_symbols: ClassVar[bool] = True
@@ -155,7 +158,10 @@ class LinearMixer(Mixer):
         if index is not None:
             assert not isinstance(transition, Indexed)
             transition = Indexed(transition, index)
-        states = scan(transition, inputs, initial, mode or self.default_mode)
+        how = mode or self.default_mode
+        if not mode and how == "sequential" and initial.is_cuda:
+            how = "auto"  # a loop launches kernels for each position; this one kernel, if it fits
+        states = scan(transition, inputs, initial, how)
         wanted = None
         if self.readout_needs_input:
             wanted = u if index is None else rows(u, index)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,12 @@ def test_every_encoder_trains_as_on_cpu(
     cpu.generator = cuda.generator = None  # type: ignore[assignment]
     for _ in range(3):
         assert cuda.update().item() == pytest.approx(cpu.update().item(), rel=1e-3)
+
+
+def test_a_linear_model_takes_one_kernel_for_a_string(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, made = import_module("lrbench.scan.algorithms.automatic"), []
+    plain = module.fused
+    monkeypatch.setattr(module, "fused", lambda *given: made.append(given) or plain(*given))
+    trial = LengthTrial(composed(["task=sum", "model=blockdiag"]), 0, "cuda")
+    trial.update()
+    assert len(made) == 1
