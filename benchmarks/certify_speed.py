@@ -6,7 +6,8 @@ The search ends at the first string that cannot be shortened, so what it costs a
 model without a wrong string costs. Here each model (one layer of width 64 in its usual stack) has
 its first weights. The right answer is put above its others by 10 logits (`Right`), so that its own
 numbers still order what the beam keeps. Each is a process of its own; memory is what the search
-adds to it at its peak. The proof that follows for tanh networks is not part of it.
+adds to it at its peak. The proof that follows for tanh networks is not part of it. `--write` keeps
+what the file says of other models.
 """
 
 from __future__ import annotations
@@ -103,7 +104,10 @@ def main(words: Sequence[str] | None = None) -> None:
     if told.here:
         print(json.dumps(measured(names[0], told.task, budget)))
         return
-    found = {}
+    found: dict[str, Any] = {}
+    file = RESULTS / "certify_speed.json"
+    if told.write and file.exists():  # each is a measurement of its own
+        found = json.loads(file.read_text())["models"]
     print(f"{'model':22s} {'seconds':>8s} {'MiB':>7s} {'symbols read':>13s}")
     for name in names:
         sizes = {key: value for key, value in asdict(budget).items() if key != "seconds"}
@@ -120,7 +124,7 @@ def main(words: Sequence[str] | None = None) -> None:
         print(f"{name:22s} {row['seconds']:8.1f} {mib:7.0f} {row['strings']:13,d}", flush=True)
         if told.write:  # after each: some take minutes
             what = "processor seconds and bytes of a search that finds nothing, width 64"
-            keep(RESULTS / "certify_speed.json", what, vars(told), {"models": found})
+            keep(file, what, vars(told), {"models": dict(sorted(found.items()))})
 
 
 if __name__ == "__main__":
