@@ -7,7 +7,7 @@ model without a wrong string costs. Here each model (one layer of width 64 in it
 its first weights. The right answer is put above its others by 10 logits (`Right`), so that its own
 numbers still order what the beam keeps. Each is a process of its own; memory is what the search
 adds to it at its peak. The proof that follows for tanh networks is not part of it. `--write` keeps
-what the file says of other models.
+what the file says of other models, if these had the same task and budget.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ from lrbench.certificates.witness import SearchBudget, search
 from lrbench.cli.hydra.compose import composed
 from lrbench.plugins import load_plugins
 from lrbench.registry import FOREIGN, MIXERS
+from lrbench.runs.folder.environment import ROOT, commit
 from lrbench.tasks import make_task
 from lrbench.tasks.machine import Machine
 from lrbench.training.trial import model_for
 
 RESULTS = Path(__file__).resolve().parent / "results"
 LEAD = 10.0  # logits
+SAME = ("task", "complete", "families", "beam", "longest")  # of rows that stand together
 
 
 class Right(nn.Module):
@@ -87,6 +89,15 @@ def measured(name: str, task_words: Sequence[str], budget: SearchBudget) -> dict
     }
 
 
+def kept(record: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """Return the rows of a file that are of the same task and budget; each tells its commit."""
+    alike = all(record["options"].get(key) == options[key] for key in SAME)
+    models = record["models"] if alike else {}
+    return {
+        name: {"commit": record["environment"]["commit"], **row} for name, row in models.items()
+    }
+
+
 def main(words: Sequence[str] | None = None) -> None:
     """Measure each model in a process of its own, print, and with `--write` keep the numbers."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -106,8 +117,8 @@ def main(words: Sequence[str] | None = None) -> None:
         return
     found: dict[str, Any] = {}
     file = RESULTS / "certify_speed.json"
-    if told.write and file.exists():  # each is a measurement of its own
-        found = json.loads(file.read_text())["models"]
+    if told.write and file.exists():
+        found = kept(json.loads(file.read_text()), vars(told))
     print(f"{'model':22s} {'seconds':>8s} {'MiB':>7s} {'symbols read':>13s}")
     for name in names:
         sizes = {key: value for key, value in asdict(budget).items() if key != "seconds"}
@@ -120,6 +131,7 @@ def main(words: Sequence[str] | None = None) -> None:
             check=True,
         )
         row = found[name] = json.loads(ended.stdout)
+        row["commit"] = commit(ROOT)["commit"]
         mib = row["peak_bytes"] / (1 << 20)
         print(f"{name:22s} {row['seconds']:8.1f} {mib:7.0f} {row['strings']:13,d}", flush=True)
         if told.write:  # after each: some take minutes

@@ -39,7 +39,7 @@ def mode_costs(
 ) -> list[ModeCost]:
     """Measure every mode of a mixer on standard normal inputs (batch, length, D), in turn."""
     u = torch.randn(batch, length, mixer.width, generator=torch.Generator().manual_seed(0))
-    u = u.to(next(mixer.parameters()).device).requires_grad_()
+    u = u.to(next(mixer.parameters(), u).device).requires_grad_()
     calls: dict[str, Call] = {LOOP: training_of(lambda: by_steps(mixer, u), mixer, u)}
     for mode in mixer.modes:
         calls[mode] = training_of(partial(_outputs, mixer, u, mode), mixer, u)

@@ -30,8 +30,9 @@ class UpdateCost:
     """One model on one task: seconds an update, as a multiple of the first model's, and more.
 
     outside: the share of an update that is not the model's forward and backward (data, loss
-    bookkeeping, optimiser); None of a corpus, whose batches differ in length. peak_bytes: resident
-    memory that updates add to a process with the model in it.
+    bookkeeping, optimiser); None of a corpus, whose batches differ in length, and on a GPU, where
+    an update is one graph. peak_bytes: resident memory that updates add to a process with the model
+    in it; on a GPU that of tensors.
     """
 
     task: str

@@ -129,7 +129,8 @@ class Mixer(nn.Module):
 class LinearMixer(Mixer):
     """A mixer x_k = A_k x_{k-1} + b_k, y_k = readout(x_k, u_k) with A_k, b_k functions of u_k.
 
-    On a GPU it is evaluated by `auto` where nothing else is asked for and the default is a loop.
+    Where nothing else is asked for and the default is the loop, a GPU takes the fused kernel, and
+    the loop where none fits.
     """
 
     modes: ClassVar[tuple[str, ...]] = tuple(ALGORITHMS)
@@ -160,7 +161,7 @@ class LinearMixer(Mixer):
             transition = Indexed(transition, index)
         how = mode or self.default_mode
         if not mode and how == "sequential" and initial.is_cuda:
-            how = "auto"  # a loop launches kernels for each position; this one kernel, if it fits
+            how = "fused"  # one kernel, where one fits; a loop launches some for each position
         states = scan(transition, inputs, initial, how)
         wanted = None
         if self.readout_needs_input:

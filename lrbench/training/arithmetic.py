@@ -11,8 +11,11 @@ bits behind the point, unless it is told not to. A run there would be another th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from operator import attrgetter
+from threading import Lock
 from typing import Any
 
 import torch
@@ -52,16 +55,67 @@ def full_float32() -> Iterator[None]:
     """Let nothing round the operands of products to TF32 or bfloat16.
 
     cuDNN does by default on a GPU; torch.set_float32_matmul_precision below "highest" lets matrix
-    products do it, on a CPU as well.
+    products do it, on a CPU as well. These are settings of the process: while several threads are
+    inside they stay, and the last to leave puts back what the first found.
     """
-    backends: tuple[Any, ...] = (torch.backends.cudnn, torch.backends.cuda.matmul)
-    precision, before = torch.get_float32_matmul_precision(), [b.allow_tf32 for b in backends]
-    torch.set_float32_matmul_precision("highest")
-    for backend in backends:
-        backend.allow_tf32 = False
+    with _lock:
+        if not _inside:
+            _inside.append(_put_full())
+        else:
+            _inside.append(_inside[0])
     try:
         yield
     finally:
-        for backend, allowed in zip(backends, before, strict=True):
-            backend.allow_tf32 = allowed
+        with _lock:
+            put_back = _inside.pop()
+            if not _inside:
+                put_back()
+
+
+_lock = Lock()
+_inside: list[Callable[[], None]] = []  # for each that is inside, what puts back the settings
+
+
+def _put_full() -> Callable[[], None]:
+    """Set everything to full float32; return what undoes it."""
+    try:
+        return _put_full_by_flags()
+    except (
+        RuntimeError
+    ):  # somebody set `fp32_precision`: torch refuses the older names from then on
+        return _put_full_by_operation()
+
+
+def _put_full_by_flags() -> Callable[[], None]:
+    backends: tuple[Any, ...] = (torch.backends.cudnn, torch.backends.cuda.matmul)
+    precision, before = torch.get_float32_matmul_precision(), [b.allow_tf32 for b in backends]
+
+    def put(precision: str, allowed: Sequence[bool]) -> None:
+        for backend, one in zip(backends, allowed, strict=True):
+            backend.allow_tf32 = one
         torch.set_float32_matmul_precision(precision)
+
+    put("highest", [False, False])
+    return partial(put, precision, before)
+
+
+OPERATIONS = (
+    "cuda.matmul",
+    "cudnn.conv",
+    "cudnn.rnn",
+    "mkldnn.matmul",
+    "mkldnn.conv",
+    "mkldnn.rnn",
+)
+
+
+def _put_full_by_operation() -> Callable[[], None]:
+    operations = [attrgetter(name)(torch.backends) for name in OPERATIONS]
+    before = [operation.fp32_precision for operation in operations]
+
+    def put(precisions: Sequence[str]) -> None:
+        for operation, one in zip(operations, precisions, strict=True):
+            operation.fp32_precision = one
+
+    put(["ieee"] * len(operations))
+    return partial(put, before)

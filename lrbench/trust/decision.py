@@ -64,6 +64,11 @@ def is_on() -> bool:
     return os.environ.get(SWITCH, "1") != "0"
 
 
+def begin() -> None:
+    """Forget the programs of the runs that this process trained before."""
+    _process.programs.clear()
+
+
 def tell_of(program: TrustOutcome) -> None:
     """Take note of a check that this process made of a run's own program; warn if it failed."""
     _process.programs.append(program)

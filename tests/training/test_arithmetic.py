@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -81,3 +83,36 @@ def test_products_are_in_full_float32(before: str) -> None:
     assert torch.get_float32_matmul_precision() == before
     assert torch.backends.cudnn.allow_tf32
     assert torch.backends.cuda.matmul.allow_tf32 == matmul
+
+
+def test_the_last_thread_that_leaves_puts_the_settings_back() -> None:
+    first, second = full_float32(), full_float32()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert not torch.backends.cudnn.allow_tf32
+    second.__exit__(None, None, None)
+    assert torch.backends.cudnn.allow_tf32
+
+
+NEWER = """
+import torch
+from operator import attrgetter
+from lrbench.training.arithmetic import OPERATIONS, full_float32
+now = lambda: [attrgetter(name)(torch.backends).fp32_precision for name in OPERATIONS]
+torch.backends.cuda.matmul.fp32_precision = "tf32"
+torch.backends.cudnn.conv.fp32_precision = "ieee"
+before = now()
+with full_float32():
+    assert set(now()) == {"ieee"}, now()
+assert now() == before != ["ieee"] * len(before), now()
+"""
+
+
+@pytest.mark.skipif(
+    not hasattr(torch.backends.cudnn, "rnn"), reason="a torch without fp32_precision"
+)
+def test_settings_by_the_newer_names() -> None:
+    """In a process of its own: torch refuses the older names from then on."""
+    ended = subprocess.run([sys.executable, "-c", NEWER], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,13 @@ from lrbench.cli.hydra.compose import composed
 from lrbench.config import Config
 from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.registry import ENCODERS, MIXERS
+from lrbench.scan import ALGORITHMS
 from lrbench.training.arithmetic import full_float32
+from lrbench.training.group.proof import proves_itself
 from lrbench.training.group.stacked import Stacked, stackable
 from lrbench.training.procedure import make_trial
 from lrbench.training.trial import unwatched
+from lrbench.trust import decision
 from tests import made_up_corpora
 from tests.named_layers import words
 
@@ -117,9 +119,26 @@ def test_every_encoder_trains_as_on_cpu(
 
 
 def test_a_linear_model_takes_one_kernel_for_a_string(monkeypatch: pytest.MonkeyPatch) -> None:
-    module, made = import_module("lrbench.scan.algorithms.automatic"), []
-    plain = module.fused
-    monkeypatch.setattr(module, "fused", lambda *given: made.append(given) or plain(*given))
+    plain, made = ALGORITHMS["fused"], []
+    monkeypatch.setitem(ALGORITHMS, "fused", lambda *given: made.append(given) or plain(*given))
     trial = LengthTrial(composed(["task=sum", "model=blockdiag"]), 0, "cuda")
     trial.update()
     assert len(made) == 1
+
+
+def test_a_capture_that_fails_leaves_the_process_as_it_was(
+    tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(decision.SWITCH, "1")
+    plain = Stacked._compute
+
+    def compute(stack: Stacked, *batch: torch.Tensor) -> None:
+        plain(stack, *batch)
+        if torch.cuda.is_current_stream_capturing():
+            torch.cuda.synchronize()
+
+    monkeypatch.setattr(Stacked, "_compute", compute)
+    trials = [LengthTrial(tiny(), seed, "cuda") for seed in range(2)]
+    assert not proves_itself(trials)
+    assert torch.randn(1 << 20, device="cuda").isfinite().all()
+    assert trials[0].update().isfinite()

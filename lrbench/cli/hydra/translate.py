@@ -66,15 +66,17 @@ def unknown_setting(full_key: str, node_type: Any, root: Any = None) -> str:
 
 
 def _places(node: Any, prefix: str = "") -> Iterator[str]:
-    """Yield the dotted keys of all settings of a composed configuration, but for names of parts."""
+    """Yield the dotted keys of all values of a composed configuration, but for names of parts."""
     if not isinstance(node, DictConfig) or node._is_none() or node._is_missing():
         return
     for key in node:
         if key == "name" or (key == "hydra" and not prefix):
             continue
-        place = prefix + str(key)
-        yield place
-        yield from _places(node._get_node(key), f"{place}.")
+        place, child = prefix + str(key), node._get_node(key)
+        if isinstance(child, DictConfig):
+            yield from _places(child, f"{place}.")
+        else:
+            yield place
 
 
 def _is_schema(node_type: Any) -> bool:

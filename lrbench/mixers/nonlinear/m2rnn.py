@@ -169,8 +169,8 @@ def recur(
 
     W (h, V, V); k, q (B, T, h, K); v (B, T, h, V); f (B, T, h, 1); H before them (B, h, K, V).
     """
-    wide = lanes(v.shape[-1])
-    if wide >= NARROWEST and v.numel() and usable(v, "m2rnn", wide):
+    wide, alike = lanes(v.shape[-1]), all(x.dtype == v.dtype for x in (w, k, f, q, before))
+    if wide >= NARROWEST and v.numel() and alike and usable(v, "m2rnn", wide):
         result = COMPILED(w, k, v, f, q, before)
         y, last = result.tensor_split([v[0].numel()], 1)
         if not last.requires_grad:  # a view of the result would keep y in memory
@@ -238,11 +238,9 @@ def _compiled_forward(
     """Return y and the last H side by side, (B, T h V + h K V)."""
     outputs = v[0].numel()
     result = v.new_empty(len(v), outputs + before[0].numel())
-    y, last = v.new_empty(v.shape), before.new_empty(before.shape)
     loop = forward_loop(lanes(v.shape[-1]), DTYPES[v.dtype])
     flat = (array(x).reshape(-1) for x in (k, f, q))
-    loop(array(w), array(v), array(before), *flat, y.numpy(), last.numpy())
-    result[:, :outputs], result[:, outputs:] = y.flatten(1), last.flatten(1)
+    loop(array(w), array(v), array(before), *flat, result.numpy())
     return (result,)
 
 
@@ -268,32 +266,33 @@ COMPILED = ClosedForm(_compiled_forward, _compiled_backward, one_by_one, needs_r
 
 @part
 def tanh(x):  # type: ignore[no-untyped-def]
-    """Return tanh in each lane."""
+    """Return tanh in each lane, within some units of the last place of 1, however small x is."""
     one = every(1.0, x)
     return sub(mul(every(2.0, x), sigmoid(add(x, x))), one)
 
 
 @cache
 def forward_loop(wide: int, dtype: str) -> Loop:
-    """Return the loop (w, v, H before, k, f, q; y and the last H to fill)."""
+    """Return the loop (w, v, H before, k, f, q; y and the last H, a row a string, to fill)."""
 
     @compiled(wide, dtype)
-    def m2rnn_forward(w, v, before, k, f, q, y, last):  # type: ignore[no-untyped-def]
+    def m2rnn_forward(w, v, before, k, f, q, result):  # type: ignore[no-untyped-def]
         strings, length, heads, values = v.shape
         keys = before.shape[2]
-        size = keys * values
+        size, of_outputs = keys * values, length * heads * values
         state = np.empty(2 * size, v.dtype)  # H before a position, and after it
         none = zero(load(v, 0, wide))
         for string in range(strings):
             for head in range(heads):
                 at, old = (string * heads + head) * size, 0
+                behind = string * heads * size  # the last H of the strings before, in the result
                 for n in range(0, size, wide):
                     store(state, n, load(before, at + n, wide))
                 for t in range(length):
                     place, new = (string * length + t) * heads + head, size - old
                     gate = every(f[place], none)
                     for j in range(0, values, wide):
-                        store(y, place * values + j, none)
+                        store(result, behind + place * values + j, none)
                     for key in range(keys):
                         row, asked = old + key * values, every(q[place * keys + key], none)
                         strength = every(k[place * keys + key], none)
@@ -308,10 +307,12 @@ def forward_loop(wide: int, dtype: str) -> Loop:
                             candidate = tanh(add(even, odd))
                             h = fma(gate, sub(load(state, row + j, wide), candidate), candidate)
                             store(state, new + key * values + j, h)
-                            store(y, out, fma(asked, h, load(y, out, wide)))
+                            out += behind
+                            store(result, out, fma(asked, h, load(result, out, wide)))
                     old = new
+                end = (string + 1) * of_outputs + at
                 for n in range(0, size, wide):
-                    store(last, at + n, load(state, old + n, wide))
+                    store(result, end + n, load(state, old + n, wide))
 
     return m2rnn_forward
 

@@ -274,8 +274,9 @@ def _masked_slopes(
     for first in range(0, many, at_once):
         few = []
         for symbol in range(first, min(first + at_once, many)):
-            mine = torch.where((symbols == symbol)[:, None, None], numbers, 0.0)
-            few.append(mine.flatten(0, 1).T @ lines.flatten(0, 1))
+            mine = (symbols == symbol)[:, None, None]
+            left, right = (torch.where(mine, x, 0.0).flatten(0, 1) for x in (numbers, lines))
+            few.append(left.T @ right)
         yield slice(first, first + len(few)), torch.stack(few)
 
 

@@ -22,6 +22,7 @@ from lrbench.machine import available_cores
 from lrbench.training.group.proof import proves_itself
 from lrbench.training.group.stacked import Stacked, stackable
 from lrbench.training.trial import BatchTrial, Trial
+from lrbench.trust import decision
 
 T = TypeVar("T")
 
@@ -127,6 +128,7 @@ class OneProgram(SideBySide):
 
 def members_for(trials: Sequence[Trial], tell: Callable[[str], None]) -> SideBySide:
     """Return the way to train these trials; `tell` is told why they cannot be one program."""
+    decision.begin()
     first = trials[0]
     if first.device.type == "cuda":
         reason = stackable(first)

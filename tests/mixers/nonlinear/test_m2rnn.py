@@ -147,3 +147,9 @@ def test_compiled_loops_are_the_loop(
             slopes.append(torch.autograd.grad([y, last], leaves, weights))
         torch.testing.assert_close(*outputs, rtol=1e-9, atol=1e-11)
         torch.testing.assert_close(*slopes, rtol=1e-8, atol=1e-10)
+
+
+def test_a_state_of_another_type_is_not_taken_for_the_models() -> None:
+    mixer = M2RNN(M2RNNConfig(heads=2), 16)
+    with pytest.raises(RuntimeError, match=r"dtype|scalar type"):
+        mixer(torch.randn(2, 3, 16), mixer.initial_state(2).double())

@@ -161,6 +161,14 @@ def test_gradients_without_counting_are_the_same(
     table = [leaf[:1].detach().requires_grad_() for leaf in problem(S)]
     table[1], table[4] = problem(S)[1], problem(S)[4]
     index = torch.randint(S - 1, (B, 9), generator=torch.Generator().manual_seed(9))
-    expected = states_and_slopes(table, orientation, "sequential", index)
+    counted = [states_and_slopes(table, orientation, "sequential", index)]
+    table[2].data[0, 3, 0] = float("nan")  # of one symbol: others keep their gradients
+    counted.append(states_and_slopes(table, orientation, "sequential", index))
     monkeypatch.setattr(one_hot, "waits", lambda symbols: True)
-    compare(states_and_slopes(table, orientation, "sequential", index), expected, orientation)
+    masked = [states_and_slopes(table, orientation, "sequential", index)]
+    table[2].data[0, 3, 0] = problem(S)[2].detach()[0, 3, 0]
+    masked.insert(0, states_and_slopes(table, orientation, "sequential", index))
+    compare(masked[0], counted[0], orientation)
+    for ours, theirs in zip(masked[1], counted[1], strict=True):
+        assert torch.equal(ours.isnan(), theirs.isnan())
+    assert not masked[1][1].isnan().all()  # of the weights, a row a symbol

@@ -32,12 +32,15 @@ def test_it_is_trusted_and_the_trials_are_as_before(
 ) -> None:
     trials = [LengthTrial(tiny("model.backbone.noise=0.5"), seed) for seed in range(size)]
     before = [trial.generator.get_state() for trial in trials]
+    weights = [[p.clone() for p in trial.model.parameters()] for trial in trials]
     assert proves_itself(trials)
     assert [str(one.kernel) for one in programs] == [
         f"stacked_update[blockdiag, {size}] in float32 on cpu"
     ]
-    for trial, state in zip(trials, before, strict=True):
+    for trial, state, mine in zip(trials, before, weights, strict=True):
         assert trial.step == 0 and torch.equal(trial.generator.get_state(), state)
+        assert all(map(torch.equal, trial.model.parameters(), mine))
+        assert not trial.optimiser.state
 
 
 def off(stack: Stacked, *batch: Any) -> None:
@@ -86,5 +89,7 @@ def test_it_decides_how_a_group_is_trained(
 ) -> None:
     monkeypatch.setattr("lrbench.training.group.members.proves_itself", lambda trials: proven)
     trials = [LengthTrial(tiny(), seed) for seed in range(2)]
+    members_for(trials, pytest.fail)
+    assert decision._process.programs == []  # those of the cell before are forgotten
     trials[0].device = torch.device("cuda")
     assert type(members_for(trials, pytest.fail)) is (OneProgram if proven else SideBySide)
