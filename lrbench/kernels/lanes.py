@@ -16,6 +16,13 @@ from typing import Any
 
 from lrbench.kernels.compiler import instruction
 
+WIDEST, NARROWEST = 16, 4  # numbers side by side in a loop that takes any; fewer are not worth it
+
+
+def side_by_side(numbers: int) -> int:
+    """Return how many of some numbers go side by side: a power of two, at most `WIDEST`."""
+    return min(numbers & -numbers, WIDEST)
+
 
 @cache
 def lanes_type() -> Any:

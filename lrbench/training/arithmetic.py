@@ -5,8 +5,8 @@ operand of that kind. Weight decay makes them: a weight that no gradient holds s
 update, and after some thousand of them a tenth of a network may be there. Forward and backward then
 take several times as long (`benchmarks/subnormal_speed.py`), and the answers are the same.
 
-On a GPU cuDNN rounds the operands of convolutions and of torch's RNN, GRU and LSTM to TF32, ten
-bits behind the point, unless it is told not to. A run there would be another than on a CPU.
+On a GPU cuDNN rounds what it multiplies to TF32, which keeps ten bits after the binary point. It
+does so in convolutions and in torch's RNN, GRU and LSTM, and runs there would differ from a CPU's.
 """
 
 from __future__ import annotations
@@ -59,10 +59,7 @@ def full_float32() -> Iterator[None]:
     inside they stay, and the last to leave puts back what the first found.
     """
     with _lock:
-        if not _inside:
-            _inside.append(_put_full())
-        else:
-            _inside.append(_inside[0])
+        _inside.append(_inside[0] if _inside else _put_full())
     try:
         yield
     finally:
@@ -80,9 +77,7 @@ def _put_full() -> Callable[[], None]:
     """Set everything to full float32; return what undoes it."""
     try:
         return _put_full_by_flags()
-    except (
-        RuntimeError
-    ):  # somebody set `fp32_precision`: torch refuses the older names from then on
+    except RuntimeError:  # once `fp32_precision` was set, torch refuses the older names
         return _put_full_by_operation()
 
 

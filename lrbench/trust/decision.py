@@ -73,7 +73,7 @@ def tell_of(program: TrustOutcome) -> None:
     """Take note of a check that this process made of a run's own program; warn if it failed."""
     _process.programs.append(program)
     if not program.trusted:
-        _warn(program, "trials are trained one after the other")
+        _warn(program, "each trial is trained by itself")
 
 
 def checked(kernel: Kernel) -> TrustOutcome:

@@ -48,7 +48,19 @@ from lrbench.kernels.choice import DTYPES, usable
 from lrbench.kernels.closed_form import ClosedForm, Tensors, one_by_one
 from lrbench.kernels.compiler import Loop, array, compiled, part
 from lrbench.kernels.elementary import sigmoid
-from lrbench.kernels.lanes import add, every, fma, load, mul, store, sub, total, zero
+from lrbench.kernels.lanes import (
+    NARROWEST,
+    add,
+    every,
+    fma,
+    load,
+    mul,
+    side_by_side,
+    store,
+    sub,
+    total,
+    zero,
+)
 from lrbench.mixers.base import Mixer, ParameterRule
 from lrbench.mixers.convolution import CausalConvolution
 from lrbench.mixers.time_steps import time_bias
@@ -58,7 +70,6 @@ from lrbench.registry import register_mixer
 LAYERS = ("equation", "released")
 EPSILON = 1e-5  # of the norm
 FASTEST = 16.0  # e^a as it begins, at most
-WIDEST, NARROWEST = 16, 4  # numbers side by side in a compiled loop; fewer are not worth it
 State = Tensor | tuple[Tensor, Tensor]
 
 
@@ -169,7 +180,7 @@ def recur(
 
     W (h, V, V); k, q (B, T, h, K); v (B, T, h, V); f (B, T, h, 1); H before them (B, h, K, V).
     """
-    wide, alike = lanes(v.shape[-1]), all(x.dtype == v.dtype for x in (w, k, f, q, before))
+    wide, alike = side_by_side(v.shape[-1]), all(x.dtype == v.dtype for x in (w, k, f, q, before))
     if wide >= NARROWEST and v.numel() and alike and usable(v, "m2rnn", wide):
         result = COMPILED(w, k, v, f, q, before)
         y, last = result.tensor_split([v[0].numel()], 1)
@@ -180,11 +191,6 @@ def recur(
     states = LOOP(w, k, v, f, before.transpose(0, 1))
     y = (q[..., None] * states).sum(-2)
     return y.permute(2, 0, 1, 3), states[-1].transpose(0, 1)
-
-
-def lanes(values: int) -> int:
-    """Return how many of V numbers go side by side: a power of two, at most `WIDEST`."""
-    return min(values & -values, WIDEST)
 
 
 def _forward(w: Tensor, k: Tensor, v: Tensor, f: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
@@ -238,7 +244,7 @@ def _compiled_forward(
     """Return y and the last H side by side, (B, T h V + h K V)."""
     outputs = v[0].numel()
     result = v.new_empty(len(v), outputs + before[0].numel())
-    loop = forward_loop(lanes(v.shape[-1]), DTYPES[v.dtype])
+    loop = forward_loop(side_by_side(v.shape[-1]), DTYPES[v.dtype])
     flat = (array(x).reshape(-1) for x in (k, f, q))
     loop(array(w), array(v), array(before), *flat, result.numpy())
     return (result,)
@@ -250,7 +256,7 @@ def _compiled_backward(
     dy, dlast = gradient.tensor_split([v[0].numel()], 1)
     sums = [torch.zeros_like(x, memory_format=torch.contiguous_format) for x in (w, k, v, f, q)]
     carried = dlast.reshape(before.shape).clone(memory_format=torch.contiguous_format)
-    loop = backward_loop(lanes(v.shape[-1]), DTYPES[v.dtype])
+    loop = backward_loop(side_by_side(v.shape[-1]), DTYPES[v.dtype])
     flat = (array(x).reshape(-1) for x in (k, f, q))
     made = (x.numpy() for x in sums)
     dw, dk, dv, df, dq = (x if n in (0, 2) else x.reshape(-1) for n, x in enumerate(made))

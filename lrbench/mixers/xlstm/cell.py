@@ -43,6 +43,7 @@ from lrbench.kernels.closed_form import ClosedForm, Tensors, one_by_one
 from lrbench.kernels.compiler import Loop, array, compiled, part
 from lrbench.kernels.elementary import LOG2_E, exp2, log2, sigmoid
 from lrbench.kernels.lanes import (
+    NARROWEST,
     add,
     every,
     fma,
@@ -50,13 +51,13 @@ from lrbench.kernels.lanes import (
     load,
     magnitude,
     mul,
+    side_by_side,
     store,
     sub,
     zero,
 )
 from lrbench.scan.diagonal.triples import EMPTY
 
-WIDEST, NARROWEST = 16, 4  # units side by side in a compiled loop; with fewer it is not worth it
 State = tuple[Tensor, Tensor, Tensor]
 
 
@@ -78,7 +79,7 @@ def cell(drive: Tensor, recurrent: Tensor, state: State) -> tuple[Tensor, State]
 
 def run(drive: Tensor, recurrent: Tensor, state: State) -> tuple[Tensor, State]:
     """Return h_1..h_T (B, T, H, d) and the state after them; `cell` again and again."""
-    wide = lanes(drive.shape[-1])
+    wide = side_by_side(drive.shape[-1])
     fits = wide >= NARROWEST and drive.numel() > 0
     form = COMPILED if fits and usable(drive, "slstm", wide) else LOOP
     result = form(drive, recurrent, *state)
@@ -86,11 +87,6 @@ def run(drive: Tensor, recurrent: Tensor, state: State) -> tuple[Tensor, State]:
     y, a, s = result.tensor_split([result.shape[1] - 2 * a[0].numel(), -s[0].numel()], 1)
     y = y.unflatten(1, (drive.shape[1], *h.shape[1:]))
     return y, (y[:, -1], a.view_as(h), s.view_as(h))
-
-
-def lanes(units: int) -> int:
-    """Return how many of d units go side by side: a power of two, at most `WIDEST`."""
-    return min(units & -units, WIDEST)
 
 
 def _packed(y: Tensor, a: Tensor, s: Tensor) -> Tensor:
@@ -168,7 +164,7 @@ def _compiled_forward(drive: Tensor, recurrent: Tensor, h: Tensor, a: Tensor, s:
     y = drive.new_empty(*drive.shape[:3], drive.shape[4])
     kept = drive.new_empty(*drive.shape[:3], KEPT, drive.shape[4])
     h, a, s = (part.clone(memory_format=torch.contiguous_format) for part in (h, a, s))
-    loop = forward_loop(lanes(drive.shape[-1]), DTYPES[drive.dtype])
+    loop = forward_loop(side_by_side(drive.shape[-1]), DTYPES[drive.dtype])
     flat = (t.flatten() for t in (h, a, s))
     loop(array(drive), array(recurrent), *map(array, flat), array(y), array(kept))
     return _packed(y, a, s), kept
@@ -189,7 +185,7 @@ def _compiled_backward(
     da, ds = da.contiguous(), ds.contiguous()
     ddrive = torch.empty_like(drive, memory_format=torch.contiguous_format)
     turned = recurrent.permute(0, 2, 3, 1)
-    loop = backward_loop(lanes(drive.shape[-1]), DTYPES[drive.dtype])
+    loop = backward_loop(side_by_side(drive.shape[-1]), DTYPES[drive.dtype])
     loop(*map(array, (turned, a, kept, dy, dh, da, ds, ddrive.flatten())))
     return ddrive, _of_recurrent(recurrent, h, result, ddrive), dh, da, ds
 

@@ -29,18 +29,16 @@ from torch import Tensor
 from lrbench.kernels.choice import DTYPES, usable
 from lrbench.kernels.closed_form import ClosedForm, Tensors, one_by_one
 from lrbench.kernels.compiler import Loop, array, compiled
-from lrbench.kernels.lanes import add, fma, load, mul, store, sub, zero
+from lrbench.kernels.lanes import NARROWEST, add, fma, load, mul, side_by_side, store, sub, zero
 from lrbench.scan.algorithms.tree import tree
 from lrbench.scan.transitions import Diagonal
-
-WIDEST, NARROWEST = 16, 4  # channels side by side in a compiled loop; with fewer it is not worth it
 
 
 def modulated_scan(
     a: Tensor, b: Tensor, c: Tensor, skip: Tensor, u: Tensor, v: Tensor, x: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Return y (B, T, D) and the last state (B, D, M) from the state x (B, D, M) before."""
-    wide = lanes(len(a))
+    wide = side_by_side(len(a))
     loop = COMPILED_LOOP if wide >= NARROWEST and usable(u, "modulated_scan", wide) else LOOP
     systems = torch.stack([part for z in (a, b, 2 * c) for part in (z.real.T, z.imag.T)])
     both = loop(systems, skip, u, v, torch.view_as_real(x).permute(0, 3, 2, 1))
@@ -55,11 +53,6 @@ def modulated_states(a: Tensor, b: Tensor, u: Tensor, v: Tensor, x: Tensor) -> T
     inputs = b * u[..., None]
     states = tree(Diagonal(values.flatten(2)), inputs.flatten(2), x.flatten(1))
     return states.view(*u.shape, -1)
-
-
-def lanes(channels: int) -> int:
-    """Return how many of D channels go side by side: a power of two, at most `WIDEST`."""
-    return min(channels & -channels, WIDEST)
 
 
 def _forward(
@@ -121,7 +114,7 @@ def _compiled_forward(
     systems: Tensor, skip: Tensor, u: Tensor, v: Tensor, x0: Tensor
 ) -> tuple[Tensor]:
     y, last = u.new_empty(u.shape), u.new_empty(x0.shape)
-    loop = forward_loop(lanes(u.shape[2]), DTYPES[u.dtype])
+    loop = forward_loop(side_by_side(u.shape[2]), DTYPES[u.dtype])
     loop(*map(array, (systems, skip, u, v, x0, y, last)))
     return (torch.cat([y.flatten(1), last.flatten(1)], 1),)
 
@@ -135,7 +128,7 @@ def _compiled_backward(
         *(t.new_zeros(t.shape) for t in (systems, skip)),
         *(t.new_empty(t.shape) for t in (u, v, x0)),
     )
-    loop = backward_loop(lanes(u.shape[2]), DTYPES[u.dtype])
+    loop = backward_loop(side_by_side(u.shape[2]), DTYPES[u.dtype])
     loop(*map(array, (systems, skip, u, v, x0, dy, dlast, *gradients)))
     return gradients
 

@@ -38,12 +38,22 @@ from lrbench.kernels.choice import DTYPES, usable
 from lrbench.kernels.closed_form import ClosedForm, Tensors, one_by_one
 from lrbench.kernels.compiler import Loop, array, compiled
 from lrbench.kernels.elementary import LOG2_E, exp2
-from lrbench.kernels.lanes import add, every, fma, load, mul, store, total, zero
+from lrbench.kernels.lanes import (
+    NARROWEST,
+    add,
+    every,
+    fma,
+    load,
+    mul,
+    side_by_side,
+    store,
+    total,
+    zero,
+)
 from lrbench.scan import scan
 from lrbench.scan.transitions import Diagonal
 
 MODES = ("sequential", "scan")
-WIDEST, NARROWEST = 16, 4  # channels side by side in a compiled loop; with fewer it is not worth it
 
 
 def selective_scan(
@@ -76,16 +86,11 @@ def selective_scan(
         raise unknown("mode", mode, MODES)
     if mode == "scan":
         return _written_out(rates, skip, steps, x, b, c, initial, reach)
-    wide = lanes(x.shape[2])
+    wide = side_by_side(x.shape[2])
     fits = x.numel() > 0 and wide >= NARROWEST and usable(x, "selective_scan", wide)
     out = _form(reach, fits)(rates, skip, steps, x, b, c, initial)
     y, last = out.tensor_split([x.shape[1]], 1)
     return y, last
-
-
-def lanes(channels: int) -> int:
-    """Return how many of E channels go side by side: a power of two, at most `WIDEST`."""
-    return min(channels & -channels, WIDEST)
 
 
 def _written_out(
@@ -187,7 +192,7 @@ def _compiled_forward(
     initial: Tensor,
 ) -> tuple[Tensor]:
     out = x.new_empty(len(x), x.shape[1] + len(rates), x.shape[2])
-    loop = forward_loop(lanes(x.shape[2]), DTYPES[x.dtype])
+    loop = forward_loop(side_by_side(x.shape[2]), DTYPES[x.dtype])
     inputs = rates, skip, steps, x, b, c, initial
     loop(*map(array, inputs), array(x).dtype.type(reach), array(out))
     return (out,)
@@ -209,7 +214,7 @@ def _compiled_backward(
         *(t.new_zeros(t.shape) for t in (rates, skip)),
         *(t.new_empty(t.shape) for t in inputs[2:]),
     )
-    loop = backward_loop(lanes(x.shape[2]), DTYPES[x.dtype])
+    loop = backward_loop(side_by_side(x.shape[2]), DTYPES[x.dtype])
     number = array(x).dtype.type(reach)
     loop(*map(array, inputs), number, *map(array, (gradient, *gradients)))
     return gradients

@@ -10,7 +10,8 @@ from torch.nn.functional import layer_norm, logsigmoid
 from lrbench.contract import CHECKS
 from lrbench.contract.subject import Context
 from lrbench.kernels.choice import SWITCH
-from lrbench.mixers.xlstm.cell import LOOP, empty_state, lanes, run
+from lrbench.kernels.lanes import side_by_side
+from lrbench.mixers.xlstm.cell import LOOP, empty_state, run
 from lrbench.mixers.xlstm.slstm import SlstmConfig, SlstmMixer
 from lrbench.scan.diagonal.triples import EMPTY
 
@@ -169,7 +170,7 @@ def test_heads_that_do_not_fit_are_refused() -> None:
 
 
 def test_few_units_go_by_the_plain_loop() -> None:
-    assert [lanes(units) for units in (3, 12, 64)] == [1, 4, 16]
+    assert [side_by_side(units) for units in (3, 12, 64)] == [1, 4, 16]
     drive, recurrent, *state = problem(4, 3, True)
     packed = LOOP(drive, recurrent, *state)
     y, _ = run(drive, recurrent, tuple(state))

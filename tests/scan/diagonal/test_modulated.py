@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from lrbench.kernels.choice import SWITCH, installed
-from lrbench.scan.diagonal.modulated import lanes, modulated_scan
+from lrbench.kernels.lanes import side_by_side
+from lrbench.scan.diagonal.modulated import modulated_scan
 
 BATCH, LENGTH, MODES = 2, 5, 3
 
@@ -67,4 +68,4 @@ def test_single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_lanes_divide_the_channels() -> None:
-    assert [lanes(d) for d in (64, 48, 24, 20, 6, 7)] == [16, 16, 8, 4, 2, 1]
+    assert [side_by_side(d) for d in (64, 48, 24, 20, 6, 7)] == [16, 16, 8, 4, 2, 1]

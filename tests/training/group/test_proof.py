@@ -79,7 +79,7 @@ def test_a_faulty_program_is_not_used_and_named(
     assert not proves_itself(trials)
     (told,) = capsys.readouterr().err.splitlines()
     assert told.startswith("not used: stacked_update[blockdiag, 2] in float32 on cpu: ")
-    assert words in told and told.endswith("trials are trained one after the other")
+    assert words in told and told.endswith("each trial is trained by itself")
     assert decision.told()[-1].reason
 
 
