@@ -97,7 +97,7 @@ def variant(real: dict[str, Any], cell: int, seed: int, rng: random.Random) -> d
 
 
 def measure(folder: Path, format: str, repeats: int) -> dict[str, Any]:
-    """Time the command; the memory is the highest of all its processes."""
+    """Time the command; the memory is that of the largest of its processes."""
     command = [sys.executable, "-m", "lrbench", "report", "--runs", str(folder), "--format", format]
     seconds, processor, loads = [], [], []
     for _ in range(repeats + 1):

@@ -21,6 +21,17 @@ GROUP = "lrbench.plugins"
 PATIENCE = 2.0  # seconds of an import, before it is said what takes so long
 
 _loaded: dict[str, ModuleType] = {}
+_left_out = False
+
+
+class PluginsLeftOut(Exception):
+    """Something needs plug-ins, in a process that does without."""
+
+
+def leave_out_plugins() -> None:
+    """Import no plug-in in this process: from here on `load_plugins` raises PluginsLeftOut."""
+    global _left_out
+    _left_out = True
 
 
 def load_plugins() -> dict[str, ModuleType]:
@@ -28,6 +39,8 @@ def load_plugins() -> dict[str, ModuleType]:
 
     Raises UserError for a module that does not exist or does not import.
     """
+    if _left_out:
+        raise PluginsLeftOut
     for name in os.environ.get(VARIABLE, "").replace(",", " ").split():
         if name not in _loaded:
             _loaded[name] = _import_from_here(name)

@@ -26,7 +26,7 @@ from lrbench.report.paper.reference import (
     published,
 )
 from lrbench.report.runs.collection import Collection, by_split
-from lrbench.report.runs.columns import Settings, UnderWay
+from lrbench.report.runs.columns import Columns, Settings, UnderWay
 from lrbench.report.runs.record import flat
 from lrbench.statistics import mean
 from lrbench.tables import TableCell, TableSpec
@@ -178,7 +178,7 @@ def marked_model(model: str, label: str | None = None) -> str:
     return f"{label or model}{DAGGER if model == FOREIGN else ''}"
 
 
-def settings_of(runs: pd.DataFrame, collection: Collection) -> Settings:
+def settings_of(runs: pd.DataFrame | Columns, collection: Collection) -> Settings:
     """Return the flattened configuration of the first of `runs` that has one."""
     found = (collection.settings[folder] for folder in runs["folder"])
     return next((settings for settings in found if settings), {})

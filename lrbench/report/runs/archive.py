@@ -36,6 +36,7 @@ from lrbench.report.runs.columns import (
     Row,
     Settings,
     UnderWay,
+    in_columns,
 )
 from lrbench.report.runs.files import content, read_object
 from lrbench.report.runs.looks import EVERY, last_look_rows
@@ -272,7 +273,7 @@ def _runs(
             under_way.append(_under_way(mine, settings[folder], stored["under_way"][folder]))
             continue
         row = {name: mine[0][name] for name in RUN_COLUMNS}
-        scores = [_evaluation(one) for one in mine if one["split"] is not None]
+        scores = in_columns(_evaluation(one) for one in mine if one["split"] is not None)
         levels = baselines.get(folder, {})
         known = answers.get(folder, {})
         records.append(Record(Path(folder), row, settings[folder], scores, levels, known))

@@ -6,7 +6,7 @@ differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,8 +58,11 @@ EVALUATION_COLUMNS = {
 
 Settings = dict[str, Any]  # of a run, flat: "task.modulus", and "versions.torch" beside them
 Row = dict[str, Any]  # by the columns of runs.csv
+Columns = Mapping[str, Sequence[Any]]  # of some rows: a list of values for each column
 Environment = dict[str, Any]  # of a cell: environment.json
 EvaluationRow = tuple[Any, ...]  # in the order of EVALUATION_COLUMNS
+Evaluations = tuple[tuple[Any, ...], ...]  # of a run: a tuple for each of EVALUATION_COLUMNS
+NOT_EVALUATED: Evaluations = ((),) * len(EVALUATION_COLUMNS)
 
 BySplit = dict[str, dict[str, tuple[float, int | None]]]  # split, baseline: value and strings
 
@@ -69,6 +72,11 @@ Problems = list[tuple[Path, str]]
 Looks = Callable[[Problems], tuple[EvaluationRow, ...]]
 
 UNFINISHED = "unfinished"
+
+
+def in_columns(rows: Iterable[EvaluationRow]) -> Evaluations:
+    """Return evaluations column by column."""
+    return tuple(zip(*rows, strict=True)) or NOT_EVALUATED
 
 
 class Answer(NamedTuple):
@@ -104,7 +112,7 @@ class Record:
     folder: Path
     row: Row
     settings: Settings = field(default_factory=dict)
-    evaluations: list[EvaluationRow] = field(default_factory=list)
+    evaluations: Evaluations = NOT_EVALUATED
     baselines: BySplit = field(default_factory=dict)
     answers: Answers = field(default_factory=dict)
 

@@ -22,13 +22,16 @@ from lrbench.report.runs.certificates import FOLDER as CERTIFICATES
 from lrbench.report.runs.certificates import read_answers
 from lrbench.report.runs.columns import (
     CELL,
+    NOT_EVALUATED,
     RUN_COLUMNS,
     BySplit,
     EvaluationRow,
+    Evaluations,
     Problems,
     Record,
     Row,
     Settings,
+    in_columns,
 )
 from lrbench.report.runs.files import read_object, shown
 from lrbench.report.runs.schema import (
@@ -239,7 +242,10 @@ def _finished(root: Path, folder: Path, result: Result, more: list[Evaluation]) 
     settings = _settings(result["config"], result.get("versions") or {})
     if (strings := result.get("data")) and not declared(result["protocol"]).by_split:
         settings[STRINGS] = digest_of(strings)
-    scores = [*_evaluations(result), *further(more, result)]
+    scores = _evaluations(result)
+    if later := further(more, result):
+        pairs = zip(scores, in_columns(later), strict=True)
+        scores = tuple(column + further_values for column, further_values in pairs)
     return Record(shown(folder), row, settings, scores, baselines_by_split(result))
 
 
@@ -281,8 +287,7 @@ def _failed(
         }
     )
     path = folder.parent / "config.json"
-    complaints = [] if any(place == shown(path) for place, _ in problems) else problems
-    config = read_object(path, complaints, config_complaint) if path.exists() else None
+    config = read_object(path, problems, config_complaint) if path.exists() else None
     return Record(shown(folder), row, flat(config or {}))
 
 
@@ -299,15 +304,15 @@ _names_of = itemgetter(*NAMES)
 NO_LEVEL = (None, None)
 
 
-def _evaluations(result: Result) -> list[EvaluationRow]:
-    """Each evaluation beside the update of its checkpoint, chance and guessing at its length."""
+def _evaluations(result: Result) -> Evaluations:
+    """The evaluations beside the update of its checkpoint, chance and guessing at its length."""
     steps = result.get("checkpoints") or {}
     rows = _for_each_rule(result["evaluations"], steps)
     if not rows:
-        return []
+        return NOT_EVALUATED
     columns = tuple(zip(*map(_names_of, rows), strict=True))
     lengths, splits, metrics, strings, rules, kinds = _shared(columns)
-    levels = {
+    levels: dict[int | str, tuple[Any, Any]] = {
         place: (best["value"], best["baseline"]) for place, best in best_baselines(result).items()
     }
     guessing = {(row["rule"], row["length"]): row["value"] for row in result.get("guessing") or []}
@@ -316,15 +321,15 @@ def _evaluations(result: Result) -> list[EvaluationRow]:
         (levels.get(length) or levels.get(split) or NO_LEVEL) if metric in METRICS else NO_LEVEL
         for length, split, metric in places
     ]
-    guesses = [
+    guesses = tuple(
         guessing.get((rule, length)) if metric in METRICS else None
         for rule, length, metric in zip(rules, lengths, metrics, strict=True)
-    ]
-    values = [row.get("value") for row in rows]
-    taken = map(steps.get, rules)
+    )
+    values = tuple([row.get("value") for row in rows])
+    taken = tuple(map(steps.get, rules))
     chances, baselines = zip(*known, strict=True)
     scores = (lengths, splits, metrics, values, strings, rules, kinds)
-    return list(zip(*scores, taken, chances, baselines, guesses, strict=True))
+    return (*scores, *_shared((taken, chances, baselines)), guesses)
 
 
 @lru_cache(maxsize=1024)

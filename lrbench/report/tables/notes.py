@@ -16,8 +16,8 @@ from lrbench.report.grids.filled_cell import FilledCell
 from lrbench.report.grids.grid import Grid
 from lrbench.report.grids.selection import DAGGER
 from lrbench.report.output.cells import MISSING, escape, span
-from lrbench.report.runs.collection import Collection
-from lrbench.report.runs.columns import Settings, UnderWay
+from lrbench.report.runs.collection import Collection, groups
+from lrbench.report.runs.columns import Columns, Settings, UnderWay
 
 SHOWN = 10  # failures named one by one; the rest is counted
 DAGGER_NOTE = (
@@ -27,7 +27,7 @@ DAGGER_NOTE = (
 NAMED = 100  # files and folders that could not be used: each matters, but not a thousand lines
 
 
-def differences(runs: pd.DataFrame, collection: Collection) -> list[str]:
+def differences(runs: pd.DataFrame | Columns, collection: Collection) -> list[str]:
     """Return the configuration keys on which the fingerprints among `runs` differ."""
     first: dict[str, Settings] = {}
     for fingerprint, folder in zip(runs["fingerprint"], runs["folder"], strict=True):
@@ -140,7 +140,8 @@ def ended_early(runs: pd.DataFrame) -> list[str]:
 def competition(runs: pd.DataFrame, collection: Collection) -> list[str]:
     """Say where several configurations compete, and on what they differ."""
     lines = []
-    for (task, model), rivals in runs.groupby(["task", "model"], sort=True):
+    for rivals in groups(runs[["task", "model", "fingerprint", "folder"]], ["task", "model"]):
+        task, model = rivals["task"][0], rivals["model"][0]
         fingerprints = sorted(set(rivals["fingerprint"]))
         if len(fingerprints) == 1:
             continue
@@ -157,14 +158,14 @@ def competition(runs: pd.DataFrame, collection: Collection) -> list[str]:
     return lines
 
 
-def statuses(runs: pd.DataFrame) -> str:
+def statuses(runs: pd.DataFrame | Columns) -> str:
     """Return '2 finished, 1 failed'."""
     counts = Counter(runs["status"])
     known = [name for name in ("finished", "diverged", "failed") if name in counts]
     return ", ".join(f"{counts[name]} {name}" for name in known)
 
 
-def without_number(runs: pd.DataFrame) -> str:
+def without_number(runs: pd.DataFrame | Columns) -> str:
     """Return what stands for a number: 'failed' and 'diverged' only where all runs did."""
     found = set(runs["status"])
     return str(found.pop()) if found in ({"failed"}, {"diverged"}) else MISSING

@@ -35,9 +35,10 @@ from lrbench.report.paper.reference import (
     faithful_on,
     lookup,
     lookup_on,
+    reference_dir,
 )
-from lrbench.report.runs.collection import Collection
-from lrbench.report.runs.columns import CELL, RUN_COLUMNS
+from lrbench.report.runs.collection import Collection, groups
+from lrbench.report.runs.columns import CELL, RUN_COLUMNS, Columns
 from lrbench.report.tables.horizons import (
     certified_cells,
     certified_columns,
@@ -143,13 +144,14 @@ def report_tables(collection: Collection, references: Path | None = None) -> lis
         declaration = declared(str(protocol))
         frame = collection.frame.loc[collection.frame["protocol"] == protocol, [*SCORE, "n"]]
         scores = _scores(frame)
+        of_papers = references or reference_dir()
         rule = _searched_rule(runs, collection, declaration)
         rows = []
-        for _, rivals in runs.groupby(["task", "model"], sort=True):
+        for rivals in groups(runs, ["task", "model"]):
             keys = differences(rivals, collection)
-            for _, cell in rivals.groupby(CELL, sort=True):
+            for cell in groups(rivals, CELL):
                 evaluations = [score for f in cell["folder"] for score in scores.get(f, [])]
-                paper = _paper(cell, collection, references)
+                paper = _paper(cell, collection, of_papers)
                 head = PrintedCell(_configuration(cell, keys, collection))
                 answers = of_rule(collection.answers, cell["folder"], rule)
                 known = certified_cells(answers) if rule else ()
@@ -184,15 +186,15 @@ def _scores(frame: pd.DataFrame) -> dict[str, list[EvaluationCell]]:
     return {folder: list(scores) for folder, scores in groupby(rows, lambda row: row.folder)}
 
 
-def _configuration(cell: pd.DataFrame, keys: list[str], collection: Collection) -> str:
+def _configuration(cell: Columns, keys: list[str], collection: Collection) -> str:
     """The fingerprint and, where another competes for the cell, what is different about it."""
     settings = settings_of(cell, collection)
     values = [f"{key}={settings.get(key)}" for key in keys if settings]
-    return " ".join([str(cell["fingerprint"].iloc[0]), *values])
+    return " ".join([str(cell["fingerprint"][0]), *values])
 
 
 def _rows(
-    runs: pd.DataFrame,
+    runs: Columns,
     scores: list[EvaluationCell],
     configuration: PrintedCell,
     paper: Reference | None,
@@ -201,7 +203,7 @@ def _rows(
     """One row for each test length (most protocols have one)."""
     head = (
         PrintedCell(_title(runs) + _scored_by(scores)),
-        PrintedCell(marked_model(str(runs["model"].iloc[0]))),
+        PrintedCell(marked_model(str(runs["model"][0]))),
         configuration,
         PrintedCell(statuses(runs)),
         *(span(_whole(runs, name)) for name in ("steps", "parameters", "state_size")),
@@ -216,7 +218,7 @@ def _rows(
 
 
 def _accuracy_cells(
-    runs: pd.DataFrame,
+    runs: Columns,
     trained: list[EvaluationCell],
     tested: list[EvaluationCell],
     paper: Reference | None,
@@ -261,17 +263,17 @@ def _level(scores: list[EvaluationCell], read: Callable[[EvaluationCell], Any]) 
     return PrintedCell(f"{mean(values):.3f}", values) if values else PrintedCell()
 
 
-def _whole(runs: pd.DataFrame, name: str) -> list[int]:
-    return [int(value) for value in runs[name].tolist() if pd.notna(value)]
+def _whole(runs: Columns, name: str) -> list[int]:
+    return [int(value) for value in runs[name] if pd.notna(value)]
 
 
-def _title(runs: pd.DataFrame) -> str:
-    titles = (title for title in runs["task_title"].tolist() if pd.notna(title))
-    return str(next(titles, runs["task"].iloc[0]))
+def _title(runs: Columns) -> str:
+    titles = (title for title in runs["task_title"] if pd.notna(title))
+    return str(next(titles, runs["task"][0]))
 
 
-def _paper(runs: pd.DataFrame, collection: Collection, references: Path | None) -> Reference | None:
-    task, model, protocol = (runs[name].iloc[0] for name in ("task", "model", "protocol"))
+def _paper(runs: Columns, collection: Collection, references: Path) -> Reference | None:
+    task, model, protocol = (runs[name][0] for name in ("task", "model", "protocol"))
     settings = settings_of(runs, collection)
     modulus = settings.get("task.modulus")
     if not faithful(str(task), settings, references):
@@ -322,9 +324,10 @@ def _split_table(
     folders = [str(folder) for folder in runs["folder"]]
     columns = [split_column(split, collection, folders, "", references) for split in splits]
     rows: list[tuple[PrintedCell, ...]] = []
-    for model, rivals in runs.groupby("model", sort=True):
+    for rivals in groups(runs[[*RUN_COLUMNS]], ["model"]):
+        model = rivals["model"][0]
         keys = differences(rivals, collection)
-        for _, cell in rivals.groupby(CELL, sort=True):
+        for cell in groups(rivals, CELL):
             rows += _split_rows(collection, cell, keys, splits, scores)
         settings = settings_of(rivals, collection)
         rows += _paper_row(str(model), splits, settings, references)
@@ -349,25 +352,25 @@ def _split_table(
 
 def _split_rows(
     collection: Collection,
-    cell: pd.DataFrame,
+    cell: Columns,
     keys: list[str],
     splits: tuple[Split, ...],
     scores: SplitScores,
 ) -> list[tuple[PrintedCell, ...]]:
     """A row for each rule."""
     settings = settings_of(cell, collection)
-    model = str(cell["model"].iloc[0])
+    model = str(cell["model"][0])
     apart = [f"{key}={settings.get(key)}" for key in keys if settings]
     head = (
         PrintedCell(model),
-        PrintedCell(" ".join([str(cell["fingerprint"].iloc[0]), *apart])),
+        PrintedCell(" ".join([str(cell["fingerprint"][0]), *apart])),
         PrintedCell(statuses(cell)),
-        *(span([int(v) for v in cell[name].dropna()]) for name in ("steps", "parameters")),
+        *(span(_whole(cell, name)) for name in ("steps", "parameters")),
     )
     dev = str(settings.get("protocol.dev_split", "dev"))
     folders, missing = [str(folder) for folder in cell["folder"]], without_number(cell)
     rows = []
-    for first, rule in enumerate(declared(str(cell["protocol"].iloc[0])).rules):
+    for first, rule in enumerate(declared(str(cell["protocol"][0])).rules):
         scored_on = [("look", dev), *(("test", split.name) for split in splits)]
         found = [
             [scores[key] for f in folders if (key := (f, rule, kind, name)) in scores]
@@ -465,9 +468,9 @@ def _scored_cells(
     columns = (known[name].tolist() for name in ("folder", "metric", "length", "value"))
     for folder, metric, length, value in zip(*columns, strict=True):
         scores[folder].append(((metric, int(length)), float(value)))
-    scored = runs[runs["folder"].isin(scores)]
-    for _, cell in scored.groupby(CELL, sort=True):
-        names = [str(cell[name].iloc[0]) for name in ("task_title", "model", "fingerprint")]
+    columns_shown = [*CELL, "task_title", "folder"]
+    for cell in groups(runs.loc[runs["folder"].isin(scores), columns_shown], CELL):
+        names = [str(cell[name][0]) for name in ("task_title", "model", "fingerprint")]
         values = defaultdict(list)
         for folder in cell["folder"]:
             for what, value in scores[folder]:

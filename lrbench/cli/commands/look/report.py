@@ -181,12 +181,15 @@ def report(
         compact=compact,
     )
     folders = folders or [Path("outputs")]
-    if as_json:
-        _print_objects(folders, request)
-    elif window:
-        _show(folders, request, figures, wide)
-    else:
-        _make(folders, request, format, output, figures)
+    from lrbench.report.runs.finding import no_garbage
+
+    with no_garbage():
+        if as_json:
+            _print_objects(folders, request)
+        elif window:
+            _show(folders, request, figures, wide)
+        else:
+            _make(folders, request, format, output, figures)
 
 
 def published_names() -> list[str]:
