@@ -17,7 +17,8 @@ def evaluation_table(rows: Sequence[Evaluation], console: Console) -> None:
 
     Each row has `length`, `n`, `metric` and `value`, and where known `chance`, `peak_mib` (peak
     memory), `seconds`, `exact` (the share of strings right everywhere), and of tasks that are asked
-    at every position `token`, `sequence` and `prefix`. Rows with a `baseline` are of splits.
+    at every position `token`, `sequence` and `prefix`. Rows with a `baseline` are of splits. Below
+    it is said which checkpoint that was.
     """
     if not rows:
         return
@@ -43,6 +44,9 @@ def evaluation_table(rows: Sequence[Evaluation], console: Console) -> None:
         if "prefix" in row:
             for label, text in at_positions(row["token"], row["sequence"], dict(row["prefix"])):
                 say(console, text, label=f"{label:<13} ")
+    known = [row for row in rows if "checkpoint_step" in row]
+    for rule, step in dict.fromkeys((row["which"], row["checkpoint_step"]) for row in known):
+        say(console, f"the checkpoint of rule {rule}, of update {step:,}", "dim")
     names = dict.fromkeys(str(name) for row in rows if (name := row.get("baseline")))
     if names:
         say(console, f"baseline: the best of those that were measured: {', '.join(names)}", "dim")

@@ -173,7 +173,7 @@ def test_an_ascii_console_is_no_error(result: Make, references: Path) -> None:
 def test_evaluation_table() -> None:
     rows = [
         {"length": 5003, "n": 1000, "value": 0.99, "chance": 0.2, "peak_mib": 412.4, "seconds": 3},
-        {"length": 50021, "n": 100, "value": 1.0},
+        {"length": 50021, "n": 100, "value": 1.0, "which": "best", "checkpoint_step": 2000},
     ]
     console = Console(file=StringIO(), width=80)
     evaluation_table(rows, console)
@@ -184,6 +184,7 @@ def test_evaluation_table() -> None:
 length  strings  accuracy     95 % interval  chance  memory MiB  seconds
  5,003    1,000    0.9900  [0.9817, 0.9946]   0.200         412      3.0
 50,021      100    1.0000  [0.9630, 1.0000]       -           -        -
+the checkpoint of rule best, of update 2,000
 """
     )
 
