@@ -15,6 +15,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from omegaconf import OmegaConf
 
 from lrbench.checks import shown
+from lrbench.cli.hydra.choices import composed_node
 from lrbench.cli.hydra.overrides import checked, split, superseded
 from lrbench.cli.hydra.translate import kind_of, translated, unknown_setting
 from lrbench.config import Config
@@ -34,16 +35,6 @@ QUIET = (
     "hydra/hydra_logging=none",
 )
 
-# Hydra's own groups, which say how it starts programs and prints its help: a quarter of the time
-# of a composition that has no use for them.
-WITHOUT_ITS_OWN = tuple(
-    f"~hydra/{group}"
-    for group in (
-        *("env", "help", "hydra_help", "hydra_logging", "job_logging"),
-        *("launcher", "output", "sweeper"),
-    )
-)
-
 BACKBONE = "model.backbone.name"
 DEFAULT_MODEL = "blockdiag"  # conf/config.yaml says so too
 
@@ -58,6 +49,9 @@ def run_hydra(arguments: Sequence[str], job: Callable[[Config], None]) -> None:
     typed = prepare(said.overrides)
     for line in superseded(said.overrides):
         messages().print(line, markup=False)
+    if not said.flags and said.folder is None and not any("${" in one for one in said.overrides):
+        job(_composed(said.overrides, typed))
+        return
     raised: list[BaseException] = []
 
     def task(composed: Any) -> None:
@@ -274,12 +268,9 @@ def _check_list(key: str, hint: Any, found: Any) -> None:
 
 def composed(overrides: Sequence[str]) -> Config:
     """Return what `lrbench train` would be given for these overrides. Raises UserError."""
-    from hydra import compose, initialize_config_dir
+    return _composed(overrides, prepare(overrides))
 
-    typed = prepare(overrides)
-    with (
-        translated_errors(typed),
-        initialize_config_dir(config_dir=str(conf_dir()), version_base="1.3"),
-    ):
-        arguments = [*completed(overrides, [conf_dir()]), *WITHOUT_ITS_OWN]
-        return to_config(compose(config_name="config", overrides=arguments), typed)
+
+def _composed(overrides: Sequence[str], typed: Mapping[str, str]) -> Config:
+    with translated_errors(typed):
+        return to_config(composed_node(completed(overrides, [conf_dir()])), typed)

@@ -109,7 +109,7 @@ def checked(overrides: Sequence[str]) -> dict[str, str]:
     """Return the value typed for each key, as text. Raises UserError for what cannot be meant."""
     typed: dict[str, str] = {}
     for text in overrides:
-        override = _parsed(text)
+        override = parsed(text)
         _refuse_what_hydra_alone_reads(text, override)
         key, value = override.key_or_group, override.get_value_string()
         if key in GROUPS:
@@ -131,7 +131,8 @@ def superseded(overrides: Sequence[str]) -> list[str]:
     return lines
 
 
-def _parsed(text: str) -> Any:
+def parsed(text: str) -> Any:
+    """Return Hydra's reading of a word. Raises UserError for one that Hydra cannot read."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
