@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -109,10 +110,13 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     os.environ.pop("LRBENCH_PLUGINS", None)
     monkeypatch.setattr("lrbench.plugins._loaded", {})
     monkeypatch.chdir(tmp_path)
+    before = dict(sys.modules)
     yield
     os.environ.pop("LRBENCH_PLUGINS", None)
     here = str(tmp_path)
     for name, module in list(sys.modules.items()):
+        if before.get(name) is module:  # nearly all of thousands
+            continue
         if str(getattr(module, "__file__", None)).startswith(here):
             del sys.modules[name]
 
@@ -148,6 +152,7 @@ def shared() -> Path:
     return SHARED
 
 
+@cache
 def layer(path: Path) -> str:
     """Return the layer of a test file: unit, commands or programs.
 

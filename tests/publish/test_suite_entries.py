@@ -16,7 +16,7 @@ RESULTS = Path(__file__).resolve().parents[2] / "results"
 SUITES = [
     RESULTS / name
     for name in table_names()
-    if load_table(name).kind == SUITE and (RESULTS / name / "records").is_dir()
+    if (RESULTS / name / "records").is_dir() and load_table(name).kind == SUITE
 ]
 
 
