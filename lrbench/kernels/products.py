@@ -63,6 +63,8 @@ def _lie(matrix: Tensor) -> str:
 
 
 def _by_onednn(a: Tensor, b: Tensor) -> Tensor:
+    if not (b.is_contiguous() or b.T.is_contiguous()):  # oneDNN would take it number by number
+        b = b.contiguous()
     result: Tensor = torch.ops.mkldnn._linear_pointwise(a, b.T, None, "none", [], "")
     return result
 
