@@ -13,20 +13,20 @@ from lrbench.contract.subject import PaddedStrings, encoder_factory, model_setti
 from lrbench.encoders.base import Encoder
 
 Case = tuple[Callable[..., Encoder], PaddedStrings]
-CHUNKS = ("chunk=4", "inference=rir", "s4d_detach_backward=false")  # of up to 12 symbols
+CHUNKS = ("chunk=4", "inference=rir", "s4d_detach_backward=false")
 BEAMS = [
     (name, beam) for name in ("bt_grc", "bt_grc_os", "ebt_grc", "rir_ebt_grc") for beam in (1, 3, 7)
 ]
 
 
-def case_of(name: str, *settings: str) -> Case:
+def case_of(name: str, *settings: str, lengths: tuple[int, ...] = PaddedStrings.lengths) -> Case:
     model = model_settings(name, [f"model.encoder.{one}" for one in settings])
-    return encoder_factory(model), PaddedStrings(model.width)
+    return encoder_factory(model), PaddedStrings(model.width, lengths)
 
 
 @pytest.mark.parametrize("name", ["rir_grc", "rir_ebt_grc", "rir_crvnn", "rir_om"])
 def test_all_checks_pass_where_there_are_chunks(name: str) -> None:
-    make, strings = case_of(name, *CHUNKS)
+    make, strings = case_of(name, *CHUNKS, lengths=(5, 1, 9))  # three chunks of a string
     checks = {title: check for title, check in ENCODER_CHECKS.items() if title != "by heart"}
     findings = {title: check(make, strings) for title, check in checks.items()}
     assert {title for title, one in findings.items() if one.passed is False} == set()

@@ -13,9 +13,11 @@ from lrbench.tasks.base import IGNORE
 
 @pytest.mark.slow
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
-@pytest.mark.parametrize("classes", [1, 2, 5, 65])  # 65 are not compiled
 @pytest.mark.parametrize("positions", [WIDE, 5 * WIDE, WIDE + 3])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    ("dtype", "classes"),  # 65 are not compiled
+    [*((torch.float32, n) for n in (1, 5, 65)), *((torch.float64, n) for n in (2, 65))],
+)
 def test_equals_torch(smoothing: float, classes: int, positions: int, dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(classes)
     logits = 5 * torch.randn(classes, positions, generator=generator, dtype=dtype)
@@ -30,7 +32,7 @@ def test_equals_torch(smoothing: float, classes: int, positions: int, dtype: tor
 
 
 def test_logits_of_any_size_are_finite() -> None:
-    logits = torch.tensor([[1e4, -1e4, 0.0, 80.0]]).repeat(3, WIDE // 4)
+    logits = torch.tensor([[1e4, -1e4, 0.0, 80.0]]).repeat(5, WIDE // 4)
     logits[1] *= -1
     targets = torch.zeros(WIDE, dtype=torch.long)
     ours = mean_cross_entropy(logits, targets)
@@ -38,10 +40,10 @@ def test_logits_of_any_size_are_finite() -> None:
 
 
 def test_what_diverged_is_not_a_number() -> None:
-    logits = torch.full((3, WIDE), torch.nan)
+    logits = torch.full((5, WIDE), torch.nan)
     assert mean_cross_entropy(logits, torch.zeros(WIDE, dtype=torch.long)).isnan()
     nothing = torch.full((WIDE,), IGNORE)
-    assert mean_cross_entropy(torch.zeros(3, WIDE), nothing).isnan()
+    assert mean_cross_entropy(torch.zeros(5, WIDE), nothing).isnan()
 
 
 @pytest.mark.parametrize("logits", [(3, 5), (3, WIDE - 1), (WIDE, 3), (3,), (3, WIDE, 1)])
@@ -52,6 +54,6 @@ def test_logits_of_other_positions_are_refused(logits: tuple[int, ...]) -> None:
 
 @pytest.mark.skipif(not installed(), reason="torch words it in its own way")
 def test_a_target_that_is_no_class_is_refused() -> None:
-    targets = torch.full((WIDE,), 3)
+    targets = torch.full((WIDE,), 5)
     with pytest.raises(IndexError, match="among the classes"):
-        mean_cross_entropy(torch.zeros(3, WIDE), targets)
+        mean_cross_entropy(torch.zeros(5, WIDE), targets)

@@ -7,50 +7,49 @@ from torch import nn
 
 from lrbench.contract import run_contract
 from lrbench.mixers.foreign import twins
+from tests.mixers.foreign.compared import twin
 from tests.oracles.pinned import pinned
 
+PACKAGES = {
+    "mambapy_mamba": [("mambapy", "1.2.0")],
+    "xlstm_slstm": [("xlstm", "2.0.6"), ("mlstm_kernels", "2.0.6")],
+    "xlstm_mlstm": [("xlstm", "2.0.6"), ("mlstm_kernels", "2.0.6")],
+}
+LAYERS = {  # the twin, and other arguments
+    "mambapy_mamba": ("MambaMixer", "{d_state: 8, d_conv: 3, expand_factor: 1}"),
+    "xlstm_slstm": ("SlstmMixer", "{conv1d_kernel_size: 0, num_heads: 2}"),
+    "xlstm_mlstm": ("MlstmMixer", "{num_heads: 2, qkv_proj_blocksize: 8, proj_factor: 1}"),
+}
 
-def twin(*words: str) -> tuple[bool | None, str]:
-    findings = {one.name: one for one in run_contract("foreign", words)}
-    print(findings["twin"])
-    assert [str(one) for one in findings.values() if one.passed is False] == []
-    return findings["twin"].passed, findings["twin"].detail
+
+@pytest.fixture(params=LAYERS)
+def target(request: pytest.FixtureRequest) -> str:
+    for package, version in PACKAGES[request.param]:
+        pinned(package, version, {})
+    return str(request.param)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("args", ["{}", "{d_state: 8, d_conv: 3, expand_factor: 1}"])
-def test_mambapy(args: str) -> None:
+def test_the_contract_is_kept(target: str) -> None:
+    found = {one.name: one for one in run_contract("foreign", [f"model.mixer.target={target}"])}
+    assert [str(one) for one in found.values() if one.passed is False] == []
+    assert found["twin"].passed
+    assert f"{LAYERS[target][0]} with its weights" in found["twin"].detail
+    if target == "xlstm_mlstm":  # a state is carried
+        assert found["state size"].passed and found["growth"].passed
+
+
+@pytest.mark.slow
+def test_other_arguments(target: str) -> None:
+    name, args = LAYERS[target]
+    finding = twin(target, args)
+    assert finding.passed and f"{name} with its weights" in finding.detail
+
+
+def test_an_argument_that_our_model_has_not() -> None:
     pinned("mambapy", "1.2.0", {})
-    words = "model.mixer.target=mambapy_mamba", f"model.mixer.args={args}"
-    passed, detail = twin(*words)
-    assert passed and "MambaMixer with its weights" in detail
-    assert twin(words[0], "model.mixer.args={bias: true}") == (None, "model=mamba has no bias=True")
-
-
-@pytest.mark.parametrize("args", ["{}", "{conv1d_kernel_size: 0, num_heads: 2}"])
-def test_xlstm(args: str) -> None:
-    pinned("xlstm", "2.0.6", {})
-    pinned("mlstm_kernels", "2.0.6", {})
-    passed, detail = twin("model.mixer.target=xlstm_slstm", f"model.mixer.args={args}")
-    assert passed and "SlstmMixer with its weights" in detail
-
-
-def test_mlstm_carries_a_state() -> None:
-    pinned("xlstm", "2.0.6", {})
-    pinned("mlstm_kernels", "2.0.6", {})
-    findings = {
-        one.name: one for one in run_contract("foreign", ["model.mixer.target=xlstm_mlstm"])
-    }
-    assert [str(one) for one in findings.values() if one.passed is False] == []
-    assert findings["state size"].passed and findings["growth"].passed
-
-
-@pytest.mark.parametrize("args", ["{}", "{num_heads: 2, qkv_proj_blocksize: 8, proj_factor: 1}"])
-def test_xlstm_matrix_memory(args: str) -> None:
-    pinned("xlstm", "2.0.6", {})
-    pinned("mlstm_kernels", "2.0.6", {})
-    passed, detail = twin("model.mixer.target=xlstm_mlstm", f"model.mixer.args={args}")
-    assert passed and "MlstmMixer with its weights" in detail
+    finding = twin("mambapy_mamba", "{bias: true}")
+    assert (finding.passed, finding.detail) == (None, "model=mamba has no bias=True")
 
 
 @pytest.mark.slow
@@ -63,7 +62,4 @@ def test_a_wrong_map_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         return settings, lambda theirs: {**weights(theirs), "skip": 1.01 * weights(theirs)["skip"]}
 
     monkeypatch.setitem(twins.MAKERS, "mambapy.mamba.MambaBlock", scaled)
-    findings = {
-        one.name: one for one in run_contract("foreign", ["model.mixer.target=mambapy_mamba"])
-    }
-    assert findings["twin"].passed is False
+    assert twin("mambapy_mamba").passed is False

@@ -19,7 +19,7 @@ from lrbench.scan import (
     scan,
 )
 
-BATCH, HEADS, SIZE, SYMBOLS = 3, 2, 4, 5
+BATCH, HEADS, SIZE, SYMBOLS = 3, 2, 3, 5
 VARYING = ("blocks", "diagonal", "complex")
 CONSTANT = ("constant blocks", "constant diagonal", "constant complex", "constant complex blocks")
 KINDS = (*VARYING, *CONSTANT, *(f"indexed {kind}" for kind in (*VARYING, *CONSTANT[:3])))

@@ -10,6 +10,7 @@ import torch
 from lrbench.certificates.proof import find_proof
 from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
+from lrbench.kernels.choice import SWITCH
 from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.runs.train.validate import validated
 from lrbench.tasks.base import IGNORE
@@ -32,8 +33,8 @@ SIZES = {  # for a task: of as few units as can be, and of more
         "model.mixer.heads=1",
     ],
     "blockdiag": lambda units, states: [
-        f"model.width={2 * states + 10}",
-        f"model.mixer.block_size={states + 5}",
+        f"model.width={2 * states + 6}",
+        f"model.mixer.block_size={states + 3}",
     ],
     "linear blockdiag": lambda units, states: [
         f"model.width={states + 8}",
@@ -57,8 +58,12 @@ def arguments(kind: str, task: str) -> list[str]:
 
 @pytest.mark.parametrize("task", NEEDED)
 @pytest.mark.parametrize("kind", SIZES)
-def test_every_string_is_answered_without_training(kind: str, task: str) -> None:
+def test_every_string_is_answered_without_training(
+    kind: str, task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Against the oracle of the task, which knows no automaton, at every position."""
+    if "blockdiag" in kind and (kind, task) != ("blockdiag", "sum"):  # blocks of 8, as by default
+        monkeypatch.setenv(SWITCH, "0")  # loops for each other size would be compiled for this
     trial = LengthTrial(composed(arguments(kind, task)), 0)
     batch = trial.task.sample(trial.stream("exact"), 0, 16, trial.task.nearest_length(200), "cpu")
     assert batch.targets.tolist() == [trial.task.oracle(row) for row in batch.tokens.tolist()]

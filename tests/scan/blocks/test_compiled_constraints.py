@@ -14,6 +14,9 @@ from tests.both_ways import both_ways, close, draw, needs_numba
 
 pytestmark = needs_numba
 
+COMPILED = {"column_clip": (1, 3, 8), "column_unit": (1, 3), "max_column_centred": (1, 3)}
+CASES = [(size, name) for name, sizes in COMPILED.items() for size in (*sizes, 33)]  # 33: by torch
+
 
 def wide(blocks: Tensor, constraint: str, p: float) -> Tensor:
     return constrain(blocks.permute(1, 2, 0), constraint, p).permute(2, 0, 1)
@@ -21,8 +24,7 @@ def wide(blocks: Tensor, constraint: str, p: float) -> Tensor:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("p", [1.0, 1.2, 2.0, inf])
-@pytest.mark.parametrize("constraint", CONSTRAINTS)
-@pytest.mark.parametrize("size", [1, 3, 8, 33])
+@pytest.mark.parametrize(("size", "constraint"), CASES)
 def test_equals_the_batched_constraint(size: int, constraint: str, p: float) -> None:
     leaf = draw(4, size, size)
     few, _ = both_ways(lambda v: constrain_few(v, constraint, p), [leaf])
@@ -38,12 +40,14 @@ def test_gradients_are_derivatives(constraint: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("constraint", CONSTRAINTS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_zero_columns_and_equal_ones_are_treated_alike(constraint: str, dtype: torch.dtype) -> None:
-    leaf = draw(3, 4, 4, dtype=dtype)
+@pytest.mark.parametrize(("size", "dtype"), [(8, torch.float32), (3, torch.float64)])
+def test_zero_columns_and_equal_ones_are_treated_alike(
+    constraint: str, size: int, dtype: torch.dtype
+) -> None:
+    leaf = draw(3, size, size, dtype=dtype)
     leaf[0, :, 1] = 0
     leaf[1] = 0
-    leaf[2, :, 3] = leaf[2, :, 0]
+    leaf[2, :, 2] = leaf[2, :, 0]
     ours, theirs = both_ways(lambda v: constrain_few(v, constraint, 1.2), [leaf])
     assert all(tensor.isfinite().all() for tensor in ours)
     close(ours, theirs)
@@ -58,7 +62,7 @@ def test_zero_one_columns_are_kept_exactly() -> None:
 @pytest.mark.parametrize("constraint", CONSTRAINTS[:3])
 @pytest.mark.parametrize("scale", [1e-40, 1e-30, 1e-10, 1e10, 1e30])
 def test_extreme_columns_stay_finite_in_float32(constraint: str, scale: float) -> None:
-    leaf = (draw(4, 4, 4) * scale).float()
+    leaf = (draw(4, 8, 8) * scale).float()
     ours, theirs = both_ways(lambda v: constrain_few(v, constraint, 1.2), [leaf])
     assert ours[0].isfinite().all()
     if scale >= 1e-10:  # powers that are no normal numbers count as zero

@@ -15,6 +15,9 @@ from tests.both_ways import CONSTRAINTS, both_ways, close, draw, needs_numba
 
 pytestmark = needs_numba
 
+# Sizes that are compiled for in double precision; that of models is, in single.
+SIZES = {"column_clip": [2, 3], "column_unit": [3], "max_column_centred": [3]}
+
 
 def case(
     size: int, heads: int, length: int, batch: int, width: int, dtype: torch.dtype = torch.float64
@@ -34,15 +37,16 @@ def run(constraint: str, p: float):  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize("constraint", CONSTRAINTS)
 @settings(max_examples=8)
 @given(
-    size=st.sampled_from([2, 3, 8]),
     heads=st.integers(1, 3),
     length=st.integers(1, 11),
     groups=st.integers(1, 3),
     p=st.sampled_from([1.0, 1.2, 2.0]),
+    data=st.data(),
 )
 def test_equals_the_loop(
-    constraint: str, size: int, heads: int, length: int, groups: int, p: float
+    constraint: str, heads: int, length: int, groups: int, p: float, data: st.DataObject
 ) -> None:
+    size = data.draw(st.sampled_from(SIZES[constraint]))
     leaves = case(size, heads, length, groups * WIDE, 5)
     assert compiles(GeneratedBlocks(*leaves[:2], constraint, p), leaves[3])
     close(*both_ways(run(constraint, p), leaves))
@@ -73,7 +77,7 @@ def test_equals_the_loop_in_single_precision(constraint: str) -> None:
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS)
 def test_gradients_are_derivatives(constraint: str) -> None:
-    leaves = [leaf.requires_grad_() for leaf in case(2, 1, 2, WIDE, 2)]
+    leaves = [leaf.requires_grad_() for leaf in case(3, 1, 2, WIDE, 2)]
     assert gradcheck(run(constraint, 1.2), leaves, fast_mode=True)
 
 

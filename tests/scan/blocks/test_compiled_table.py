@@ -33,7 +33,7 @@ def case(
 
 @settings(max_examples=25)
 @given(
-    size=st.sampled_from([1, 3, 8]),
+    size=st.sampled_from([1, 3]),  # larger ones below
     heads=st.integers(1, 4),
     symbols=st.integers(1, 7),
     length=st.integers(1, 9),
@@ -56,7 +56,7 @@ def test_gradients_are_derivatives() -> None:
 
 
 def test_tensors_may_lie_in_memory_in_any_way() -> None:
-    index, leaves = case(8, 2, 5, 6, 4)
+    index, leaves = case(8, 2, 5, 6, 4, torch.float32)
     odd = [leaf.mT.contiguous().mT for leaf in leaves[:2]]
     start = leaves[2][:1].expand(4, -1, -1)
     sideways = index.T.contiguous().T
@@ -75,7 +75,7 @@ def test_the_same_bits_every_time() -> None:
 
 @pytest.mark.parametrize("symbol", [-1, 5, 10**9])
 def test_a_symbol_that_is_not_in_the_table_is_refused(symbol: int) -> None:
-    index, leaves = case(8, 2, 5, 6, 4)
+    index, leaves = case(8, 2, 5, 6, 4, torch.float32)
     index[2, 3] = symbol
     with pytest.raises(IndexError, match="not in the table"):
         table_scan(*leaves[:2], index, leaves[2])

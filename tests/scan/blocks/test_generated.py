@@ -15,7 +15,7 @@ from torch.func import grad, vmap
 from lrbench.scan import ALGORITHMS, BlockDiagonal, GeneratedBlocks, Indexed, scan
 from lrbench.scan.blocks.constraints import CONSTRAINTS
 
-BATCH, LENGTH, HEADS, SIZE, WIDTH = 3, 5, 2, 4, 6
+BATCH, LENGTH, HEADS, SIZE, WIDTH = 3, 5, 2, 3, 6
 
 
 def leaves(seed: int = 0, length: int = LENGTH, batch: int = BATCH) -> list[Tensor]:

@@ -39,13 +39,13 @@ def run(constraint: str, p: float = 1.2, algorithm: str = "sequential") -> Calla
 @pytest.mark.parametrize("constraint", EVERY_RULE)
 @settings(max_examples=6)
 @given(
-    size=st.sampled_from([2, 3, 8]),
     heads=st.integers(1, 3),
     length=st.integers(1, 10),
     batch=st.sampled_from([1, 3, WIDE, 2 * WIDE]),
 )
-def test_equals_the_loop(constraint: str, size: int, heads: int, length: int, batch: int) -> None:
-    close(*both_ways(run(constraint), case(size, heads, length, batch)))
+def test_equals_the_loop(constraint: str, heads: int, length: int, batch: int) -> None:
+    """The loops are those of generated blocks, whose test has other sizes."""
+    close(*both_ways(run(constraint), case(3, heads, length, batch)))
 
 
 @pytest.mark.parametrize("constraint", EVERY_RULE)
@@ -58,7 +58,7 @@ def test_equals_the_reference(constraint: str) -> None:
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS)
 def test_gradients_are_derivatives(constraint: str) -> None:
-    leaves = [leaf.requires_grad_() for leaf in case(2, 1, 2, WIDE)]
+    leaves = [leaf.requires_grad_() for leaf in case(3, 1, 2, WIDE)]
     assert gradcheck(run(constraint), leaves, fast_mode=True)
 
 

@@ -14,9 +14,9 @@ from tests.both_ways import both_ways, close, draw, group_is_each_alone, needs_n
 pytestmark = needs_numba
 SIZES = [  # strings, positions, heads, those of keys, keys, values, whether written behind as well
     (1, 1, 1, 1, 3, 8, 0),
-    (2, 40, 3, 1, 4, 16, 0),
-    (2, 7, 2, 2, 5, 33, 0),
-    (1, 26, 2, 2, 4, 16, 1),
+    (2, 40, 3, 1, 4, 8, 0),
+    (2, 7, 2, 2, 5, 33, 0),  # two blocks of 16 values, one of 8
+    (1, 26, 2, 2, 4, 8, 1),
     (2, 5, 4, 1, 3, 3, 1),
 ]
 

@@ -14,9 +14,9 @@ from tests.both_ways import both_ways, close, draw, group_is_each_alone, needs_n
 pytestmark = needs_numba
 SIZES = [  # strings, positions, updates of each, keys, values, decays
     (3, 1, 1, 1, 8, 0),
-    (1, 7, 3, 5, 24, 1),
-    (2, 40, 2, 16, 16, 0),
-    (2, 9, 1, 4, 32, 4),
+    (1, 7, 3, 5, 40, 1),  # two blocks of 16 values, one of 8
+    (2, 40, 2, 16, 8, 0),
+    (2, 9, 1, 4, 7, 4),
     (1, 1, 4, 3, 5, 3),
 ]
 
@@ -59,7 +59,7 @@ def test_single_precision() -> None:
 
 
 def test_what_is_not_contiguous_is_read_as_it_is() -> None:
-    made = leaves((4, 6, 2, 5, 16, 5))
+    made = leaves((4, 6, 2, 5, 8, 5))
     ours, theirs = both_ways(lambda *parts: run(*(p[1::2] for p in parts)), made)
     close(ours, theirs)
 

@@ -171,7 +171,7 @@ def test_pieces_that_are_written_to_do_not_change_later_ones(task: MooreTask, se
 
 @pytest.mark.slow
 def test_the_end_of_a_long_string(task: MooreTask) -> None:
-    length = task.nearest_length(5_001)
+    length = task.nearest_length(2_001)
     pieces = list(task.segments(STREAM, 1, length, 250, "cpu"))
     tokens = torch.cat([piece.tokens for piece in pieces], 1)[0].tolist()
     state = task.machine().walk(tokens)[-1]

@@ -45,12 +45,12 @@ def assert_equal(stacked: list[LengthTrial], alone: list[LengthTrial], tolerance
 
 @pytest.mark.parametrize("arguments", CASES.values(), ids=CASES)
 @pytest.mark.parametrize(("double", "tolerance"), [(False, 1e-4), (True, 1e-9)])
-def test_twenty_updates(
+def test_eight_updates(
     tiny: Make, arguments: tuple[str, ...], double: bool, tolerance: float
 ) -> None:
     together, alone = (trials(tiny, *arguments, double=double) for _ in range(2))
     stack = Stacked(together)
-    for _ in range(20):
+    for _ in range(8):
         stack.update()
         for trial in alone:
             trial.update()
