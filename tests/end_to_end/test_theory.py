@@ -5,7 +5,8 @@ Real transitions between 0 and 1 cannot count modulo two over any length (Sarrof
 exact solutions in tests/mixers are that half of the statement. One reflection a symbol turns no
 plane (Siems et al. 2025, arXiv:2502.10297): S3 needs two.
 
-Models that cannot have a rule learn strings of 12 or 16 by heart, so these train at 40.
+Models that cannot have a rule learn strings of 12 or 16 by heart, so these train at 40. Each that
+cannot has at least the updates that one that can learns the rule in.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from lrbench.cli.hydra.compose import composed
 from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.training.scoring import score
 
-UPDATES, STRINGS = 2500, 1000
+UPDATES, STRINGS = 1250, 1000
 TRAINED = [
     *("protocol.train_length=40", "protocol.batch_size=64", "optim.name=adam", "optim.clip=1"),
     *("optim.weight_decay=0", "optim.schedule=constant", "optim.warmup=0"),
@@ -61,7 +62,7 @@ def test_two_reflections_a_symbol_have_s3_and_one_does_not() -> None:
     able = trained(300, *DELTA, "task=group", "task.group=S3", "model.mixer.householders=2")
     assert accuracy(able, 40) >= 0.99
     assert accuracy(able, 200) >= 0.95
-    unable = trained(450, *DELTA, "task=group", "task.group=S3", "model.mixer.householders=1")
+    unable = trained(300, *DELTA, "task=group", "task.group=S3", "model.mixer.householders=1")
     assert accuracy(unable, 40) <= 0.6
 
 
@@ -70,7 +71,7 @@ def test_parity_needs_a_strength_above_one() -> None:
     """Measured, seeds 0 and 1: 1.00 after 100 updates; 0.48 to 0.52 throughout 1,500."""
     words = *DELTA, "task=parity", "model.mixer.householders=1"
     assert accuracy(trained(150, *words, "model.mixer.range=signed"), 40) >= 0.99
-    assert accuracy(trained(450, *words, "model.mixer.range=positive"), 40) <= 0.6
+    assert accuracy(trained(200, *words, "model.mixer.range=positive"), 40) <= 0.6
 
 
 @pytest.mark.slow
@@ -79,7 +80,7 @@ def test_mamba_needs_transitions_below_zero_for_parity() -> None:
     able = trained(250, *MAMBA, "task=parity", "model.mixer.range=signed")
     assert accuracy(able, 40) >= 0.99
     assert accuracy(able, 200) >= 0.95
-    unable = trained(500, *MAMBA, "task=parity", "model.mixer.range=positive")
+    unable = trained(300, *MAMBA, "task=parity", "model.mixer.range=positive")
     assert accuracy(unable, 40) <= 0.6
 
 
@@ -91,9 +92,9 @@ def test_a_block_has_a5_and_a_diagonal_does_not() -> None:
     unit modulus 0.14 and 0.10, after 1,000 updates 0.17 and 0.21 (tanh: 0.03 and 0.02).
     """
     words = "task=group", "task.group=A5", "task.letters=generators", "optim.lr=3e-3"
-    able = trained(500, *words, "model=blockdiag", "model.backbone.noise=0")
+    able = trained(400, *words, "model=blockdiag", "model.backbone.noise=0")
     assert accuracy(able, 40) >= 0.99
     assert accuracy(able, 200) >= 0.95
     for kind in ("tanh", "unit"):
-        unable = trained(500, *words, "model=lrnn_diag", f"model.mixer.range={kind}")
+        unable = trained(400, *words, "model=lrnn_diag", f"model.mixer.range={kind}")
         assert accuracy(unable, 40) <= 0.5
