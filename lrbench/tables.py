@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +43,15 @@ class TableCell:
     column: str | None = None
     own_recipe: bool = False
 
-    @property
+    @cached_property
     def task(self) -> str:
         return self._value("task")
 
-    @property
+    @cached_property
     def model(self) -> str:
         return self._value("model")
 
-    @property
+    @cached_property
     def splits(self) -> tuple[str, ...]:
         """The splits of a corpus that it is tested on, where its overrides name them."""
         return tuple(re.findall(r"\w+", self._value("protocol.test_splits")))

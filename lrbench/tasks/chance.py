@@ -51,8 +51,8 @@ def _walked(machine: Machine, steps: int) -> tuple[Floats, Floats]:
     """Return p_steps (Q,), and the sum of p_1 .. p_steps (Q,)."""
     states = machine.states
     walk = np.zeros((states, states))
-    for state, symbol in zip(*np.nonzero(machine.table != NOWHERE), strict=True):
-        walk[state, machine.table[state, symbol]] += 1
+    before, symbol = np.nonzero(machine.table != NOWHERE)
+    np.add.at(walk, (before, machine.table[before, symbol]), 1)
     walk /= walk.sum(1, keepdims=True)
     both = np.block([[walk, walk], [np.zeros_like(walk), np.eye(states)]])
     start = np.zeros(2 * states)

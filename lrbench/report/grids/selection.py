@@ -42,12 +42,7 @@ def matching_runs(collection: Collection, table: TableSpec, cell: TableCell) -> 
     Of several cells that a run fits, those that ask for most have it: a run with s4d=false is no
     run of the cell that asks for nothing, where another asks for just that.
     """
-    runs = collection.runs
-    same = runs[
-        (runs["protocol"] == table.protocol)
-        & (runs["task"] == cell.task)
-        & (runs["model"] == cell.model)
-    ]
+    same = collection.runs_of(table.protocol, cell.task, cell.model)
     rivals = _wanted_there(table, cell.task, cell.model)
     fits = [_owns(cell, rivals, collection.settings[folder]) for folder in same["folder"]]
     return same[pd.Series(fits, index=same.index, dtype=bool)]

@@ -209,6 +209,18 @@ class Collection:
         more = self._unfinished
         return pd.concat([self.runs, more], ignore_index=True) if len(self.runs) else more
 
+    def runs_of(self, protocol: str, task: str, model: str) -> pd.DataFrame:
+        """Return the rows of `runs` of one protocol, task and model."""
+        return self.runs.iloc[self._rows_of.get((protocol, task, model), [])]
+
+    @cached_property
+    def _rows_of(self) -> dict[tuple[str, str, str], list[int]]:
+        found: dict[tuple[str, str, str], list[int]] = {}
+        names = [self.runs[name].tolist() for name in ("protocol", "task", "model")]
+        for row, place in enumerate(zip(*names, strict=True)):
+            found.setdefault(place, []).append(row)
+        return found
+
     def settings_of(self, folder: str) -> Settings:
         """Return the settings of a run, whether it has ended or not."""
         if folder in self.settings:

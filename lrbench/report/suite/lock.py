@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +45,19 @@ class LockedTask:
         return [key for key in keys if fixed.get(key) != self.settings.get(key)]
 
     def is_task(self, settings: Settings) -> bool:
-        """Whether a run is on this very task."""
-        return not any(key.startswith("task.") for key in self.differing(settings))
+        """Whether a run is on this very task: none of the task's settings is in `differing`."""
+        for name, value in self._task.items():
+            if settings.get(name) != value:
+                return False
+        return all(
+            value is None or name in self._task
+            for name, value in settings.items()
+            if name.startswith("task.")
+        )
+
+    @cached_property
+    def _task(self) -> Settings:
+        return {name: value for name, value in self.settings.items() if name.startswith("task.")}
 
 
 @dataclass(frozen=True)
