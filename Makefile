@@ -36,10 +36,15 @@ demo: $(VENV)/.installed
 	$(bin)/lrbench train task=sum model=blockdiag
 	$(bin)/lrbench report
 
+# Tests start hundreds of programs: each would compile the package where Python may not write.
+compiled = $(bin)/python -m compileall -q lrbench
+
 test: $(VENV)/.installed-dev
+	$(compiled)
 	$(bin)/python -m pytest $(PYTEST_ARGS)
 
 test-fast: $(VENV)/.installed-dev
+	$(compiled)
 	$(bin)/python -m pytest $(PYTEST_ARGS) -m 'unit and not slow'
 
 check: $(VENV)/.installed-dev
@@ -85,8 +90,9 @@ oracles-test: $(VENV)/.installed-dev
 
 # Without the script, root or packages (no network) there is no SLURM, and the tests say so and skip.
 slurm-test: $(VENV)/.installed-dev
-	@if sinfo -h >/dev/null 2>&1; then started=; \
-	  elif [ -x '$(slurm)' ] && [ "$$(id -u)" = 0 ] && '$(slurm)' start; then started=1; fi; \
+	@if sinfo -h >/dev/null 2>&1; then started=; export LRBENCH_SLURM=1; \
+	  elif [ -x '$(slurm)' ] && [ "$$(id -u)" = 0 ] && '$(slurm)' start; then \
+	    started=1; export LRBENCH_SLURM=1; fi; \
 	$(bin)/python -m pytest -k slurm tests/end_to_end/test_launchers.py; code=$$?; \
 	[ -z "$$started" ] || '$(slurm)' stop; exit $$code
 

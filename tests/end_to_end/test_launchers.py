@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -86,18 +87,28 @@ Sweep = subprocess.Popen[str]
 
 @pytest.fixture
 def slurm() -> Iterator[None]:
-    """Skip without a SLURM that runs; take what a test left out of the queue."""
+    """Skip without a SLURM that runs; take what a test left out of the queue.
+
+    LRBENCH_SLURM says that there is one: then a test fails without.
+    """
     if shutil.which("sinfo") is None:
-        pytest.skip("SLURM is not installed; `make slurm-test` starts one on Debian, as root")
+        without("is not installed")
     deadline = time.monotonic() + 60  # it may be at the end of another test's jobs
     while not ready():
         if time.monotonic() > deadline:
-            pytest.skip("SLURM is not up; `make slurm-test` starts one on Debian, as root")
+            without("has no node that takes jobs")
         time.sleep(1)
     before = jobs()
     yield
     if left := sorted(jobs() - before):
         subprocess.run(["scancel", *left], check=True)
+
+
+def without(why: str) -> NoReturn:
+    """Skip a test, or fail it where SLURM was promised."""
+    if os.environ.get("LRBENCH_SLURM"):
+        pytest.fail(f"SLURM was started, and {why}")
+    pytest.skip(f"SLURM {why}; `make slurm-test` starts one on Debian, as root")
 
 
 def ready() -> bool:
@@ -107,7 +118,7 @@ def ready() -> bool:
     except subprocess.TimeoutExpired:
         return False
     if up.returncode:
-        pytest.skip("SLURM is not up; `make slurm-test` starts one on Debian, as root")
+        without("is not up")
     return bool({"idle", "mixed", "allocated"} & set(up.stdout.split()))
 
 

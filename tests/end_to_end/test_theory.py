@@ -5,8 +5,8 @@ Real transitions between 0 and 1 cannot count modulo two over any length (Sarrof
 exact solutions in tests/mixers are that half of the statement. One reflection a symbol turns no
 plane (Siems et al. 2025, arXiv:2502.10297): S3 needs two.
 
-Models that cannot have a rule learn strings of 12 or 16 by heart, so these train at 40. Each that
-cannot has at least the updates that one that can learns the rule in.
+Models that cannot have a rule learn strings of 12 or 16 by heart, so these train at 40. Where a
+test trains one that can beside one that cannot, the latter has at least as many updates.
 """
 
 from __future__ import annotations
