@@ -43,9 +43,23 @@ def guarded(body: Callable[[], Any]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left would be tried again at exit
         complain(f"cannot write the output: {str(error.strerror).lower()}")
         sys.exit(1)
+    except SystemExit as left:
+        if (where := _others_exit(left)) is None:
+            raise
+        complain(f"{where} called sys.exit({left.code!r}): the command ended there, unfinished")
+        sys.exit(1)
     except Exception:
         traceback.print_exc()
         sys.exit(1)
+
+
+def _others_exit(left: SystemExit) -> str | None:
+    """Return the place that left, where it is neither ours nor the command line's: a plug-in's."""
+    frame = traceback.extract_tb(left.__traceback__)[-1]
+    modules = [sys.modules.get(name) for name in ("lrbench", "typer", "click")]
+    folders = [os.path.dirname(str(one.__file__)) for one in modules if one is not None]
+    ours = any(frame.filename.startswith(folder + os.sep) for folder in folders)
+    return None if ours else f"{frame.filename}:{frame.lineno}"
 
 
 def complain(message: str) -> None:

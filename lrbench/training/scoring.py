@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import wraps
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +32,32 @@ ROWS = 256  # strings read side by side
 SYMBOLS = 16384
 # Of strings that are read whole: a million of one is 256 MB an activation of 64 numbers
 WHOLE_SYMBOLS = 1 << 18
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def evaluating(
+    read: Callable[Concatenate[nn.Module, P], T],
+) -> Callable[Concatenate[nn.Module, P], T]:
+    """Make a function of a model put it in evaluation mode meanwhile, without gradients.
+
+    Modules that trained before do so again after it. Models of lrbench's own are told by their
+    caller when to drop numbers; torch's layers, in a plug-in or `foreign`, go by this mode.
+    """
+
+    @wraps(read)
+    def reading(model: nn.Module, /, *args: P.args, **named: P.kwargs) -> T:
+        trained = [module for module in model.modules() if module.training]
+        model.eval()
+        try:
+            with torch.no_grad():
+                return read(model, *args, **named)
+        finally:
+            for module in trained:
+                module.training = True
+
+    return reading
 
 
 @dataclass(frozen=True)
@@ -91,6 +118,7 @@ def pooled(scores: Sequence[Score]) -> float:
     return math.sqrt(error / power) if power > 0 and math.isfinite(error) else math.inf
 
 
+@evaluating
 def score(
     model: nn.Module,
     task: SampledTask,
@@ -138,7 +166,6 @@ def score(
     return Score(length, n, right, loss, seconds, squares, positions, averaged)
 
 
-@torch.no_grad()
 def _score_rows(
     model: nn.Module,
     task: SampledTask,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import shutil
 import signal
 from collections.abc import Callable
@@ -58,11 +59,14 @@ def flip(data: bytes) -> bytes:
 
 
 def resume(lab: Laboratory, folder: Path, *arguments: str) -> str:
-    """Run to the end; return what run.log gained."""
+    """Run to the end; return what run.log gained. What was passed over is told on the screen."""
     before = len((folder / "run.log").read_text()) if (folder / "run.log").exists() else 0
     program = lab.train(folder.parents[4], *arguments)
     assert program.wait() == 0, program.err
-    return (folder / "run.log").read_text()[before:]
+    log = (folder / "run.log").read_text()[before:]
+    for name in re.findall(r"checkpoint (\S+) passed over", log):
+        assert f"{name} is passed over: " in program.err
+    return log
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,28 @@ def test_cutting_changes_nothing(
     assert parts.correct == whole.correct
 
 
+class Dropping(nn.Module):
+    """Answers at random, unless it is evaluated; a part of it is never trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop, self.kept = nn.Dropout(0.5), nn.Dropout(0.5).eval()
+
+    def forward(self, tokens: Tensor, state: object, read: str = "all") -> tuple[Tensor, None]:
+        logits = torch.arange(5.0).expand(len(tokens), 1, 5) + 1
+        return self.drop(logits), None
+
+
+def test_a_model_is_evaluated_while_it_is_scored(trial: LengthTrial) -> None:
+    model = Dropping()
+    counts = {score(model, trial.task, trial.stream("test"), 9, 50, "cpu").correct for _ in "123"}
+    assert len(counts) == 1
+    assert (model.training, model.drop.training, model.kept.training) == (True, True, False)
+    with pytest.raises(ZeroDivisionError):
+        scoring.evaluating(lambda model: 1 / 0)(model)
+    assert (model.training, model.drop.training, model.kept.training) == (True, True, False)
+
+
 class Overflowing(nn.Module):
     """Answers NaN everywhere."""
 

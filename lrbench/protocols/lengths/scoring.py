@@ -17,11 +17,11 @@ from torch.nn.functional import cross_entropy
 from lrbench.tasks.base import IGNORE, Batch, LabelledTask
 from lrbench.tasks.stream import Stream
 from lrbench.training.positions import PositionCounts
-from lrbench.training.scoring import ROWS, SYMBOLS, Score, score
+from lrbench.training.scoring import ROWS, SYMBOLS, Score, evaluating, score
 from lrbench.training.trial import Check, unwatched
 
 
-@torch.no_grad()
+@evaluating
 def score_lengths(
     model: nn.Module,
     task: LabelledTask,

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from lrbench.tasks.corpus.strings import Strings
+from lrbench.training.scoring import evaluating
 from lrbench.training.trial import Check, unwatched
 
 Rows = NDArray[np.int64]
@@ -48,7 +49,7 @@ def strings_at(
     return tuple(inputs), labels.to(device)
 
 
-@torch.no_grad()
+@evaluating
 def score_split(
     model: nn.Module, strings: Strings, device: torch.device | str, check: Check = unwatched
 ) -> SplitScore:

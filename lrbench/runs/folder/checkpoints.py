@@ -101,7 +101,7 @@ def newest_valid(
             continue
         if is_valid(state):
             return path, state
-        on_bad(path, "belongs to another run")
+        on_bad(path, "of another run, or weights that its rules kept are gone")
     return None
 
 

@@ -37,6 +37,7 @@ class Run:
         self.metrics = self.folder / "metrics.jsonl"
         self.lease_folder = cell.folder / ".leases" / self.final_folder.name  # never moved
         self.saved_step = -1
+        self.passed_over: list[str] = []  # checkpoints that `restore` could not use, and why
 
     @property
     def swap_was_cut_off(self) -> bool:
@@ -133,6 +134,7 @@ class Run:
 
         def pass_over(path: Path, reason: str) -> None:
             self.log(f"checkpoint {path.name} passed over: {reason}")
+            self.passed_over.append(f"{path.name} is passed over: {reason}")
             bad.append(path)
 
         found = checkpoints.newest_valid(self.checkpoints, self._is_usable, pass_over)

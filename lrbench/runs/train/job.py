@@ -110,7 +110,10 @@ def _train(
             start = start_of(trials[0].config)
             for trial in trials:
                 run = runs[trial.seed]
-                if run.restore(trial):
+                restored = run.restore(trial)
+                for told in run.passed_over:
+                    messages().print(f"seed {trial.seed}: {told}", markup=False)
+                if restored:
                     messages().print(f"seed {trial.seed}: going on from update {trial.step:,}")
                 elif start is not None:
                     trial.model.load_state_dict(start.weights)
@@ -121,7 +124,7 @@ def _train(
                 train_group(trials, watch, members)
         except (Interrupted, LeaseLost):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a plug-in's sys.exit(0) would end in silence
             return [_failed(trial, runs[trial.seed], error) for trial in trials]
         return _ended(trials, runs, watch, members)
 
@@ -156,7 +159,7 @@ def _finish(trial: Trial, run: Run, watch: GroupWatch, part: Part) -> Outcome:
         watch.finished(trial, result)
     except (Interrupted, LeaseLost):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return _failed(trial, run, error)
     return Outcome(trial.seed, run.final_folder, result["status"], result)
 
@@ -173,7 +176,7 @@ def _examine(trial: Trial, run: Run, part: Part) -> Result:
     return assemble(run.cell, trial, rows, horizons, baselines, guessing, data)
 
 
-def _failed(trial: Trial, run: Run, error: Exception) -> Outcome:
+def _failed(trial: Trial, run: Run, error: Exception | SystemExit) -> Outcome:
     """Record why a run failed; a full disk or memory is told without a traceback."""
     known = _known_cause(error, run)
     message = known or (
@@ -188,7 +191,7 @@ def _failed(trial: Trial, run: Run, error: Exception) -> Outcome:
     return Outcome(trial.seed, run.folder, "failed", message=message, traceback=text)
 
 
-def _known_cause(error: Exception, run: Run) -> str | None:
+def _known_cause(error: Exception | SystemExit, run: Run) -> str | None:
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, OSError) and error.errno in (*CANNOT_WRITE, *IN_THE_WAY):

@@ -248,7 +248,7 @@ def test_newest_valid_falls_back_and_says_why(tmp_path: Path) -> None:
     assert found == (tmp_path / "step-00000002.pt", {"step": 2})
     assert [name for name, _ in bad] == ["step-00000004.pt", "step-00000003.pt"]
     assert "cut short" in bad[0][1]
-    assert bad[1][1] == "belongs to another run"
+    assert bad[1][1] == "of another run, or weights that its rules kept are gone"
     assert checkpoints.newest_valid(tmp_path, is_valid=lambda state: False) is None
 
 

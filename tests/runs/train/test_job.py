@@ -22,7 +22,7 @@ from lrbench.training.trial import Trial
 Tiny = Callable[..., Config]
 
 
-def failing(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def failing(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     def update(trial: Trial) -> Any:
         raise error
 
@@ -91,14 +91,25 @@ def test_a_known_cause_is_reported_without_a_traceback(
     assert (outcomes[0].folder / "failure.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RuntimeError("could not be allocated to a chapter"), "RuntimeError: could not be alloc"),
+        (SystemExit(0), "SystemExit: 0"),  # of a plug-in
+    ],
+)
 def test_a_bug_keeps_its_traceback(
-    tiny: Tiny, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: BaseException,
+    told: str,
+    tiny: Tiny,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    failing(RuntimeError("could not be allocated to a chapter"), monkeypatch)
+    failing(error, monkeypatch)
     assert report_outcomes(run_cell(tiny())) == 1
     err = capsys.readouterr().err
     assert "Traceback" in err
-    assert "seed 0 failed at update 0: RuntimeError: could not be allocated to a chapter" in err
+    assert f"seed 0 failed at update 0: {told}" in err
 
 
 @pytest.mark.slow
