@@ -56,6 +56,19 @@ def devices_in(overrides: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     return rest, devices
 
 
+def check_devices(devices: Sequence[str], plan: Plan) -> None:
+    """Refuse devices without a GPU: what looks for one would train on the CPU without a word."""
+    if not devices or all(run.cell.config.device == "cpu" for run in plan.to_do):
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        raise UserError(
+            f"devices={','.join(devices)}: torch finds no GPU here; runs would use the CPU\n"
+            "leave devices out, or write device=cpu beside it"
+        )
+
+
 def launcher_of(overrides: Sequence[str]) -> str:
     """Return the name of the launcher that these words choose."""
     chosen = [override.partition("=")[2] for override in overrides if _key(override) == LAUNCHER]

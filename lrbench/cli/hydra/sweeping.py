@@ -16,6 +16,7 @@ from lrbench.cli.hydra.launchers import (
     JOBLIB,
     LAUNCHER,
     SLURM,
+    check_devices,
     check_processes,
     devices_in,
     is_launcher,
@@ -150,6 +151,7 @@ def run_plan(
     ledger = Ledger(plan, lambda end, k, n: announce(f"[{k}/{n}] {line_of(end, scored)}"))
     if plan.finished:
         announce(f"skipped: {len(plan.finished)} of {len(plan.runs)} runs are finished")
+    check_devices(request.devices, plan)
     if detach and plan.jobs and launcher_of(request.launcher) != SLURM:
         announce(f"goes on in the background as {start_in_background(plan)}\n{LATER}")
         return 0

@@ -17,6 +17,16 @@ TINY = [
 ]
 
 
+def test_devices_without_a_gpu_are_refused(lrbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    words = [word for word in TINY if word != "device=cpu"]
+    ended = lrbench("sweep", "task=sum", "seed=0,1", *words, "devices=0,1", "output_dir=out")
+    assert ended.code == 1
+    assert "devices=0,1: torch finds no GPU here" in ended.err
+    assert not list(Path("out").rglob("s0"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
