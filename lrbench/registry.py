@@ -6,6 +6,7 @@ shell completion and `--help` need not import torch.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -13,12 +14,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
+from lrbench.checks import shown
 from lrbench.errors import UserError, unknown
 
 C = TypeVar("C", bound=type)
 
 DEFAULT_BACKBONE = "lrnn_release"
 DEFAULT_PROTOCOL = "fan2024"  # conf/config.yaml says so too
+NAME = re.compile(r"\w[\w.-]{0,99}")  # names are typed after `model=`, and are names of folders
 FOREIGN = "foreign"  # the model that is a torch module by its dotted path
 OWN = "one of your own: LRBENCH_PLUGINS=mine, where mine.py is the module that registers it"
 
@@ -78,7 +81,11 @@ class Registry:
     def add(
         self, name: str, config: type, source: str, backbone: Mapping[str, Any] | None = None
     ) -> Callable[[C], C]:
-        """Register the decorated class under `name`; `config` is the dataclass of its settings."""
+        """Register the decorated class under `name`; `config` is the dataclass of its settings.
+
+        Raises UserError for a name that is none or is taken, and for a config of another kind.
+        """
+        _check_name(self.kind, name)
         if not is_dataclass(config):
             raise UserError(
                 f"{self.kind} '{name}': its configuration {config!r} is not a dataclass"
@@ -102,6 +109,16 @@ class Registry:
             f"{self.kind} '{name}' is already registered by {owner};"
             f" {cls.__module__}.{cls.__qualname__} must choose another name"
         )
+
+
+def _check_name(kind: str, name: object) -> None:
+    if isinstance(name, str) and NAME.fullmatch(name):
+        return
+    raise UserError(
+        f"{kind} '{shown(name)}' cannot be registered: that is no name\n"
+        "a name is of letters, digits and _, after the first also - and .; of 100 at most\n"
+        f"fix: choose one such as my_{kind}; runs go into a folder of that name"
+    )
 
 
 class FolderRegistry(Registry):
@@ -133,6 +150,7 @@ class FolderRegistry(Registry):
         self, name: str, config: type, source: str, backbone: Mapping[str, Any] | None = None
     ) -> Callable[[C], C]:
         """Register the decorated class, after the built-ins: their names are taken."""
+        _check_name(self.kind, name)
         self._import()
         return super().add(name, config, source, backbone)
 
@@ -281,6 +299,7 @@ def register_task(name: str, config: type, source: str = "") -> Callable[[C], C]
         else [name]
     )
     if named != [name]:
+        _check_name(TASKS.kind, name)
         raise UserError(
             f"task '{name}': its configuration {config.__name__} does not say its name\n"
             f'fix: name: str = "{name}" as the first field of {config.__name__}'

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 import pytest
 
 from lrbench.errors import UserError
-from lrbench.registry import BACKBONES, TASKS, Registry
+from lrbench.registry import (
+    BACKBONES,
+    TASKS,
+    Registry,
+    register_backbone,
+    register_encoder,
+    register_mixer,
+    register_protocol,
+    register_task,
+)
 
 
 @dataclass
@@ -66,3 +75,21 @@ def test_a_taken_name_names_both() -> None:
 def test_a_configuration_must_be_a_dataclass() -> None:
     with pytest.raises(UserError, match="not a dataclass"):
         Registry("thing", {}).add("mine", int, "")
+
+
+@pytest.mark.parametrize("name", ["a/../../tmp/evil", "..", ".hidden", "", "two words", "a" * 101])
+def test_a_name_that_is_none(name: str) -> None:
+    adding = (register_task, register_mixer, register_encoder, register_backbone, register_protocol)
+    for register in adding:
+        with pytest.raises(UserError, match="cannot be registered: that is no name") as error:
+            register(name, Settings)
+        assert len(str(error.value).splitlines()) == 3
+    with pytest.raises(UserError, match=r"thing 'a/b' cannot be .*\n.*\nfix: .* my_thing;"):
+        Registry("thing", {}).add("a/b", Settings, "")
+
+
+def test_what_is_a_name() -> None:
+    for name in ("s4", "_mine", "my-model.v2", "größe"):
+        registry = Registry("thing", {})
+        registry.add(name, Settings, "")(Thing)
+        assert name in registry

@@ -4,14 +4,16 @@ runs.csv is what `lrbench report --format csv` prints: every number, to the last
 settings.json has what a csv file has no place for, so that `read_archive` gives the collection
 back and every table made of it is the same: settings with their types, what runs share written once
 (`settings.all`), then what those of a cell share (`cells`), then a run's own (`runs`); baselines of
-splits; what could not be used; how far unfinished runs are; and each cell's environment. Where
-something is known of checkpoints on all strings, certificates.csv beside them has it.
+splits; what could not be used; how far unfinished runs are; each cell's environment; and how many
+accuracies of a run were not measured, of which the csv file has an empty value. Where something is
+known of checkpoints on all strings, certificates.csv beside them has it.
 """
 
 from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
@@ -20,6 +22,7 @@ from typing import Any, TypedDict
 import pandas as pd
 
 from lrbench.errors import UserError
+from lrbench.metrics import ACCURACY
 from lrbench.report.runs.certificates import TABLE as CERTIFICATES
 from lrbench.report.runs.certificates import answers_csv, parsed_answers
 from lrbench.report.runs.collection import Collection, Found, cell_of, gather
@@ -40,6 +43,7 @@ from lrbench.report.runs.columns import (
 )
 from lrbench.report.runs.files import content, read_object
 from lrbench.report.runs.looks import EVERY, last_look_rows
+from lrbench.report.runs.plausible import missing, number, run_complaint, score_complaint, whole
 from lrbench.report.runs.schema import is_integer
 
 TABLE, SETTINGS = "runs.csv", "settings.json"  # of a published table
@@ -67,11 +71,25 @@ def archive(collection: Collection, runs_dir: Path) -> dict[str, bytes]:
             run.folder: {"budget": run.budget, "look": run.look} for run in collection.under_way
         },
     }
+    if unmeasured := _unmeasured(collection):
+        content["unmeasured"] = unmeasured
     text = json.dumps(content, indent=1, sort_keys=True)
     files = {TABLE: table.encode(), SETTINGS: f"{text}\n".encode()}
     ended = set(collection.runs["folder"])
     known = {folder: answers for folder, answers in collection.answers.items() if folder in ended}
     return files | ({CERTIFICATES: answers_csv(known)} if known else {})
+
+
+def _unmeasured(collection: Collection) -> dict[str, int]:
+    """How many accuracies of each run are null in its files: they cannot be told from lost ones."""
+    frame = collection.frame
+    empty = frame[(frame["metric"] == ACCURACY.name) & frame["value"].isna()]
+    found = Counter(map(str, empty["folder"]))
+    metric, value = (list(EVALUATION_COLUMNS).index(name) for name in ("metric", "value"))
+    for run in collection.under_way:
+        nothing = [one[metric] == ACCURACY.name and one[value] is None for one in run.scores]
+        found[run.folder] += sum(nothing)
+    return dict(+found)
 
 
 def _settings(collection: Collection) -> dict[str, Settings]:
@@ -164,7 +182,7 @@ class BaselineRow(TypedDict):
     n: int | None
 
 
-PARSERS: dict[str, Callable[[str], Any]] = {"Int64": int, "float64": float, "object": str}
+PARSERS: dict[str, Callable[[str], Any]] = {"Int64": whole, "float64": number, "object": str}
 PARTS = {
     "schema": int,
     "varying": list,
@@ -193,7 +211,9 @@ def find_in_archive(path: Path) -> Found:
     try:
         varying = tuple(stored["varying"])
         rows = _rows(table, varying)
-        settings = _by_folder(stored["settings"], rows, table, beside)
+        if wrong := run_complaint(rows) or score_complaint(rows, stored.get("unmeasured", {})):
+            raise _damaged(table, wrong)
+        settings = _by_folder(stored, rows, table, beside)
         looks = _looks(rows)
         answers = _answers(table.with_name(CERTIFICATES), settings)
         scores = [row for row in rows if not _is_look(row)]
@@ -220,7 +240,7 @@ def ended_runs(path: Path) -> list[tuple[Row, Settings]]:
     table, beside = path / TABLE, path / SETTINGS
     stored = _settings_file(beside, table)
     rows = _rows(table, tuple(stored["varying"]), of_runs=True)
-    settings = _by_folder(stored["settings"], rows, table, beside)
+    settings = _by_folder(stored, rows, table, beside)
     return [(row, settings[str(row["folder"])]) for row in rows if row["status"] != UNFINISHED]
 
 
@@ -332,7 +352,12 @@ def _rows(path: Path, varying: tuple[str, ...], of_runs: bool = False) -> list[R
 
 
 def _texts(path: Path) -> pd.DataFrame:
-    stream = io.BytesIO(content(path))
+    data = content(path)
+    if not data.endswith(b"\n"):
+        raise ValueError("its last line has no end: it was cut")
+    if data.partition(b"\n")[0].endswith(b"\r"):  # went through Windows; a value may have one too
+        data = data.replace(b"\r\n", b"\n")
+    stream = io.BytesIO(data)
     options: dict[str, Any] = {"dtype": str, "keep_default_na": False, "na_filter": False}
     frame: pd.DataFrame = pd.read_csv(stream, lineterminator="\n", index_col=False, **options)
     return frame
@@ -354,8 +379,11 @@ def _parsed(path: Path, name: str, parse: Callable[[str], Any], texts: list[str]
             raise _damaged(path, f"row {line}, column '{name}': '{text[:40]}'") from error
 
 
-def _by_folder(stored: Settings, rows: list[Row], table: Path, beside: Path) -> dict[str, Settings]:
-    """The settings of each run that has a row."""
+def _by_folder(
+    told: dict[str, Any], rows: list[Row], table: Path, beside: Path
+) -> dict[str, Settings]:
+    """The settings of each run that has a row, which all runs have that settings.json tells of."""
+    stored = told["settings"]
     unrecorded, found = set(stored["untold"]), {}
     for folder in dict.fromkeys(row["folder"] for row in rows):
         cell = cell_of(str(folder))
@@ -363,10 +391,18 @@ def _by_folder(stored: Settings, rows: list[Row], table: Path, beside: Path) -> 
             raise UserError(
                 f"'{table}' has a run in {folder}, of which '{beside}' knows nothing\n"
                 "one of them was changed or is of another table\n"
-                f"fix: take both from where they were published, or make them again"
+                "fix: take both from where they were published, or make them again"
             )
         own = stored["all"] | stored["cells"].get(cell, {}) | stored["runs"].get(folder, {})
         found[folder] = {} if folder in unrecorded else own
+    measured = [folder for one in told["baselines"] for folder in one["folders"]]
+    if gone := missing(rows, stored, [*measured, *told["under_way"]]):
+        more = f" and of {len(gone) - 1} more" if len(gone) > 1 else ""
+        raise UserError(
+            f"'{table}' has no row of {gone[0][:200]}{more}, which '{beside}' tells of\n"
+            "the csv file was cut, or is of another table\n"
+            "fix: take both from where they were published, or make them again"
+        )
     return found
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lrbench.metrics import METRICS
+from lrbench.metrics import ACCURACY, METRICS
 from lrbench.protocols.base import declared
 from lrbench.records import Look
 from lrbench.report.runs.columns import EvaluationRow, Problems, UnderWay
@@ -65,6 +65,8 @@ def look_rows(
     """
     for seen in declared(protocol).look_values(look, own):
         known = is_number(seen.value) and math.isfinite(seen.value) and is_integer(seen.n)
+        if seen.metric == ACCURACY.name and known and not 0 <= seen.value <= 1:
+            continue  # no accuracy
         if known and (seen.length is None or is_integer(seen.length)):
             score = (seen.length, seen.split, seen.metric, float(seen.value), seen.n)
             yield (*score, which, "look", look["step"], None, None, None)

@@ -14,7 +14,7 @@ import pytest
 from lrbench.errors import UserError
 from lrbench.report.figures.draw import drawings
 from lrbench.report.output.render import render
-from lrbench.report.runs.archive import archive, read_archive
+from lrbench.report.runs.archive import archive, ended_runs, read_archive
 from lrbench.report.runs.collect import collect
 from lrbench.report.runs.collection import Collection
 from lrbench.report.tables.request import Request, narrowed
@@ -187,6 +187,8 @@ DAMAGE: dict[str, tuple[str, str, str, str]] = {
     "one too many": ("runs.csv", "task,", "mine,task,", "has a column 'mine'"),
     "in another order": ("runs.csv", "task,task_title", "task_title,task", "another order"),
     "a number": ("runs.csv", ",2000,", ",many,", "row 2, column 'steps': 'many'"),
+    "a huge number": ("runs.csv", ",2000,", f",{2**63},", "row 2, column 'steps': '9223"),
+    "a status": ("runs.csv", ",finished,", ",ended,", "'ended', none of finished"),
     "a folder": ("runs.csv", "/s0", "x/s0", "knows nothing"),
     "no json": ("settings.json", "{", "", "is not json"),
     "a part": ("settings.json", '"varying"', '"var"', "'varying' is missing"),
@@ -211,3 +213,84 @@ def test_damage_is_reported(
     assert name in str(raised.value)
     assert "fix:" in str(raised.value)
     assert len(str(raised.value).splitlines()) <= 6
+
+
+NO_ACCURACY = "of sum/blockdiag/.*/s0: .*, no accuracy, which is a number from 0 to 1"
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("value", "7.5", f"column 'value' {NO_ACCURACY}"),
+        ("value", "-0.5", f"column 'value' {NO_ACCURACY}"),
+        ("value", "inf", f"column 'value' {NO_ACCURACY}"),
+        ("value", "", f"column 'value' {NO_ACCURACY}"),
+        ("value", "nan", "row [0-9]+, column 'value': 'nan'"),
+        ("n", "", "column 'n' of .*: empty, no count of strings"),
+        ("n", "-3", "column 'n' of .*: -3, no count of strings"),
+        ("length", "", "column 'length' of .*: empty, no length"),
+        ("kind", "tests", "column 'kind' of .*: 'tests', none of look, test"),
+        ("split", "", "column 'split' of .*: empty, no split of a row with a length"),
+        ("seed", "", "column 'seed' of .*: empty, no whole number"),
+    ],
+)
+def test_a_score_that_is_none(
+    runs: Path, write: Write, tmp_path: Path, column: str, value: str, message: str
+) -> None:
+    write()
+    folder = published(collect(runs), tmp_path / "published")
+    frame = pd.read_csv(folder / "runs.csv", dtype=str, keep_default_na=False)
+    tests = frame.index[(frame["metric"] == "accuracy") & (frame["kind"] == "test")]
+    frame.loc[tests[0], column] = value
+    frame.to_csv(folder / "runs.csv", index=False, lineterminator="\n")
+    with pytest.raises(UserError, match=message) as raised:
+        collect(folder)
+    assert "runs.csv': row " in str(raised.value)
+    assert len(str(raised.value).splitlines()) == 3
+
+
+def test_what_was_not_measured_is_read_back(runs: Path, write: Write, tmp_path: Path) -> None:
+    folder = write()
+    row = {"length": 5003, "split": "further", "metric": "accuracy", "value": None, "n": 10}
+    loss = {**row, "metric": "loss", "which": "best", "kind": "test"}
+    (folder / "evaluations").mkdir()
+    (folder / "evaluations" / "1.json").write_text(
+        json.dumps({"schema": 1, "evaluations": [row | {"which": "id", "kind": "test"}, loss]})
+    )
+    first = collect(runs)
+    table = published(first, tmp_path / "published")
+    again = read_archive(table)
+    assert same_frames(first.every_row, again.every_row)
+    assert archive(again, Path()) == archive(first, Path())
+    settings = json.loads((table / "settings.json").read_text())
+    assert settings.pop("unmeasured") == {first.runs["folder"][0]: 1}
+    (table / "settings.json").write_text(json.dumps(settings))
+    with pytest.raises(UserError, match=NO_ACCURACY):
+        collect(table)
+
+
+def test_a_csv_file_that_was_cut(runs: Path, write: Write, tmp_path: Path) -> None:
+    for seed in range(3):
+        write(seed=seed)
+    write(model="s4", fingerprint="b" * 12)
+    table = published(collect(runs), tmp_path / "published")
+    whole = (table / "runs.csv").read_text()
+    lines = whole.splitlines(keepends=True)
+    first = next(at for at, line in enumerate(lines) if "/s1," in line)
+    (table / "runs.csv").write_text("".join(lines[:first]))
+    with pytest.raises(UserError, match=r"has no row of sum/blockdiag/.*/s1 and of 2 more") as cut:
+        collect(table)
+    assert len(str(cut.value).splitlines()) == 3
+    with pytest.raises(UserError, match="was cut"):
+        list(ended_runs(table))
+    (table / "runs.csv").write_text(whole[:-4])
+    with pytest.raises(UserError, match="its last line has no end: it was cut"):
+        collect(table)
+
+
+def test_line_ends_of_windows(odd: Callable[[], Collection], tmp_path: Path) -> None:
+    first = odd()
+    table = published(first, tmp_path / "published")
+    for path in table.iterdir():
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    same_collection(first, collect(table))
