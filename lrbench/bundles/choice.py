@@ -8,10 +8,12 @@ from typing import Any
 
 import pandas as pd
 
+from lrbench.checks import shown
 from lrbench.errors import UserError
 from lrbench.protocols.base import rule_names
 from lrbench.report.grids.selection import select
 from lrbench.report.output.cells import to_markdown
+from lrbench.report.output.display import plural
 from lrbench.report.runs.collection import Collection
 from lrbench.report.suite.entries import folders_of, suite_of
 from lrbench.report.suite.lock import read_lock
@@ -115,10 +117,7 @@ class TableChoice:
         ):
             missing = [wanted for wanted in given if wanted not in set(runs[column])]
             if missing:
-                raise UserError(
-                    f"--{name} {missing[0]}: no run of that {column}\n"
-                    f"there are: {', '.join(sorted(set(runs[column])))}"
-                )
+                raise _none_ended(collection, name, column, missing[0])
             runs = runs[runs[column].isin(given)] if given else runs
         if choose:
             runs = runs[[name.startswith(choose) for name in runs["fingerprint"]]]
@@ -127,6 +126,17 @@ class TableChoice:
             if len(rivals) > 1:
                 raise _contested(str(task), str(model), rivals)
         return set(runs["folder"])
+
+
+def _none_ended(collection: Collection, option: str, column: str, name: str) -> UserError:
+    """What to say of a model or task of which no run has ended."""
+    going = sum(getattr(run, column) == name for run in collection.under_way)
+    none = f"no run of that {column}"
+    text = f"{none} has ended: {plural(going, 'run')} under way" if going else none
+    ended = ", ".join(sorted(set(collection.runs[column])))
+    there = f"there are: {ended}" if ended else "no other run has ended there"
+    fix = "lrbench status shows how far runs are; --runs DIR names another folder"
+    return UserError(f"--{option} {shown(name)}: {text}\n{there}\n{fix}")
 
 
 def _fingerprints(cell: pd.DataFrame) -> tuple[str, ...]:

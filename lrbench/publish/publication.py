@@ -13,6 +13,7 @@ from lrbench.errors import UserError
 from lrbench.publish.changes import Changes
 from lrbench.publish.layout import RECORDS, Files
 from lrbench.report.grids.selection import matching_runs, select
+from lrbench.report.output.display import plural
 from lrbench.report.runs.certificates import AGAIN, certificate_names
 from lrbench.report.runs.certificates import FOLDER as CERTIFICATES
 from lrbench.report.runs.collect import collect
@@ -36,20 +37,33 @@ def publish(
 
     With `certificates`, those of runs that are published already, and nothing else.
 
-    Raises UserError, before anything is written, where no run belongs to the table, configurations
-    compete for a cell, or a run is there with other content and it is not by `force`.
+    Raises UserError, before anything is written, where no run belongs to the table, none of it has
+    ended, there or among those published, configurations compete for a cell, or a run is there with
+    other content and it is not by `force`.
     """
     if (runs_dir / RECORDS).is_dir():  # a published table
         runs_dir = runs_dir / RECORDS
     records = output / spec.name / RECORDS
-    chosen = chosen_runs(collect(runs_dir), spec, choose)
-    if not any(folders for _, folders in chosen):
+    collection = collect(runs_dir)
+    chosen = chosen_runs(collection, spec, choose)
+    folders = {folder for _, runs in chosen for folder in runs.values()}
+    if not folders:
         raise UserError(
             f"no run in '{runs_dir}' belongs to the table {spec.name}\n"
             f"make them with: lrbench sweep --table {spec.name}; or name another with --runs DIR"
         )
-    if records.is_dir():
-        _refuse(records, rivals(collect(records), spec, chosen))
+    published = collect(records) if records.is_dir() else None
+    if folders.isdisjoint(collection.runs["folder"]) and (
+        published is None or published.runs.empty
+    ):
+        raise UserError(
+            f"no run of the table {spec.name} in '{runs_dir}' has ended:"
+            f" {plural(len(folders), 'run')} under way\n"
+            "a page has one that has ended, at least; lrbench status shows how far they are\n"
+            f"they go on with: lrbench sweep --table {spec.name}; --runs DIR names another folder"
+        )
+    if published is not None:
+        _refuse(records, rivals(published, spec, chosen))
     if certificates:
         copy = planned_certificates(runs_dir, chosen, records)
     else:

@@ -88,6 +88,17 @@ def test_rows_and_columns(trained: Path) -> None:
         pack(trained, TableChoice(rows=("s4",)), "a.zip")
 
 
+def test_rows_of_which_no_run_has_ended(runs: Path) -> None:
+    for path in runs.glob("*/*/*/*/s*/result.json"):
+        path.unlink()
+    message = (
+        r"--rows blockdiag: no run of that model has ended: 2 runs under way\nno other run has"
+    )
+    with pytest.raises(UserError, match=message) as raised:
+        pack(runs, TableChoice(rows=("blockdiag",)), "a.zip")
+    assert len(str(raised.value).splitlines()) == 3
+
+
 def test_competing_configurations_are_to_be_chosen(runs: Path, edit: Edit) -> None:
     cell = next(runs.glob("*/*/*/*"))
     other = cell.with_name("f" * 12)

@@ -90,6 +90,23 @@ def test_a_run_under_way_is_published_and_replaced(
     assert "**sum x blockdiag**: 2 of 3 runs have ended." in page
 
 
+def test_no_run_has_ended(lrbench: Run, tmp_path: Path, toy_table: None) -> None:
+    runs, results = tmp_path / "runs", tmp_path / "results"
+    for seed in range(2):
+        (write_run(runs, task="sum", seed=seed) / "result.json").unlink()
+    arguments = ("publish", "toy", "--runs", str(runs), "--output", str(results))
+    ended = lrbench(*arguments)
+    assert ended.code == 1 and not results.exists()
+    assert f"no run of the table toy in '{runs}' has ended: 2 runs under way" in ended.err
+    assert "lrbench sweep --table toy" in ended.err and len(ended.err.splitlines()) <= 5
+    other = tmp_path / "other"
+    write_run(other, task="even_pair")
+    published = ("publish", "toy", "--runs", str(other), "--output", str(results))
+    assert lrbench(*published).code == 0
+    assert lrbench(*arguments).code == 0  # its page has one that ended
+    assert "2 of 3" not in (results / "toy" / "README.md").read_text()
+
+
 def test_a_failed_run_is_reported_and_replaced(
     lrbench: Run, tmp_path: Path, toy_table: None
 ) -> None:

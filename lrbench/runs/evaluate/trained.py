@@ -130,10 +130,23 @@ def _settings(folder: Path) -> dict[str, Any]:
 
 
 def _instead(folder: Path) -> str:
-    """Return the line that says what to name: the first two runs below the folder, if any."""
+    """Return the line that says what to name: the first two runs below the folder, if any.
+
+    Of a folder that is a run, the rules whose checkpoints it has.
+    """
     below = run_folders(folder, []) if not is_root(folder) else ()
     runs = [str(path) for path, names in below if "checkpoints" in names]
+    if str(folder) in runs:
+        return _beside(folder)
     if not runs:
         return "name the folder of a run, such as outputs/sum/blockdiag/fan2024/.../s0"
     more = f", and {len(runs) - 2} more" if len(runs) > 2 else ""
     return f"runs below it: {', '.join(runs[:2])}{more}; name one of them"
+
+
+def _beside(run: Path) -> str:
+    there = [rule for rule in rule_names() if (run / "checkpoints" / f"{rule}.pt").is_file()]
+    again = "the command that began it, with force=true, trains it again"
+    if not there:
+        return f"it has no checkpoint of any rule; {again}"
+    return f"it has those of the rules {', '.join(there)}: --which RULE takes another; {again}"

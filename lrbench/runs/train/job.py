@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import traceback
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +15,7 @@ from lrbench.disk import CANNOT_WRITE, IN_THE_WAY
 from lrbench.errors import Interrupted, UserError
 from lrbench.records import Result
 from lrbench.runs.folder.cell import Cell
+from lrbench.runs.folder.files import UnreadableFile
 from lrbench.runs.folder.run import Run
 from lrbench.runs.folder.start import start_of
 from lrbench.runs.lease import Lease
@@ -196,12 +198,16 @@ def _known_cause(error: Exception | SystemExit, run: Run) -> str | None:
         return str(error)
     if isinstance(error, OSError) and error.errno in (*CANNOT_WRITE, *IN_THE_WAY):
         return _cannot_write(error, run.folder)
+    if isinstance(error, UnreadableFile) and error.path.exists() and not error.path.is_file():
+        return f"{error}\n{_in_the_way(run.folder)}"
     if memory := out_of_memory(error):
         return f"{memory}\nmake protocol.batch_size, model.width or model.layers smaller"
     return None
 
 
 def _cannot_write(error: OSError, folder: Path) -> str:
+    if error.errno == errno.EISDIR and error.filename:
+        return f"{error.filename}: {str(error.strerror).lower()}\n{_in_the_way(folder)}"
     if error.errno in IN_THE_WAY and error.filename:
         return (
             f"{error.filename}: {str(error.strerror).lower()}\n"
@@ -211,3 +217,7 @@ def _cannot_write(error: OSError, folder: Path) -> str:
         f"{folder} cannot be written to: {error.strerror}\n"
         "nothing that was kept is lost; mend that and run the same command again"
     )
+
+
+def _in_the_way(folder: Path) -> str:
+    return f"a file belongs there; move it out of {folder} and run the same command again"

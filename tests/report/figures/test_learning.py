@@ -16,7 +16,7 @@ from lrbench.report.output.render import render
 from lrbench.report.runs.archive import read_archive
 from lrbench.report.runs.collect import collect
 from lrbench.report.tables.request import Request
-from tests.report.runs.test_archive import published, same_reports
+from tests.report.runs.test_archive import published
 from tests.report.runs.test_under_way import going, over_corpus
 
 Write = Callable[..., Path]
@@ -112,7 +112,7 @@ def test_a_published_table_keeps_them(tmp_path: Path, runs: Path, write: Write) 
     second = read_archive(published(first, tmp_path / "published"))
     read = [{folder: looks([]) for folder, looks in one.looks.items()} for one in (first, second)]
     assert read[0] == read[1] and read[0]
-    same_reports(first, second, [Request()])
+    assert render(first, "html") == render(second, "html")
     pd.testing.assert_frame_equal(first.every_row, second.every_row)
 
 

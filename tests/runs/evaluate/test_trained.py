@@ -25,3 +25,19 @@ def test_a_run_under_way_is_read_with_its_own_code_alone(output_dir: Path) -> No
     path.write_text(json.dumps(settings))
     with pytest.raises(UserError, match="was begun with other code"):
         trained(folder, "last")
+
+
+def test_a_checkpoint_that_cannot_be_read(output_dir: Path) -> None:
+    (folder,) = (end.folder for end in run_cell(composed([*TINY, f"output_dir={output_dir}"])))
+    (folder / "checkpoints" / "best.pt").write_bytes(b"no weights")
+    with pytest.raises(UserError, match="not a checkpoint") as raised:
+        trained(folder, "best")
+    assert "it has those of the rules best, id, band, last: --which RULE" in str(raised.value)
+    assert "runs below it" not in str(raised.value)
+    for path in (folder / "checkpoints").iterdir():
+        path.unlink()
+    (folder / "checkpoints" / "best.pt").mkdir()
+    with pytest.raises(UserError, match=r"\nit has no checkpoint of any rule; .* trains it again"):
+        trained(folder, "best")
+    with pytest.raises(UserError, match=f"runs below it: {folder}; name one of them"):
+        trained(folder.parent)

@@ -91,6 +91,16 @@ def test_a_known_cause_is_reported_without_a_traceback(
     assert (outcomes[0].folder / "failure.json").exists()
 
 
+def test_a_folder_where_a_file_belongs(tiny: Tiny, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Cell.of(tiny()).folder / "s0" / "metrics.jsonl"
+    path.mkdir(parents=True)
+    assert report_outcomes(run_cell(tiny())) == 1
+    err = capsys.readouterr().err
+    assert err.startswith(f"lrbench: {path}: is a directory\n")
+    assert f"a file belongs there; move it out of {path.parent} and run the same" in err
+    assert "Traceback" not in err and len(err.splitlines()) <= 3
+
+
 @pytest.mark.parametrize(
     ("error", "told"),
     [
