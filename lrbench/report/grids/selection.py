@@ -81,12 +81,12 @@ def _wanted(cell: TableCell) -> list[tuple[str, Any]]:
         wanted
         for key, text in typed
         if key not in (*GROUPS, *COUNTED) and not key.startswith("hydra")
-        for wanted in _flat(key, text)
+        for wanted in flat_typed(key, text)
     ]
 
 
 @cache
-def _flat(key: str, text: str) -> list[tuple[str, Any]]:
+def flat_typed(key: str, text: str) -> list[tuple[str, Any]]:
     """Return a typed setting, of a dictionary each of its own, as `flat` names them.
 
     Once for each text: a table asks for the same settings in every cell, and YAML is slow.

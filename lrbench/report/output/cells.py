@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from lrbench.report import PARTS
 from lrbench.statistics import Share, mean, sample_std
 
+GOES_ON = "goes on with: "  # in a note, before the command that does
 MISSING = "-"
 LEADING = re.compile(r"\d[\d.,]*\d|\d")  # the number that begins a text
 BOLD = "bold: the best of our runs in a column, at the digits shown; never what is at chance"
@@ -164,9 +165,17 @@ def to_markdown(table: Table) -> str:
         for column, width in zip(table.columns, widths, strict=True)
     ]
     lines = [_line(row, table.columns, widths) for row in [grid[0], ruler, *grid[1:]]]
-    notes = [f"- {escape(note)}" for note in table.notes]
+    notes = [f"- {_note(note)}" for note in table.notes]
     parts = [[f"## {escape(table.title)}"], lines, notes]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def _note(text: str) -> str:
+    """Escape a note; a command at its end that cannot stay as it is typed becomes code."""
+    before, sign, command = text.partition(GOES_ON)
+    if not sign or escape(command) == command or "`" in command:
+        return escape(text)
+    return f"{escape(before)}{sign}`{command}`"
 
 
 def _line(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:

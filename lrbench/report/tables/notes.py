@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterable
 
@@ -16,8 +15,9 @@ from lrbench.report.grids.filled_cell import FilledCell
 from lrbench.report.grids.grid import Grid
 from lrbench.report.grids.selection import DAGGER
 from lrbench.report.output.cells import MISSING, escape, span
-from lrbench.report.runs.collection import Collection, groups
-from lrbench.report.runs.columns import Columns, Settings, UnderWay
+from lrbench.report.runs.collection import Collection, cell_of, groups
+from lrbench.report.runs.columns import Columns, Environment, Settings, UnderWay
+from lrbench.report.tables.going_on import going_on
 
 SHOWN = 10  # failures named one by one; the rest is counted
 DAGGER_NOTE = (
@@ -193,7 +193,7 @@ def selection_notes(grid: Grid, collection: Collection, protocol: str) -> list[s
     return [
         *capped((line for filled in cells for line in competing(filled, collection)), "cells"),
         *capped((line for filled in cells for line in _short(filled, grid)), "cells"),
-        *unfinished_notes(cells),
+        *unfinished_notes(cells, collection),
         *ended_early(shown),
         *unsuccessful(shown),
         *foreign_notes(shown),
@@ -217,27 +217,26 @@ def competing(filled: FilledCell, collection: Collection) -> list[str]:
     ]
 
 
-def unfinished_notes(filled_cells: Iterable[FilledCell]) -> list[str]:
+def unfinished_notes(filled_cells: Iterable[FilledCell], collection: Collection) -> list[str]:
     """Return a note on each run that has not ended: how far it is, and what continues it."""
     return capped(
-        (_unfinished(filled, run) for filled in filled_cells for run in filled.under_way), "runs"
+        (
+            _unfinished(filled, run, collection.environments.get(cell_of(run.folder), {}))
+            for filled in filled_cells
+            for run in filled.under_way
+        ),
+        "runs",
     )
 
 
-def _unfinished(filled: FilledCell, run: UnderWay) -> str:
+def _unfinished(filled: FilledCell, run: UnderWay, environment: Environment) -> str:
     budget = f" of {run.budget:,}" if run.budget else ""
     look = f", last look {run.last_look}" if run.last_look else ""
     several = len({other.fingerprint for other in filled.under_way}) > 1
     rivals = f" ({run.fingerprint})" if several else ""
-    kept = [
-        override
-        for override in filled.overrides
-        if override.partition("=")[0] not in ("trials", "seed")
-    ]
-    typed = shlex.join([*kept, f"seed={run.seed}"])
     return (
         f"{_name(filled)} seed {run.seed}{rivals}: unfinished, {run.steps:,}{budget} updates{look};"
-        f" goes on with: lrbench train {typed}"
+        f" {going_on(run, filled.overrides, environment)}"
     )
 
 

@@ -60,6 +60,10 @@ def going(
     names = {name: settings[name]["name"] for name in ("task", "model", "protocol")}
     folder = run_folder(runs, {**names, "fingerprint": fingerprint, "seed": seed})
     (folder.parent / "config.json").write_text(json.dumps(settings))
+    words = [f"{name}={settings[name]['name']}" for name in ("task", "model")]
+    words += [f"optim.lr={settings['optim']['lr']}"] if "optim" in settings else []
+    command = {"command": ["lrbench", "train", *words, "trials=2"]}
+    (folder.parent / "environment.json").write_text(json.dumps(command))
     text = "".join(f"{json.dumps(line)}\n" for line in lines)
     (folder / "metrics.jsonl").write_text(text + '{"step": 500, "lo')
     return folder
@@ -193,7 +197,7 @@ def test_a_cell_without_another_run(runs: Path) -> None:
     assert cell(last, "blockdiag", "last look", "sum (mod 5)") == "0.2500, unfinished"
     assert (
         "sum x blockdiag seed 0: unfinished, 400 of 2,000 updates, last look 0.250 at 500; goes on"
-        " with: lrbench train task=sum model=blockdiag optim.lr=1e-4 seed=0"
+        " with: lrbench train task=sum model=blockdiag optim.lr=0.0001 seed=0"
     ) in main.notes
     assert "sum x blockdiag: 0 of 3 runs have ended" in main.notes
 
@@ -249,7 +253,7 @@ def test_the_cell_that_asks_for_most_has_it(runs: Path) -> None:
     main = paper_tables(collect(runs), spec)[0]
     assert [row[2].text for row in main.rows if row[1].text == "best look"] == ["-", "unfinished"]
     [note] = [note for note in main.notes if "goes on with" in note]
-    assert note.endswith("lrbench train task=sum model=blockdiag optim.lr=3e-4 seed=0")
+    assert note.endswith("lrbench train task=sum model=blockdiag optim.lr=0.0003 seed=0")
 
 
 def test_many_notes_are_capped(runs: Path) -> None:
@@ -270,7 +274,7 @@ def test_splits_of_a_corpus(runs: Path) -> None:
     [note] = [note for note in main.notes if "unfinished" in note]
     assert note == (
         "listops x ebt_grc seed 0: unfinished, 320 of 20,000 updates, last look 0.691 on dev; goes"
-        " on with: lrbench train task=listops protocol.train_split=train model=ebt_grc seed=0"
+        " on with: lrbench train task=listops model=ebt_grc optim.lr=0.001 seed=0"
     )
 
 
