@@ -18,9 +18,11 @@ from lrbench.contract.mixers import (
     devices,
     gradients,
     groups,
+    long,
     modes,
     seeds,
     state,
+    training,
     twins,
 )
 from lrbench.contract.subject import (
@@ -44,8 +46,12 @@ CHECKS: dict[str, Check] = {
     "split": modes.splits_anywhere,
     "gradients": gradients.gradients_agree,
     "derivative": gradients.gradients_are_derivatives,
+    "parameters": gradients.gradients_reach_parameters,
     "causality": causality.is_causal,
     "strings apart": causality.keeps_strings_apart,
+    "training": training.trains_what_is_tested,
+    "randomness": training.draws_nothing_global,
+    "long strings": long.holds_at_length,
     "finite": state.is_finite,
     "growth": state.state_growth,
     "state size": state.state_size_is_constant,
@@ -53,6 +59,7 @@ CHECKS: dict[str, Check] = {
     "determinism": seeds.seed_determines,
     "checkpoint": seeds.state_dict_is_whole,
     "vmap": groups.runs_as_a_group,
+    "threads": devices.threads_change_nothing,
     "cuda": devices.cuda_equals_cpu,
 }
 FURTHER: dict[str, dict[str, Check]] = {FOREIGN: {"twin": twins.equals_twin}}  # by model

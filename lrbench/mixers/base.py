@@ -42,8 +42,14 @@ class Mixer(nn.Module):
     compute the same function up to rounding), `default_mode`, `dtypes`, `tolerance` (relative,
     float64, between modes), `length_multiple`, `takes_symbols` (`forward` accepts `index`), `vmap`
     (copies with stacked parameters can be evaluated together), `exact_gradient` (False for
-    straight-through estimators, whose gradient is not the derivative) and `checked_with` (settings
-    that a check of its contract uses where the user gave none: of a solver, tolerances of zero).
+    straight-through estimators, whose gradient is not the derivative), `without_gradient`
+    (parameters, by name, that have none), `unbounded` (why outputs may grow beyond any bound; ""
+    where they may not), `trains_otherwise` (why outputs of the same weights are others in training
+    mode; "" where they are not) and `checked_with` (settings that a check of its contract uses
+    where the user gave none: of a solver, tolerances of zero).
+
+    A mixer that draws in training does so by a counter in a buffer, as `transformer` draws
+    positions: a run's checkpoint has buffers, and not the state of torch's global generator.
     """
 
     version: ClassVar[int] = 1
@@ -55,6 +61,9 @@ class Mixer(nn.Module):
     takes_symbols: ClassVar[bool] = False
     vmap: ClassVar[bool] = True
     exact_gradient: ClassVar[bool] = True
+    without_gradient: frozenset[str] = frozenset()
+    unbounded: str = ""
+    trains_otherwise: str = ""
     checked_with: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, config: Any, width: int) -> None:

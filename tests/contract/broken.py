@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
-from torch.nn.functional import pad
+from torch.nn.functional import dropout, pad
 
 from lrbench.mixers.base import LinearMixer, Mixer
 from lrbench.scan import Diagonal
@@ -233,6 +233,130 @@ class WrongTable(DiagonalLeaky):
         index: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         return super().forward(u, state, mode, None if index is None else (index - 1) % len(u))
+
+
+class ReversedInTraining(Leaky):
+    def read(self, states: Tensor, u: Tensor) -> Tensor:
+        return states.flip(1) if self.training else states
+
+
+class NormOverTime(Leaky):
+    vmap: ClassVar[bool] = False
+
+    def __init__(self, config: LeakyConfig, width: int) -> None:
+        super().__init__(config, width)
+        self.norm = nn.BatchNorm1d(width)
+
+    def read(self, states: Tensor, u: Tensor) -> Tensor:
+        return self.norm(states.transpose(1, 2)).transpose(1, 2)
+
+
+class NormOverStrings(NormOverTime):
+    """Each position with statistics of its own: no look ahead."""
+
+    def read(self, states: Tensor, u: Tensor) -> Tensor:
+        return torch.stack([self.norm(x) for x in states.unbind(1)], 1)
+
+
+class LeaksWhenLong(Leaky):
+    def read(self, states: Tensor, u: Tensor) -> Tensor:
+        return states if u.shape[1] < 300 else states + states.mean(1, keepdim=True)
+
+
+class CutsTheGradient(Leaky):
+    """Every 200 symbols."""
+
+    keeps: ClassVar[int] = 200
+
+    def forward(self, u: Tensor, state: Any = None, mode: str | None = None) -> tuple[Tensor, Any]:
+        states = []
+        for piece in u.split(self.keeps, 1):
+            y, state = super().forward(piece, state, mode)
+            states.append(y)
+            state = state.detach() if u.shape[1] > self.keeps else state
+        return torch.cat(states, 1), state
+
+
+class CutsWithoutAState(Remembers):
+    """The same of a layer that keeps all it has read: piece by piece, it cuts at the same place."""
+
+    @property
+    def state_size(self) -> None:
+        return None
+
+    def initial_state(self, batch: int) -> Any:
+        return self.map.bias.new_zeros(batch, 0, self.width)
+
+    def forward(self, u: Tensor, state: Any = None, mode: str | None = None) -> tuple[Tensor, Any]:
+        before = self.initial_state(len(u)) if state is None else state
+        history = torch.cat([before, u], 1)
+        x, outputs = 0.0, []
+        for k, value in enumerate(self.map(history).tanh().unbind(1)):
+            if torch.is_tensor(x) and k % 200 == 0:
+                x = x.detach()
+            x = self.config.keep * x + value
+            outputs.append(x)
+        return torch.stack(outputs, 1)[:, before.shape[1] :], history
+
+
+class DropsByTheGlobalGenerator(Leaky):
+    def read(self, states: Tensor, u: Tensor) -> Tensor:
+        return dropout(states, 0.1, self.training)
+
+
+class DrawsByACounter(Leaky):
+    """Noise in training by a counter in a buffer: nothing wrong with it."""
+
+    count: Tensor
+
+    def __init__(self, config: LeakyConfig, width: int) -> None:
+        super().__init__(config, width)
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+
+    def read(self, states: Tensor, u: Tensor) -> Tensor:
+        if self.training:
+            self.count.add_(1)
+            return states * (1 + 0.1 * self.count.to(states).sin())
+        return states
+
+
+class ScaledInTraining(Leaky):
+    def read(self, states: Tensor, u: Tensor) -> Tensor:
+        return 2 * states if self.training else states
+
+
+class SaysItIsScaledInTraining(ScaledInTraining):
+    trains_otherwise: str = "twice as large, as in its paper"
+
+
+class HasASpareParameter(Leaky):
+    def __init__(self, config: LeakyConfig, width: int) -> None:
+        super().__init__(config, width)
+        self.spare = nn.Linear(width, width)
+
+
+class SaysItHasASpareParameter(HasASpareParameter):
+    without_gradient: frozenset[str] = frozenset({"spare.weight", "spare.bias"})
+
+
+class HiddenByAZero(Leaky):
+    """A gain that begins at zero, so that nothing else has a gradient yet: nothing is wrong."""
+
+    def __init__(self, config: LeakyConfig, width: int) -> None:
+        super().__init__(config, width)
+        self.gain = nn.Parameter(torch.zeros(width))
+
+    def read(self, states: Tensor, u: Tensor) -> Tensor:
+        return self.gain * states
+
+
+class CountsThreads(Leaky):
+    def read(self, states: Tensor, u: Tensor) -> Tensor:
+        return states * (1 + 0.5 * (torch.get_num_threads() - 1))
+
+
+class SaysItGrows(Leaky):
+    unbounded: str = "a sum of all that it has read"
 
 
 class Raises(Leaky):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from lrbench.contract import CHECKS, run_contract
 from lrbench.contract.run import FURTHER
@@ -33,21 +34,39 @@ def test_a_good_mixer_passes(examine: Examine, cls: type) -> None:
 
 
 BROKEN = {
-    broken.PeeksAhead: {"modes", "modes, single", "split", "gradients", "causality"},
-    broken.MixesStrings: {"strings apart"},
-    broken.Remembers: {"state size"},
+    broken.PeeksAhead: {
+        "modes",
+        "modes, single",
+        "split",
+        "gradients",
+        "causality",
+        "training",
+        "long strings",
+    },
+    broken.MixesStrings: {"strings apart", "training"},
+    broken.Remembers: {"state size", "parameters"},  # it uses none
     broken.WrongStateSize: {"state size"},
-    broken.IgnoresState: {"modes", "modes, single", "split", "gradients"},
+    broken.IgnoresState: {"modes", "modes, single", "split", "gradients", "long strings"},
     broken.ModesDisagree: {"modes", "gradients"},
     broken.CoarseInSingle: {"modes, single"},
     broken.WrongGradientInOneMode: {"gradients"},
     broken.WrongGradientInEveryMode: {"derivative"},
-    broken.GradientNotANumber: {"gradients", "derivative", "finite", "vmap"},
+    broken.GradientNotANumber: {"gradients", "derivative", "long strings", "finite", "vmap"},
     broken.WrongDtype: {"shape, dtype", "derivative"},  # it rounds to float32 as well
     broken.Unseeded: {"determinism"},
     broken.HidesATensor: {"checkpoint"},
     broken.LooksAtValues: {"vmap"},
     broken.WrongTable: {"symbols"},
+    broken.ReversedInTraining: {"training"},
+    broken.NormOverTime: {"training"},
+    broken.NormOverStrings: {"training"},
+    broken.ScaledInTraining: {"training"},
+    broken.LeaksWhenLong: {"long strings"},
+    broken.CutsTheGradient: {"long strings"},
+    broken.CutsWithoutAState: {"long strings"},
+    broken.DropsByTheGlobalGenerator: {"randomness"},
+    broken.HasASpareParameter: {"parameters"},
+    broken.CountsThreads: {"threads"},
 }
 
 
@@ -68,6 +87,12 @@ def test_growth_is_reported_and_overflow_fails(examine: Examine) -> None:
     assert calm.passed and "after 100, " in calm.detail and "after 1,000 random" in calm.detail
     growing = examine(broken.Leaky, ("model.mixer.keep=1.01",))["growth"]
     assert growing.passed and "e+0" in growing.detail
+    beyond = examine(broken.Leaky, ("model.mixer.keep=1.05",))
+    assert failed(beyond) == {"growth"}
+    assert "within 1,000 random inputs" in beyond["growth"].detail
+    assert "allowed 1e+06 times as much" in beyond["growth"].detail
+    declared = examine(broken.SaysItGrows, ("model.mixer.keep=1.05",))["growth"]
+    assert declared.passed and "may grow: a sum of all" in declared.detail
     overflowing = examine(broken.Leaky, ("model.mixer.keep=1.5",))["growth"]
     assert overflowing.passed is False and "not finite 300 positions in" in overflowing.detail
 
@@ -100,8 +125,42 @@ def test_what_a_mixer_declares_is_respected(examine: Examine) -> None:
     for name in ("modes, single", "derivative"):
         assert findings[name].passed is None, str(findings[name])
     assert examine(broken.SaysNoVmap)["vmap"].passed is None
+    scaled = examine(broken.SaysItIsScaledInTraining)
+    assert failed(scaled) == set() and "as in its paper" in scaled["training"].detail
+    spare = examine(broken.SaysItHasASpareParameter)
+    assert failed(spare) == set() and "2 declared to have none" in spare["parameters"].detail
     straight = examine(broken.StraightThrough)
     assert failed(straight) == set() and straight["derivative"].passed is None
+
+
+def test_what_a_failure_says(examine: Examine) -> None:
+    def told(cls: type, check: str) -> str:
+        return examine(cls)[check].detail
+
+    reversed_in_time = told(broken.ReversedInTraining, "training")
+    assert "outputs before a perturbed input, in training mode" in reversed_in_time
+    beside = told(broken.NormOverStrings, "training")
+    assert "outputs beside a perturbed string, in training mode" in beside
+    assert "outputs before a perturbed input" in told(broken.LeaksWhenLong, "long strings")
+    assert "T=400, gradients" in told(broken.CutsTheGradient, "long strings")
+    assert "finite differences" in told(broken.CutsWithoutAState, "long strings")
+    assert "global generator" in told(broken.DropsByTheGlobalGenerator, "randomness")
+    spare = told(broken.HasASpareParameter, "parameters")
+    assert "no gradient reaches spare.weight, spare.bias" in spare
+
+
+@pytest.mark.parametrize("cls", [broken.DrawsByACounter, broken.HiddenByAZero])
+def test_what_only_looks_wrong_passes(examine: Examine, cls: type) -> None:
+    findings = examine(cls)
+    # two mixers of one seed count alike; a count in place is none under vmap
+    assert failed(findings) == set(), "\n".join(map(str, findings.values()))
+
+
+def test_the_number_of_threads_is_put_back(examine: Examine) -> None:
+    before = torch.get_num_threads()
+    examine(broken.CountsThreads)
+    examine(broken.Raises)
+    assert torch.get_num_threads() == before
 
 
 def test_complex_parameters_are_refused(examine: Examine) -> None:

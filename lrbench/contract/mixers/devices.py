@@ -1,4 +1,4 @@
-"""Check of devices: a mixer computes on a GPU what it computes on the CPU."""
+"""Checks of machines: a mixer computes the same on a GPU, and with any number of threads."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from lrbench.contract.subject import Context, MixerFactory, finest, tolerance, w
 from lrbench.mixers.base import Mixer
 
 LENGTH = 40
+SHORT, THREADS = 7, (1, 2)
 
 
 def cuda_equals_cpu(make: MixerFactory, context: Context) -> Finding:
@@ -24,6 +25,29 @@ def cuda_equals_cpu(make: MixerFactory, context: Context) -> Finding:
         return not_applicable("cuda", "computes on a GPU only")
     comparison = compare_devices(make, context, torch.device("cuda"))
     return comparison.finding("cuda", f"{torch.cuda.get_device_name()} against the CPU")
+
+
+@torch.no_grad()
+def threads_change_nothing(make: MixerFactory, context: Context) -> Finding:
+    """Compare outputs and states of one thread with those of two, on a short string.
+
+    Threads that wait take time of a processor, and a wait comes after each operation.
+    """
+    if context.device != "cpu":
+        return not_applicable("threads", "computes on a GPU only")
+    dtype, before = finest(make), torch.get_num_threads()
+    mixer = make(dtype=dtype)
+    comparison = Comparison(tolerance(mixer, dtype))
+    u = context.inputs(whole(SHORT, mixer), dtype)
+    results = []
+    try:
+        for threads in THREADS:
+            torch.set_num_threads(threads)
+            results.append(mixer(u))
+    finally:
+        torch.set_num_threads(before)
+    comparison.add(f"T={u.shape[1]}", results[1], results[0])
+    return comparison.finding("threads", "two threads against one")
 
 
 def compare_devices(make: MixerFactory, context: Context, device: torch.device) -> Comparison:

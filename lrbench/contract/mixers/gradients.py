@@ -1,4 +1,4 @@
-"""Checks of a mixer's gradients: equal in every mode, and equal to the derivative."""
+"""Checks of a mixer's gradients: equal in every mode, the derivative, of every parameter."""
 
 from __future__ import annotations
 
@@ -17,10 +17,21 @@ from lrbench.contract.passes import (
     slope_error,
     trainable,
 )
-from lrbench.contract.subject import Context, MixerFactory, finest, tolerance, ways, whole
+from lrbench.contract.subject import (
+    Context,
+    MixerFactory,
+    finest,
+    seeded,
+    tolerance,
+    ways,
+    whole,
+)
+from lrbench.mixers.base import Mixer
 
 LENGTHS = (2, 7, 40)
 ALLOWED = 1e-4
+SHORT = 7
+MOVED = 0.1  # deviation of what is added to weights that begin at zero, and so hide others
 
 
 def gradients_agree(make: MixerFactory, context: Context) -> Finding:
@@ -66,6 +77,44 @@ def gradients_are_derivatives(make: MixerFactory, context: Context) -> Finding:
         f"{len(leaves)} leaves against finite differences: largest error {errors[worst]:.1e}"
         f" at {worst}; allowed {ALLOWED:g}",
     )
+
+
+def gradients_reach_parameters(make: MixerFactory, context: Context) -> Finding:
+    """Check that each parameter gets a gradient that is not zero, in training.
+
+    As it begins, or else near there: a factor of zero stops the gradient of the other factor. A
+    mixer names the parameters that are to have none in `without_gradient`.
+    """
+    name, dtype = "parameters", finest(make)
+    mixer = make(dtype=dtype).train()
+    wanted = {key: p for key, p in trainable(mixer).items() if key not in mixer.without_gradient}
+    if not wanted:
+        return not_applicable(name, "it has none to train")
+    u = context.inputs(whole(SHORT, mixer), dtype).requires_grad_()
+    missed = _missed(mixer, u, wanted)
+    if missed:
+        with torch.no_grad():
+            for seed, parameter in enumerate(wanted.values()):
+                drawn = torch.randn(parameter.shape, generator=seeded(seed))
+                parameter.add_(MOVED * drawn.to(parameter))
+        missed = [key for key in _missed(mixer, u, wanted) if key in missed]
+    if missed:
+        return Finding(
+            name,
+            False,
+            f"no gradient reaches {', '.join(missed)}: remove what is not used, or name it in"
+            " without_gradient",
+        )
+    excepted = len(mixer.without_gradient)
+    told = f"; {excepted} declared to have none" if excepted else ""
+    return Finding(name, True, f"a gradient reaches {len(wanted)} of {len(wanted)}{told}")
+
+
+def _missed(mixer: Mixer, u: Tensor, wanted: dict[str, Tensor]) -> list[str]:
+    slopes = gradients(mixer(u), list(wanted.values()))
+    return [
+        key for key, slope in zip(wanted, slopes, strict=True) if not bool(slope.count_nonzero())
+    ]
 
 
 def _error(value: Callable[[], Tensor], leaf: Tensor, slope: Tensor) -> float:

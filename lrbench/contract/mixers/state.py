@@ -1,4 +1,4 @@
-"""Checks of states: finite, and of the declared size; their growth is reported, not judged."""
+"""Checks of states: finite, and of the declared size; their growth has a bound."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ import torch
 from lrbench.contract.finding import Finding, largest, not_applicable, tensors_of
 from lrbench.contract.passes import gradients, trainable
 from lrbench.contract.subject import Context, MixerFactory, finest, shown, ways, whole
+from lrbench.mixers.base import Mixer
 
 LENGTH = 40
 STEPS, PIECE = 1000, 100
+EARLY = 10  # positions whose outputs later ones are compared with
+WHOLE = 480  # positions of a string that is read at once
+MOST = 1e6  # times those: float32 has seven digits, and a norm takes squares
 LENGTHS = (1, 7, 40)
 NAME = "state size"
 
@@ -39,21 +43,44 @@ def is_finite(make: MixerFactory, context: Context) -> Finding:
 
 @torch.no_grad()
 def state_growth(make: MixerFactory, context: Context) -> Finding:
-    """Report the largest number of the state along 1,000 random positions in the first dtype."""
+    """Report the largest state along 1,000 random positions in the first dtype, and judge outputs.
+
+    They may grow to a million times the first ones. A mixer whose outputs may grow beyond declares
+    the reason, `unbounded`. Where the state keeps every position, one string is read as a whole.
+    """
     dtype = make(dtype=torch.float32).dtypes[0]
     mixer = make(dtype=dtype)
     if mixer.state_size is None:
-        return not_applicable("growth", "its state keeps every position it has read")
-    piece = whole(PIECE, mixer)
+        y = mixer(context.inputs(whole(WHOLE, mixer), dtype))[0]
+        told = f"its state keeps every position; largest output {largest(y[:, :EARLY]):.2g}"
+        told += f" within {EARLY}, {largest(y):.2g} within {y.shape[1]} random inputs"
+        return _judged(mixer, largest(y[:, :EARLY]), largest(y), y.shape[1], told)
+    piece, early, late = whole(PIECE, mixer), 0.0, 0.0
     state, sizes = mixer.initial_state(context.batch), {}
     for first in range(0, STEPS, piece):
-        _, state = mixer(context.inputs(piece, dtype, seed=first), state)
+        y, state = mixer(context.inputs(piece, dtype, seed=first), state)
         sizes[first + piece] = max(map(largest, tensors_of(state)), default=0.0)
+        early, late = early or largest(y[:, :EARLY]), max(late, largest(y))
     bad = next((step for step, size in sizes.items() if math.isinf(size)), None)
     if bad is not None:
         return Finding("growth", False, f"the state is not finite {bad:,} positions in")
     sizes_at = ", ".join(f"{sizes[step]:.2g} after {step:,}" for step in (min(sizes), max(sizes)))
-    return Finding("growth", True, f"largest number of the state {sizes_at} random inputs")
+    told = f"largest number of the state {sizes_at} random inputs"
+    return _judged(mixer, early, late, max(sizes), told)
+
+
+def _judged(mixer: Mixer, early: float, late: float, length: int, told: str) -> Finding:
+    """Return the finding on the largest outputs of the first positions and of all."""
+    if mixer.unbounded and math.isfinite(late):
+        return Finding("growth", True, f"{told}; may grow: {mixer.unbounded}")
+    if late <= MOST * max(early, 1.0):
+        return Finding("growth", True, told)
+    return Finding(
+        "growth",
+        False,
+        f"outputs reach {late:.1e} within {length:,} random inputs, {early:.1e} within {EARLY};"
+        f" allowed {MOST:g} times as much, or a reason in `unbounded`",
+    )
 
 
 @torch.no_grad()

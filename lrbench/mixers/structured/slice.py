@@ -76,6 +76,8 @@ class SliceConfig:
 class Slice(LinearMixer):
     """Euler steps of a linear equation whose matrix is linear in the input (Walker et al. 2025)."""
 
+    unbounded = "nothing bounds 1 + A; a norm follows in its stack"
+
     hadamard: Tensor
 
     def __init__(self, config: SliceConfig, width: int) -> None:

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 HELP = (
     "Check that a model or task keeps the contract that every command relies on.\n\n"
     "For a mixer (sequence layer): its modes agree with a loop over single steps, gradients"
-    " included; a string can be cut anywhere; it is causal, finite and deterministic; its state has"
-    " the stated size. Each check prints one line: ok, FAILED, or not applicable with the reason."
+    " included; a string can be cut anywhere; it is causal, finite and deterministic, on long"
+    " strings and in training mode as well; each parameter has a gradient; its state has the stated"
+    " size. Each check prints one line: ok, FAILED, or not applicable with the reason."
     " The exit code is 1 if any check failed.\n\n"
     "For an encoder: its vectors depend on their strings alone, its randomness comes from the run's"
     " generator, its gradients are derivatives, and it can memorise 64 strings.\n\n"
