@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from lrbench.errors import UserError
@@ -59,8 +60,8 @@ def publish(
         raise UserError(
             f"no run of the table {spec.name} in '{runs_dir}' has ended:"
             f" {plural(len(folders), 'run')} under way\n"
-            "a page has one that has ended, at least; lrbench status shows how far they are\n"
-            f"they go on with: lrbench sweep --table {spec.name}; --runs DIR names another folder"
+            "a page has at least one that has ended; --runs DIR names another folder\n"
+            f"how far they are: lrbench report --table {spec.name} --runs {quote(str(runs_dir))}"
         )
     if published is not None:
         _refuse(records, rivals(published, spec, chosen))

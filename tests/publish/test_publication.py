@@ -98,7 +98,10 @@ def test_no_run_has_ended(lrbench: Run, tmp_path: Path, toy_table: None) -> None
     ended = lrbench(*arguments)
     assert ended.code == 1 and not results.exists()
     assert f"no run of the table toy in '{runs}' has ended: 2 runs under way" in ended.err
-    assert "lrbench sweep --table toy" in ended.err and len(ended.err.splitlines()) <= 5
+    assert (
+        f"lrbench report --table toy --runs {runs}" in ended.err
+        and len(ended.err.splitlines()) <= 5
+    )
     other = tmp_path / "other"
     write_run(other, task="even_pair")
     published = ("publish", "toy", "--runs", str(other), "--output", str(results))

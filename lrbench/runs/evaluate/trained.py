@@ -66,6 +66,9 @@ def trained(folder: Path, which: str = "") -> Trained:
         state = checkpoints.load(folder / "checkpoints" / f"{which}.pt")
     except UnreadableFile as error:
         reason = error.reason if error.path == folder else str(error)
+        if error.path.parent == folder / "checkpoints" and error.path.exists():
+            text = f"{error.path} is no checkpoint that can be read: {error.reason}"
+            raise UserError(f"{text}\n{_beside(folder, error.path.stem)}") from error
         raise UserError(
             f"{folder} is not a run with a {named}checkpoint: {reason}\n{_instead(folder)}"
         ) from error
@@ -144,9 +147,11 @@ def _instead(folder: Path) -> str:
     return f"runs below it: {', '.join(runs[:2])}{more}; name one of them"
 
 
-def _beside(run: Path) -> str:
-    there = [rule for rule in rule_names() if (run / "checkpoints" / f"{rule}.pt").is_file()]
+def _beside(run: Path, bad: str = "") -> str:
+    """Return the line that says which checkpoints a run has, but for the `bad` one."""
+    others = (rule for rule in rule_names() if rule != bad)
+    there = [rule for rule in others if (run / "checkpoints" / f"{rule}.pt").is_file()]
     again = "the command that began it, with force=true, trains it again"
     if not there:
-        return f"it has no checkpoint of any rule; {again}"
-    return f"it has those of the rules {', '.join(there)}: --which RULE takes another; {again}"
+        return f"the run has no other checkpoint; {again}"
+    return f"the run has those of the rules {', '.join(there)}: --which RULE takes one; {again}"

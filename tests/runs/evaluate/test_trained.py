@@ -32,12 +32,15 @@ def test_a_checkpoint_that_cannot_be_read(output_dir: Path) -> None:
     (folder / "checkpoints" / "best.pt").write_bytes(b"no weights")
     with pytest.raises(UserError, match="not a checkpoint") as raised:
         trained(folder, "best")
-    assert "it has those of the rules best, id, band, last: --which RULE" in str(raised.value)
+    assert "best.pt is no checkpoint that can be read: cut short, damaged" in str(raised.value)
+    assert "\nthe run has those of the rules id, band, last: --which RULE" in str(raised.value)
     assert "runs below it" not in str(raised.value)
     for path in (folder / "checkpoints").iterdir():
         path.unlink()
     (folder / "checkpoints" / "best.pt").mkdir()
-    with pytest.raises(UserError, match=r"\nit has no checkpoint of any rule; .* trains it again"):
+    with pytest.raises(UserError, match=r"\nthe run has no other checkpoint; .* trains it again"):
         trained(folder, "best")
+    with pytest.raises(UserError, match="is not a run with a 'last' checkpoint: .*no such file"):
+        trained(folder, "last")
     with pytest.raises(UserError, match=f"runs below it: {folder}; name one of them"):
         trained(folder.parent)
