@@ -40,7 +40,7 @@ def test_a_checkpoint_that_cannot_be_read(output_dir: Path) -> None:
     (folder / "checkpoints" / "best.pt").mkdir()
     with pytest.raises(UserError, match=r"\nthe run has no other checkpoint; .* trains it again"):
         trained(folder, "best")
-    with pytest.raises(UserError, match="is not a run with a 'last' checkpoint: .*no such file"):
+    with pytest.raises(UserError, match=r"is not a run with a 'last' checkpoint: .*no such file"):
         trained(folder, "last")
     with pytest.raises(UserError, match=f"runs below it: {folder}; name one of them"):
         trained(folder.parent)
