@@ -15,6 +15,7 @@ from lrbench.errors import Interrupted, UserError
 MOST_LINES = 6
 LONGEST_LINE = 2000
 TOLD = (*CANNOT_WRITE, *IN_THE_WAY, *NO_NAME)  # of a file that a user can do something about
+COMMAND_LINE = ("lrbench", "typer", "click", "hydra", "argparse")  # modules that may end a command
 HINT = "\nmend that and run the same command again; what was written before is kept"
 
 
@@ -56,7 +57,7 @@ def guarded(body: Callable[[], Any]) -> None:
 def _others_exit(left: SystemExit) -> str | None:
     """Return the place that left, where it is neither ours nor the command line's: a plug-in's."""
     frame = traceback.extract_tb(left.__traceback__)[-1]
-    modules = [sys.modules.get(name) for name in ("lrbench", "typer", "click")]
+    modules = [sys.modules.get(name) for name in COMMAND_LINE]
     folders = [os.path.dirname(str(one.__file__)) for one in modules if one is not None]
     ours = any(frame.filename.startswith(folder + os.sep) for folder in folders)
     return None if ours else f"{frame.filename}:{frame.lineno}"
