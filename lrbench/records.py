@@ -74,6 +74,11 @@ def _copied(value: Any) -> Any:
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else deepcopy(value)
 
 
+def never_recorded(settings: type) -> frozenset[str]:
+    """Return the fields of a dataclass that no file of a run names, whatever they are."""
+    return frozenset(name for name, rule, _ in _rules(cast(Hashable, settings)) if rule == "never")
+
+
 def left_out(settings: type) -> dict[str, Any]:
     """Return the defaults of a dataclass that no file of a run names."""
     return {

@@ -6,9 +6,11 @@ A built-in table is a file in conf/table/, a user's own one a YAML file anywhere
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,11 @@ class TableCell:
     it that is the model, and what sets the cell apart from others of it. `column` names its column,
     in a table of each model on each task. `own_recipe` says that the settings are not the paper's
     where it tells them (`recipe: ours` in a file).
+
+    `fingerprint` is that of the runs that a sweep makes of it, which alone fill the cell; empty
+    where that is not known, and then every run with its settings does. `settings`, flat, are those
+    it is of; they are there where somebody asked, since composing them takes long. `unknown` is why
+    they could not be composed.
     """
 
     overrides: tuple[str, ...]
@@ -42,6 +49,9 @@ class TableCell:
     label: str | None = None
     column: str | None = None
     own_recipe: bool = False
+    fingerprint: str = ""
+    settings: Mapping[str, Any] | None = field(default=None, compare=False)
+    unknown: str = ""
 
     @cached_property
     def task(self) -> str:
@@ -153,7 +163,33 @@ def table_names() -> list[str]:
 
 def load_table(name: str) -> TableSpec:
     """Return the table of a name, or of a YAML file; UserError where there is none."""
-    return _REGISTERED[name] if name in _REGISTERED else _read(table_file(name))
+    if name in _REGISTERED:
+        return _REGISTERED[name]
+    spec = _read(table_file(name))
+    kept = _kept_fingerprints()
+    cells = (replace(cell, fingerprint=kept.get(key_of_words(cell), "")) for cell in spec.cells)
+    return replace(spec, cells=tuple(cells))
+
+
+def fingerprints_file() -> Path:
+    """Return the file with the fingerprints of the built-in tables' cells, by `key_of_words`.
+
+    `python -m benchmarks.fingerprints` makes it, and a test compares it with what a sweep makes.
+    """
+    return conf_dir() / "table" / "fingerprints.json"
+
+
+def key_of_words(cell: TableCell) -> str:
+    """Return the digits that stand for a cell's overrides where its fingerprint is kept."""
+    return hashlib.sha256(" ".join(cell.overrides).encode()).hexdigest()[:12]
+
+
+def _kept_fingerprints() -> dict[str, str]:
+    try:
+        kept: dict[str, str] = json.loads(fingerprints_file().read_bytes())
+    except FileNotFoundError:
+        return {}
+    return kept
 
 
 def table_file(name: str) -> Path:

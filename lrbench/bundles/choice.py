@@ -54,6 +54,7 @@ class TableChoice:
                         _text_or_none(cell["reference"]),
                         _text_or_none(cell.get("label")),
                         own_recipe=_yes_or_no(cell.get("own_recipe", False)),
+                        fingerprint=_text(cell.get("fingerprint", "")),
                     )
                     for cell in table["cells"]
                 ]

@@ -42,6 +42,8 @@ class FilledCell:
     is true of the runs. Of runs over a corpus `split` is what is shown, and there is no length.
     `under_way` are its runs without a result, which are counted nowhere, and `overrides` the words
     that make such a run. `own_recipe`: its settings are ours, where the paper tells others.
+    `unlike` is how the runs differ from those that a sweep of the table makes, as far as it is
+    known; None where they do not. `unknown` is why that could not be found out.
     """
 
     task: str
@@ -63,6 +65,8 @@ class FilledCell:
     under_way: tuple[UnderWay, ...] = ()
     overrides: tuple[str, ...] = ()
     own_recipe: bool = False
+    unlike: tuple[str, ...] | None = None
+    unknown: str = ""
 
     @property
     def column(self) -> str:
@@ -171,7 +175,7 @@ class FilledCell:
             metric=self.metric,
             chance=chance,
             best_run=declared(self.protocol).paper_runs > 1,
-            own_recipe=self.own_recipe,
+            own_recipe=self.own_recipe or self.unlike is not None,
         )
 
     def unlike_paper(self) -> str | None:

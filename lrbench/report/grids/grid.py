@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from lrbench.report.grids.filled_cell import FilledCell
@@ -25,6 +25,7 @@ from lrbench.report.paper.verdict import (
 )
 from lrbench.report.runs.columns import UNFINISHED, Settings
 
+UNLIKE = "¶"  # at numbers of runs whose settings are not those that the table asks for
 LEVEL_DIGITS = 3  # of chance, guessing and baselines
 Row = tuple[PrintedCell, ...]
 
@@ -188,7 +189,8 @@ class Grid(ABC):
         if evidence.best_run and len(evidence.values) > 1:
             best = f"{max(evidence.values):.{self.digits}f}, best of {len(evidence.values)}"
             cell = PrintedCell(best, tuple(evidence.values))
-        return marked(cell, judge(evidence, filled.reference, filled.comparable(self.rule)))
+        verdict = judge(evidence, filled.reference, filled.comparable(self.rule))
+        return marked(with_unlike(cell, filled), verdict)
 
     def fresh(self, filled: FilledCell | None, rule: str) -> PrintedCell:
         """Return our number on fresh strings: no paper has one, so only chance is marked."""
@@ -197,7 +199,7 @@ class Grid(ABC):
         evidence = filled.evidence(rule, "test", self.chance[filled.column])
         cell = spread(evidence.values, self.digits, missing=missing(filled))
         enough = len(evidence.values) >= FEWEST
-        return marked(cell, beside_chance(evidence) if enough else None)
+        return marked(with_unlike(cell, filled), beside_chance(evidence) if enough else None)
 
     def _instead(self, filled: FilledCell | None, rule: str, kind: str) -> PrintedCell:
         """What stands where there is no cell, several compete for it, or no run has ended."""
@@ -205,7 +207,12 @@ class Grid(ABC):
             return PrintedCell(f"{len(filled.rivals)} compete") if filled else PrintedCell()
         found = filled.so_far(rule, kind)
         text = f"{spread(found, self.digits).text}, {UNFINISHED}" if found else UNFINISHED
-        return PrintedCell(text, tuple(found), mark=UNFINISHED)
+        return with_unlike(PrintedCell(text, tuple(found), mark=UNFINISHED), filled)
+
+
+def with_unlike(cell: PrintedCell, filled: FilledCell) -> PrintedCell:
+    """Return `cell` with a pilcrow where its runs are not those that the table asks for."""
+    return cell if filled.unlike is None else replace(cell, text=f"{cell.text} {UNLIKE}")
 
 
 def heads(

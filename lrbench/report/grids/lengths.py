@@ -18,6 +18,7 @@ from lrbench.report.paper.reference import printed
 from lrbench.report.paper.verdict import (
     FEWEST,
     LEARNED,
+    REACHED,
     RELATIVE_TOLERANCE,
     TOLERANCE,
     Evidence,
@@ -29,7 +30,6 @@ from lrbench.statistics import expected_maximum, guessing_best_of, runs_upper
 from lrbench.tables import TableSpec
 
 BETWEEN = "above, below = all of it on that side; inconclusive = too wide to tell"
-REACHED = "reached by another recipe = the same, by settings of ours where the paper tells its own"
 OTHER = "not comparable = another rule, length or protocol than the paper's"
 OF_ACCURACIES = (
     f"verdicts (none for fewer than {FEWEST} runs): reproduced = 95 % interval within {TOLERANCE}"

@@ -1,10 +1,15 @@
-"""The choice of runs for a table's cells: those with a cell's overrides and one fingerprint."""
+"""The choice of runs for a table's cells: those with a cell's overrides and one fingerprint.
+
+A sweep's rule is the rule here: a cell is filled by runs of the fingerprint that its words make.
+Where there is none of these, runs that have the settings which the cell names are shown in their
+place, marked, since other settings of theirs are not the table's.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +19,7 @@ import pandas as pd
 from lrbench.config import OptimConfig
 from lrbench.errors import UserError
 from lrbench.metrics import METRICS
-from lrbench.records import left_out
+from lrbench.records import IRRELEVANT, left_out, never_recorded
 from lrbench.registry import FOREIGN, PROTOCOLS
 from lrbench.report.grids.filled_cell import FilledCell, RunScore
 from lrbench.report.paper.reference import (
@@ -29,9 +34,8 @@ from lrbench.report.runs.collection import Collection, by_split
 from lrbench.report.runs.columns import Columns, Settings, UnderWay
 from lrbench.report.runs.record import flat
 from lrbench.statistics import mean
-from lrbench.tables import TableCell, TableSpec
+from lrbench.tables import SUITE, TableCell, TableSpec
 
-COUNTED = ("trials", "seed", "tuning_runs")  # how many runs and which: not what they are
 DAGGER = "†"  # on a row of `foreign`, whose kernels nothing is known of
 GROUPS = ("task", "model", "protocol", "optim")  # words that name a file or a registered thing
 
@@ -59,6 +63,19 @@ def matching_under_way(collection: Collection, table: TableSpec, cell: TableCell
     ]
 
 
+def others_there(collection: Collection, table: TableSpec) -> list[TableCell]:
+    """Return the cells that have runs of another fingerprint than is known to be theirs.
+
+    None of a suite: any model may stand there, by rules of its own.
+    """
+    found = []
+    for cell in table.cells if table.kind != SUITE else ():
+        there = set(matching_runs(collection, table, cell)["fingerprint"])
+        there |= {run.fingerprint for run in matching_under_way(collection, table, cell)}
+        found += [cell] if there - {cell.fingerprint} else []
+    return found
+
+
 def _wanted_there(table: TableSpec, task: str, model: str) -> list[list[tuple[str, Any]]]:
     """What each cell of one task and model asks for."""
     return [_wanted(cell) for cell in table.cells if (cell.task, cell.model) == (task, model)]
@@ -80,7 +97,7 @@ def _wanted(cell: TableCell) -> list[tuple[str, Any]]:
     return [
         wanted
         for key, text in typed
-        if key not in (*GROUPS, *COUNTED) and not key.startswith("hydra")
+        if key not in (*GROUPS, *IRRELEVANT) and not key.startswith("hydra")
         for wanted in flat_typed(key, text)
     ]
 
@@ -101,21 +118,35 @@ def flat_typed(key: str, text: str) -> list[tuple[str, Any]]:
 
 def _fits(settings: Settings, wanted: Iterable[tuple[str, Any]]) -> bool:
     """Whether a run has these settings; one that no file names has its default."""
-    usual = _left_out(str(settings.get("protocol.name", "")))
-    return all(settings.get(key, usual.get(key)) == value for key, value in wanted)
+    protocol = str(settings.get("protocol.name", ""))
+    usual, never = _left_out(protocol), _never_recorded(protocol)
+    return all(
+        settings.get(key, usual.get(key)) == value for key, value in wanted if key not in never
+    )
 
 
 @cache
 def _left_out(protocol: str) -> Settings:
     """The defaults of a protocol's settings, and of the optimiser's, that came later than runs."""
+    return {
+        f"{node}.{name}": value
+        for node, settings in _nodes(protocol).items()
+        for name, value in left_out(settings).items()
+    }
+
+
+@cache
+def _never_recorded(protocol: str) -> frozenset[str]:
+    """The settings that no run tells, since they change no number."""
+    nodes = _nodes(protocol).items()
+    return frozenset(f"{node}.{name}" for node, one in nodes for name in never_recorded(one))
+
+
+def _nodes(protocol: str) -> dict[str, type]:
     nodes: dict[str, type] = {"optim": OptimConfig}
     if protocol in PROTOCOLS:
         nodes["protocol"] = PROTOCOLS.get(protocol).config
-    return {
-        f"{node}.{name}": value
-        for node, settings in nodes.items()
-        for name, value in left_out(settings).items()
-    }
+    return nodes
 
 
 @cache
@@ -228,10 +259,11 @@ def _filled_cell(
     references: Path | None,
 ) -> FilledCell:
     matching = matching_runs(collection, table, cell)
-    chosen = _rivals(matching, choose)
+    begun = matching_under_way(collection, table, cell)
+    chosen = _shown(cell, matching, choose)
     one = chosen if len(chosen) == 1 else []
     runs = matching[matching["fingerprint"].isin(one)]
-    under_way = _under_way(collection, table, cell, chosen, choose)
+    under_way = _under_way(cell, begun, chosen, choose)
     alone = under_way[0].settings if under_way and not chosen else {}
     settings = settings_of(runs, collection) or alone
     if settings and settings.get(TUNING) is None and (searched := _overridden(cell, TUNING)):
@@ -261,7 +293,44 @@ def _filled_cell(
         under_way=under_way,
         overrides=cell.overrides,
         own_recipe=cell.own_recipe,
+        unlike=_unlike(cell, one or [run.fingerprint for run in under_way], settings),
+        unknown=cell.unknown,
     )
+
+
+def _shown(cell: TableCell, matching: pd.DataFrame, choose: Sequence[str]) -> list[str]:
+    """The fingerprints that compete for a cell: its own alone, where a run of it has ended."""
+    rivals = _rivals(matching, choose)
+    chosen = any(name.startswith(tuple(choose)) for name in rivals)
+    return [cell.fingerprint] if cell.fingerprint in rivals and not chosen else rivals
+
+
+def _unlike(cell: TableCell, shown: Sequence[str], settings: Settings) -> tuple[str, ...] | None:
+    """How runs of one fingerprint differ from the cell's own, None where that is theirs."""
+    if not cell.fingerprint or len(set(shown)) != 1 or shown[0] == cell.fingerprint:
+        return None
+    if cell.settings is None:
+        return ()
+    ours, theirs = compared_settings(settings), compared_settings(cell.settings)
+    keys = sorted(key for key in {*ours, *theirs} if repr(ours.get(key)) != repr(theirs.get(key)))
+    told = [f"{key}={ours.get(key)} (the table's: {theirs.get(key)})" for key in keys]
+    return tuple(told) or ("another version of the task, the model or the protocol",)
+
+
+def compared_settings(settings: Mapping[str, Any]) -> Settings:
+    """Return the settings that are in a fingerprint: no others can be why two of them differ.
+
+    A data seed that spells out the seed of a single run is not in it, nor is none at all.
+    """
+    kept = {
+        key: value
+        for key, value in settings.items()
+        if key.partition(".")[0] not in {*IRRELEVANT, "versions"}
+    }
+    spelt_out = settings.get("trials", 1) == 1 and kept.get("data_seed") == settings.get("seed")
+    if kept.get("data_seed") is None or spelt_out:
+        kept.pop("data_seed", None)
+    return kept
 
 
 def _rivals(matching: pd.DataFrame, choose: Sequence[str]) -> list[str]:
@@ -272,18 +341,14 @@ def _rivals(matching: pd.DataFrame, choose: Sequence[str]) -> list[str]:
 
 
 def _under_way(
-    collection: Collection,
-    table: TableSpec,
-    cell: TableCell,
-    shown: Sequence[str],
-    choose: Sequence[str],
+    cell: TableCell, begun: Sequence[UnderWay], shown: Sequence[str], choose: Sequence[str]
 ) -> tuple[UnderWay, ...]:
     """The unfinished runs of a cell: of the configurations `shown`, or of those asked for."""
-    found = matching_under_way(collection, table, cell)
     if shown:
-        return tuple(run for run in found if run.fingerprint in shown)
-    chosen = [run for run in found if run.fingerprint.startswith(tuple(choose))]
-    return tuple(chosen or found)
+        return tuple(run for run in begun if run.fingerprint in shown)
+    wanted = tuple(choose) or ((cell.fingerprint,) if cell.fingerprint else ())
+    chosen = [run for run in begun if run.fingerprint.startswith(wanted)]
+    return tuple(chosen or begun)
 
 
 def _overridden(cell: TableCell, key: str) -> Any:

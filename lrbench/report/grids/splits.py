@@ -13,7 +13,7 @@ import pandas as pd
 from lrbench.errors import unknown
 from lrbench.protocols.base import declared
 from lrbench.report.grids.filled_cell import FilledCell
-from lrbench.report.grids.grid import AxisColumn, Grid, Row, heads, level
+from lrbench.report.grids.grid import AxisColumn, Grid, Row, heads, level, with_unlike
 from lrbench.report.grids.selection import select
 from lrbench.report.output.cells import MISSING, PrintedCell, spread
 from lrbench.report.paper.reference import (
@@ -26,7 +26,7 @@ from lrbench.report.paper.reference import (
     printed_splits,
     table_of,
 )
-from lrbench.report.paper.verdict import FEWEST, TOLERANCE, Evidence, Guesser
+from lrbench.report.paper.verdict import FEWEST, REACHED, TOLERANCE, Evidence, Guesser
 from lrbench.report.runs.collection import Collection, by_split
 from lrbench.report.runs.columns import Settings
 from lrbench.statistics import mean, median, runs_upper
@@ -50,8 +50,8 @@ AT_CHANCE = (
 )
 VERDICTS = (
     f"verdicts (none for fewer than {FEWEST} runs): reproduced = the 95 % interval of our mean"
-    f" is within {TOLERANCE} of the paper's number at its printed precision; above, below ="
-    " all of it on that side; inconclusive = too wide to tell; at chance = explained by"
+    f" is within {TOLERANCE} of the paper's number at its printed precision; {REACHED}; above,"
+    " below = all of it on that side; inconclusive = too wide to tell; at chance = explained by"
     " guessing as well as uniform or majority, not by better lookups; below chance = on the mean"
     " less than half of that, and in no run as good; not comparable = another"
     " rule or other data than the paper's; not learned is not said of a training split that"
@@ -102,7 +102,8 @@ class SplitGrid(Grid):
         for filled in filled_cells:
             found = values.get(id(filled), [])
             text = f"{median(found):.{self.digits}f} ({len(found)})" if found else MISSING
-            cells.append(PrintedCell(text, (median(found),) if found else ()))
+            cell = PrintedCell(text, (median(found),) if found else ())
+            cells.append(with_unlike(cell, filled) if filled and found else cell)
         return [ours, (PrintedCell(label), PrintedCell(f"{self.rule}, median"), *cells)]
 
     def level_rows(self) -> list[Row]:

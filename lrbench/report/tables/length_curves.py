@@ -17,6 +17,7 @@ from lrbench.errors import UserError
 from lrbench.metrics import ACCURACY
 from lrbench.protocols.base import declared
 from lrbench.report.grids.filled_cell import FilledCell
+from lrbench.report.grids.grid import with_unlike
 from lrbench.report.grids.lengths import LengthGrid, check_rule, rule_legend
 from lrbench.report.grids.selection import select
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table, spread
@@ -209,7 +210,7 @@ def _horizons(title: str, curves: Sequence[LengthCurve], rule: str, notes: Seque
             (
                 PrintedCell(filled.task),
                 PrintedCell(filled.label),
-                PrintedCell(str(len(filled.runs))),
+                with_unlike(PrintedCell(str(len(filled.runs))), filled),
                 *cells,
             )
         )

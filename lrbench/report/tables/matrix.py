@@ -15,7 +15,7 @@ from typing import Any
 from lrbench.errors import unknown
 from lrbench.protocols.base import declared
 from lrbench.report.grids.filled_cell import FilledCell
-from lrbench.report.grids.grid import Grid, Row, missing
+from lrbench.report.grids.grid import Grid, Row, missing, with_unlike
 from lrbench.report.grids.lengths import length_grid
 from lrbench.report.grids.splits import split_grids
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table, spread, with_best
@@ -232,7 +232,8 @@ def _compact_cell(place: tuple[Grid, FilledCell] | None, rule: str, digits: int)
         parts.append(f"{mean(trained):.{digits}f}" if trained else MISSING)
     parts.append(filled.reference.text if filled.reference else MISSING)
     known = values and guesses(filled.evidence(rule, "test", grid.chance[filled.column]))
-    return PrintedCell(" / ".join(parts), tuple(values), Verdict.AT_CHANCE if known else "")
+    cell = PrintedCell(" / ".join(parts), tuple(values), Verdict.AT_CHANCE if known else "")
+    return with_unlike(cell, filled)
 
 
 def _compact_column(name: str, mine: Sequence[FilledCell]) -> Column:

@@ -9,11 +9,10 @@ import pandas as pd
 
 from lrbench.metrics import METRICS
 from lrbench.protocols.base import Protocol
-from lrbench.records import IRRELEVANT
 from lrbench.registry import FOREIGN
 from lrbench.report.grids.filled_cell import FilledCell
-from lrbench.report.grids.grid import Grid
-from lrbench.report.grids.selection import DAGGER
+from lrbench.report.grids.grid import UNLIKE, Grid
+from lrbench.report.grids.selection import DAGGER, compared_settings
 from lrbench.report.output.cells import MISSING, escape, span
 from lrbench.report.runs.collection import Collection, cell_of, groups
 from lrbench.report.runs.columns import Columns, Environment, Settings, UnderWay
@@ -32,26 +31,10 @@ def differences(runs: pd.DataFrame | Columns, collection: Collection) -> list[st
     first: dict[str, Settings] = {}
     for fingerprint, folder in zip(runs["fingerprint"], runs["folder"], strict=True):
         if fingerprint not in first and (told := collection.settings[folder]):
-            first[fingerprint] = _hashed(told)
+            first[fingerprint] = compared_settings(told)
     settings = list(first.values())
     keys = sorted({key for found in settings for key in found})
     return [key for key in keys if len({repr(found.get(key)) for found in settings}) > 1]
-
-
-def _hashed(settings: Settings) -> Settings:
-    """The settings that are in a fingerprint: no others can be why two of them differ.
-
-    A data seed that spells out the seed of a single run is not in it, nor is none at all.
-    """
-    kept = {
-        key: value
-        for key, value in settings.items()
-        if key.partition(".")[0] not in {*IRRELEVANT, "versions"}
-    }
-    spelt_out = settings.get("trials", 1) == 1 and kept.get("data_seed") == settings.get("seed")
-    if kept.get("data_seed") is None or spelt_out:
-        kept.pop("data_seed", None)
-    return kept
 
 
 def foreign_notes(runs: pd.DataFrame) -> list[str]:
@@ -191,6 +174,7 @@ def selection_notes(grid: Grid, collection: Collection, protocol: str) -> list[s
     shown = pd.concat([filled.runs for filled in cells]) if cells else collection.runs[:0]
     shown = shown[~shown.index.duplicated()]
     return [
+        *other_settings(cells),
         *capped((line for filled in cells for line in competing(filled, collection)), "cells"),
         *capped((line for filled in cells for line in _short(filled, grid)), "cells"),
         *unfinished_notes(cells, collection),
@@ -199,6 +183,29 @@ def selection_notes(grid: Grid, collection: Collection, protocol: str) -> list[s
         *foreign_notes(shown),
         *_elsewhere(grid, collection, protocol),
     ]
+
+
+def other_settings(cells: Iterable[FilledCell]) -> list[str]:
+    """Say which cells show runs of other settings than the table's, and which they are.
+
+    Also where it is not known what the table's are.
+    """
+    cells = list(cells)
+    found = [filled for filled in cells if filled.unlike is not None]
+    told = [f"{_name(one)}: {', '.join(one.unlike)}" for one in found if one.unlike]
+    named = [_name(one) for one in found if not one.unlike]
+    lines = [
+        f"{UNLIKE} runs of other settings than the table's, which fill no cell of it: a"
+        " sweep of the table trains these cells anew"
+    ]
+    lines += capped((f"{UNLIKE} {line}" for line in told), "cells")
+    lines += [f"{UNLIKE} {', '.join(dict.fromkeys(named))}"] if named else []
+    not_known = [
+        f"{_name(one)}: not known whether its runs have the table's settings: {one.unknown}"
+        for one in cells
+        if one.unknown and len(one.runs)
+    ]
+    return [*(lines if found else []), *capped(not_known, "cells")]
 
 
 def competing(filled: FilledCell, collection: Collection) -> list[str]:
@@ -246,8 +253,9 @@ def _short(filled: FilledCell, grid: Grid) -> list[str]:
         return []
     ended = len(filled.runs) - filled.count("failed")
     lines = list(grid.without_number(filled, ended))
-    if filled.wanted and ended < filled.wanted:
-        lines.insert(0, f"{ended} of {filled.wanted} runs have ended")
+    of_table = ended if filled.unlike is None else 0
+    if filled.wanted and of_table < filled.wanted:
+        lines.insert(0, f"{of_table} of {filled.wanted} runs have ended")
     return [f"{_name(filled)}: {line}" for line in lines]
 
 

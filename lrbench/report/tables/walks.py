@@ -10,7 +10,7 @@ of the same runs are resampled together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -22,6 +22,7 @@ from lrbench.report.grids.filled_cell import FilledCell
 from lrbench.report.grids.selection import chances, select
 from lrbench.report.output.cells import Column, PrintedCell, Table, estimate
 from lrbench.report.runs.collection import Collection
+from lrbench.report.tables.notes import other_settings
 from lrbench.statistics import FEWEST, percentiles, resample
 from lrbench.tables import TableSpec
 from lrbench.walks import FACTORS, Station, StationReading, Walk
@@ -163,7 +164,9 @@ def walk_tables(
 ) -> list[Table]:
     """Return a table a walk, and one that says what of each contradiction is which factor."""
     found = walked(collection, spec, choose)
-    return [*(_steps(spec, one, digits) for one in found), _factors(spec, found, digits)]
+    last = _factors(spec, found, digits)
+    notes = (*last.notes, *other_settings(select(collection, spec, choose)))
+    return [*(_steps(spec, one, digits) for one in found), replace(last, notes=notes)]
 
 
 def _steps(spec: TableSpec, one: Walked, digits: int) -> Table:

@@ -11,6 +11,7 @@ from lrbench.errors import Interrupted, UserError
 from lrbench.report.output.display import plural
 from lrbench.runs.train.signals import StopRequest
 from lrbench.sweeps.launch import slurm
+from lrbench.sweeps.launch.crashes import died_at
 from lrbench.sweeps.launch.held import held_by, left_behind
 from lrbench.sweeps.launch.sweeper import Launch
 from lrbench.sweeps.launch.worker import JobEnd, Parent
@@ -44,6 +45,7 @@ class Drive:
     def __call__(self, launch: Launch) -> None:
         """Launch until nothing is pending. Raises Interrupted when asked to stop."""
         with StopRequest() as stop, Lookout(self.ledger, lambda: self._pass_on(stop)):
+            self._drop_crashed()
             while self.pending:
                 self._stop_if_requested(stop)
                 free = [job for job in self.pending if not _held(job)]
@@ -121,6 +123,14 @@ class Drive:
             for run in job.runs:
                 self.ledger.done_elsewhere(run)
         self.pending = [job for job in self.pending if self._is_open(job)]
+
+    def _drop_crashed(self) -> None:
+        """Jobs that an earlier process of this sweep died at have had their attempt."""
+        for job in self.pending:
+            died = [name for run in job.runs if (name := died_at(run.run.final_folder))]
+            for run in job.runs if died else ():
+                self.ledger.fail(run, f"its process died of {died[0]}")
+        self._drop_ended()
 
     def _is_open(self, job: Job) -> bool:
         return any(run in self.ledger.open for run in job.runs)

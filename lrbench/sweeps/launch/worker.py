@@ -177,16 +177,19 @@ class JobFunction:
         from lrbench.runs.folder.cell import Cell
         from lrbench.runs.folder.run import Run
         from lrbench.runs.train.job import run_cell
+        from lrbench.sweeps.launch import crashes
         from lrbench.sweeps.launch.held import Taken, claimed
 
         load_plugins()
         config = self.to_config(composed)
         _call_it_train()
         cell = Cell.of(config)
+        runs = [Run(cell, seed) for seed in cell.seeds]
         try:
-            with claimed([Run(cell, seed) for seed in cell.seeds]):
-                outcomes = run_cell(config)
-            search_after_training(config, outcomes)
+            with crashes.at([run.final_folder for run in runs]):
+                with claimed(runs):
+                    outcomes = run_cell(config)
+                search_after_training(config, outcomes)
         except Taken as taken:
             return JobEnd("taken", str(taken))
         failures = [outcome.message for outcome in outcomes if outcome.status == "failed"]

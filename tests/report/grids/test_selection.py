@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from lrbench.report.grids.filled_cell import FilledCell
-from lrbench.report.grids.selection import chances, row_labels, select
+from lrbench.report.grids.selection import chances, others_there, row_labels, select
 from lrbench.report.paper.verdict import Guesser
 from lrbench.report.runs.collect import collect
-from lrbench.tables import TableCell, TableSpec
+from lrbench.tables import SUITE, TableCell, TableSpec
 
 Write = Callable[..., Path]
 
@@ -49,6 +49,7 @@ def test_rows_are_models_and_what_sets_cells_apart() -> None:
         ("trials=7", True),  # how many runs is no part of what they are
         ("seed=3", True),
         ("tuning_runs=4", True),
+        ("device=cuda", True),  # no sweep would train it anew for that
         ("+trials=7", True),
         ("data_seed=3", False),
         ("no.such.key=1", False),
@@ -59,6 +60,12 @@ def test_runs_are_those_the_overrides_say(
 ) -> None:
     write()
     assert len(filled(runs, argument).runs) == there
+
+
+def test_what_no_run_tells_is_asked_of_none(runs: Path, write: Write) -> None:
+    write(config={"protocol": {"name": "fan2024", "batch_size": 8}})
+    assert len(filled(runs, "protocol.certify=never", "protocol.batch_size=8").runs) == 1
+    assert len(filled(runs, "protocol.certify=never", "protocol.batch_size=9").runs) == 0
 
 
 def test_the_modulus_is_the_cells_the_runs_or_the_papers(runs: Path, write: Write) -> None:
@@ -124,3 +131,47 @@ def test_a_table_says_of_how_many_runs_where_its_own_do_not(runs: Path, write: W
     assert filled(runs, "tuning_runs=4").settings["tuning_runs"] == 4
     write(config={"tuning_runs": 9})
     assert filled(runs, "tuning_runs=4").settings["tuning_runs"] == 9
+
+
+def of_table(runs: Path, fingerprint: str = "a" * 12, **known: Any) -> FilledCell:
+    """The one cell of a table that knows the fingerprint of its runs."""
+    cell = TableCell(("task=sum", "model=blockdiag", "trials=3"), fingerprint=fingerprint, **known)
+    [found] = select(collect(runs), TableSpec("t", "T", (cell,)))
+    return found
+
+
+def test_a_cells_own_runs_are_shown_and_no_others(runs: Path, write: Write) -> None:
+    write(fingerprint="b" * 12)
+    write()
+    found = of_table(runs)
+    assert (found.rivals, found.not_shown, found.unlike) == (("a" * 12,), ("b" * 12,), None)
+    write(status="failed", evaluations=[])  # a sweep would train it again: then the other is shown
+    found = of_table(runs)
+    assert (found.rivals, found.unlike) == (("b" * 12,), ())
+
+
+def test_runs_of_other_settings_than_the_tables_say_so(runs: Path, write: Write) -> None:
+    for seed in range(3):
+        write(seed=seed, fingerprint="b" * 12)
+    theirs = collect(runs).settings_of(str(collect(runs).runs["folder"][0]))
+    asked = {**theirs, "seed": 7, "output_dir": "elsewhere", "model.width": 128}
+    found = of_table(runs, settings=asked)
+    assert found.unlike == ("model.width=64 (the table's: 128)",)
+    assert found.evidence("best", "look", 0.2).own_recipe
+    assert found.values("best", "test") == [1.0, 1.0, 1.0]
+    [told] = of_table(runs, settings=theirs).unlike or ("",)
+    assert told.startswith("another version")
+    assert of_table(runs, "b" * 12, settings=asked).unlike is None
+    assert of_table(runs, "").unlike is None  # nothing is known of it
+
+
+def test_cells_with_runs_of_others_are_found(runs: Path, write: Write) -> None:
+    write()
+    own, other = (
+        TableCell(("task=sum", "model=blockdiag"), fingerprint=name * 12) for name in "ab"
+    )
+    empty = TableCell(("task=sum", "model=lstm"), fingerprint="a" * 12)
+    there = collect(runs)
+    assert others_there(there, TableSpec("t", "T", (own, empty))) == []
+    assert others_there(there, TableSpec("t", "T", (other, empty))) == [other]
+    assert others_there(there, TableSpec("t", "T", (other,), kind=SUITE)) == []

@@ -22,7 +22,7 @@ from lrbench.report.runs.record import best_baseline, best_baselines
 from lrbench.report.tables import request
 from lrbench.report.tables.matrix import paper_tables
 from lrbench.report.tables.request import chosen_tables
-from lrbench.tables import load_table
+from tests.made_up_results import open_table
 
 LENGTH = 5000
 
@@ -160,7 +160,7 @@ def test_the_best_baseline_is_the_lowest(made: Callable[..., Any]) -> None:
 def test_the_papers_table(runs: Path, three: Callable[..., None]) -> None:
     three(0.0391)
     three(0.0590, "lstm")
-    tables = paper_tables(collect(runs), load_table("lmu_table3"))
+    tables = paper_tables(collect(runs), open_table("lmu_table3"))
     main, verdicts, fresh, solved, _, pairs = tables
     assert text(main, "lmu_parallel", "last look") == "0.0391 ± 0.0005 (3), below"
     assert text(main, "lstm", "last look") == "0.0590 ± 0.0005 (3), reproduced"
@@ -190,7 +190,7 @@ def test_no_verdict_by_a_rule_the_paper_does_not_have(
     runs: Path, three: Callable[..., None]
 ) -> None:
     three(0.0440)
-    collection, table = collect(runs), load_table("lmu_table3")
+    collection, table = collect(runs), open_table("lmu_table3")
     words = {
         rule: text(paper_tables(collection, table, rule)[0], "lmu_parallel", f"{rule} look")
         for rule in ("last", "best", "id")
@@ -201,7 +201,7 @@ def test_no_verdict_by_a_rule_the_paper_does_not_have(
 
 def test_an_easier_task_is_not_the_papers(runs: Path, three: Callable[..., None]) -> None:
     three(0.0440, horizon=3)
-    main = paper_tables(collect(runs), load_table("lmu_table3"))[0]
+    main = paper_tables(collect(runs), open_table("lmu_table3"))[0]
     assert text(main, "lmu_parallel", "last look").endswith("not comparable")
     [table] = request.tables_of(collect(runs), request.Request())
     assert table.rows[0][-1].text == "-"

@@ -15,8 +15,8 @@ from lrbench.report.runs.collect import collect
 from lrbench.report.runs.columns import UnderWay
 from lrbench.report.tables.matrix import paper_tables
 from lrbench.report.tables.request import Request, chosen_tables, narrowed
-from lrbench.tables import TableCell, TableSpec, load_table
-from tests.made_up_results import make_split_result
+from lrbench.tables import TableCell, TableSpec
+from tests.made_up_results import make_split_result, open_table
 from tests.report.conftest import run_folder
 
 Write = Callable[..., Path]
@@ -266,7 +266,7 @@ def test_many_notes_are_capped(runs: Path) -> None:
 
 def test_splits_of_a_corpus(runs: Path) -> None:
     scored(over_corpus(runs), "near_iid", 0.6831)
-    main, *others = paper_tables(collect(runs), load_table("rir2023_table2"))
+    main, *others = paper_tables(collect(runs), open_table("rir2023_table2"))
     assert cell(main, "ebt_grc", "best", "near_iid") == "0.6831, unfinished"
     assert cell(main, "ebt_grc", "best", "args_10") == "unfinished"
     assert cell(main, "bbt_grc", "best", "near_iid") == "-"
@@ -295,7 +295,7 @@ def test_a_request_is_about_its_own(runs: Path, write: Write) -> None:
     going(runs, fingerprint=B)
     over_corpus(runs)
     found = collect(runs)
-    table = Request(table=load_table("rir2023_table2"))
+    table = Request(table=open_table("rir2023_table2"))
     wanted = {
         "table": table,
         "row": Request(rows=("ebt_grc",)),

@@ -174,3 +174,13 @@ def test_of_many_that_are_waited_for_three_are_named(
     names = "SLURM job 6_0, SLURM job 6_1, SLURM job 6_2"
     assert drive._waiting_for(jobs) == f"waiting for 6 runs of {names} and 3 more"
     assert drive._waiting_for(jobs[:1]) == "waiting for 1 run of SLURM job 6_0"
+
+
+def test_what_an_earlier_process_died_at_has_failed(driven, monkeypatch) -> None:
+    jobs = driven("seed=0,1,2")
+    first = jobs.plan.runs[0].run.final_folder
+    monkeypatch.setattr("lrbench.sweeps.launch.crashes._crashed", {str(first): "SIGSEGV"})
+    ends = jobs(lambda seed: JobEnd("failed", "tried"))
+    assert [one for round in jobs.launched for one in round] == ["seed=1", "seed=2"]
+    assert ends == {"seed=0": "failed", "seed=1": "failed", "seed=2": "failed"}
+    assert jobs.reported[0].message == "its process died of SIGSEGV"

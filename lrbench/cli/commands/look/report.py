@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -169,9 +170,8 @@ def report(
             "without them the table has a column for each rule",
             exit_code=2,
         )
-    spec = _load(table) if table else None
     request = Request(
-        table=_with_own(spec, runs) if spec and published and runs else spec,
+        table=_load(table) if table else None,
         rows=_names(rows),
         columns=_names(columns),
         rule=rule,
@@ -180,16 +180,20 @@ def report(
         part=part,
         compact=compact,
     )
-    folders = folders or [Path("outputs")]
+    from lrbench.report.runs.collect import collect
     from lrbench.report.runs.finding import no_garbage
 
     with no_garbage():
+        folders = folders or [Path("outputs")]
+        collection = collect(*folders)
+        _refuse_nothing(collection, folders, request)
+        request = _of_these_runs(request, collection, (runs or []) if published else [])
         if as_json:
-            _print_objects(folders, request)
+            _print_objects(collection, request)
         elif window:
-            _show(folders, request, figures, wide)
+            _show(collection, request, figures, wide)
         else:
-            _make(folders, request, format, output, figures)
+            _make(collection, request, format, output, figures)
 
 
 def published_names() -> list[str]:
@@ -215,16 +219,13 @@ def on_terminal() -> bool:
     return results().is_terminal
 
 
-def _show(runs: Sequence[Path], request: Request, figures: Path | None, wide: bool) -> None:
+def _show(collection: Collection, request: Request, figures: Path | None, wide: bool) -> None:
     """Print the tables so that they fit the window."""
     from lrbench.console import results
     from lrbench.report.output.terminal import print_tables
-    from lrbench.report.runs.collect import collect
     from lrbench.report.tables.notes import reading_texts
     from lrbench.report.tables.request import tables_of
 
-    collection = collect(*runs)
-    _refuse_nothing(collection, runs, request)
     print_tables(tables_of(collection, request), reading_texts(collection), results(), wide)
     if figures:
         _write_figures(collection, request, figures)
@@ -264,25 +265,42 @@ def _load(name: str) -> TableSpec:
     return load_table(name)
 
 
-def _with_own(table: TableSpec, runs: Sequence[Path]) -> TableSpec:
-    """Return the table with a row more for each model that only a user's own runs have."""
+def _of_these_runs(request: Request, collection: Collection, own: Sequence[Path]) -> Request:
+    """Return the request with a table that knows which of the runs fill its cells.
+
+    Of a published table with runs of the user's `own` it has a row more for each model that only
+    they have.
+    """
     from lrbench.report.runs.collect import collect
     from lrbench.report.tables.request import with_rows_of
 
-    return with_rows_of(table, collect(*runs))
+    if request.table is None:
+        return request
+    table = fingerprinted_table(request.table, collection)
+    return replace(request, table=with_rows_of(table, collect(*own)) if own else table)
 
 
-def _print_objects(runs: Sequence[Path], request: Request) -> None:
+def fingerprinted_table(table: TableSpec, collection: Collection) -> TableSpec:
+    """Return the table with what its cells are, composed where runs are of others."""
+    from lrbench.report.grids.selection import others_there
+
+    if not others_there(collection, table):  # then torch and Hydra are not needed
+        return table
+    from lrbench.cli.hydra.compose import composed
+    from lrbench.cli.hydra.sharing import SharedComposition
+    from lrbench.sweeps.plan.filling import fingerprinted
+
+    return fingerprinted(table, collection, SharedComposition(composed))
+
+
+def _print_objects(collection: Collection, request: Request) -> None:
     from lrbench.report.output.objects import to_objects
-    from lrbench.report.runs.collect import collect
 
-    collection = collect(*runs)
-    _refuse_nothing(collection, runs, request)
     print_json(to_objects(collection, request))
 
 
 def _make(
-    runs: Sequence[Path],
+    collection: Collection,
     request: Request,
     format: str,
     output: Path | None,
@@ -290,10 +308,7 @@ def _make(
 ) -> None:
     from lrbench.console import messages
     from lrbench.report.output.render import render
-    from lrbench.report.runs.collect import collect
 
-    collection = collect(*runs)
-    _refuse_nothing(collection, runs, request)
     text = render(collection, format, request=request)
     if format == "csv":
         _name_problems(collection)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -55,6 +56,10 @@ def sweep(
     config_dir: ConfigDir = None,
 ) -> None:
     """Train many cells."""
+    from lrbench.sweeps.launch.crashes import survive_crashes
+
+    if not (dry_run or detach or has_workers(overrides or ())):
+        survive_crashes()  # before all else: it needs a process without threads
     from lrbench.cli.hydra.searching import needs_search, run_searched
     from lrbench.cli.hydra.sweeping import SweepRequest, run_plan
     from lrbench.plugins import load_plugins
@@ -70,3 +75,8 @@ def sweep(
         plan_table(plan)
         return
     raise typer.Exit(run_plan(plan, request, detach=detach))
+
+
+def has_workers(overrides: Sequence[str]) -> bool:
+    """Whether a launcher starts processes for the jobs: there a crash is a worker's."""
+    return any(word.startswith(("hydra/launcher=", "devices=")) for word in overrides)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lrbench.cli.commands.run.sweep import ConfigDir, DryRun, Overrides
+from lrbench.cli.commands.run.sweep import ConfigDir, DryRun, Overrides, has_workers
 
 HELP = (
     "Try every combination of --grid, and write the best as a preset."
@@ -52,6 +52,10 @@ def tune(
     config_dir: ConfigDir = None,
 ) -> None:
     """Search, choose, and keep the choice."""
+    from lrbench.sweeps.launch.crashes import survive_crashes
+
+    if not (dry_run or has_workers(overrides or ())):
+        survive_crashes()  # before all else: it needs a process without threads
     from lrbench.cli.hydra.tuning import Search
     from lrbench.plugins import load_plugins
 

@@ -1,0 +1,82 @@
+"""One rule of what fills a cell: a report's is the sweep's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from lrbench.cli.hydra.compose import composed
+from lrbench.report.grids.selection import select
+from lrbench.report.runs.collect import collect
+from lrbench.sweeps.plan.filling import fingerprinted, fingerprints
+from lrbench.tables import SUITE, TableCell, TableSpec, fingerprints_file, load_table, table_names
+from tests.report.conftest import make_result
+
+SMALL = (
+    *("model.width=4", "model.backbone.hidden=4", "protocol.train_length=6"),
+    *("protocol.test_lengths=[9]", "protocol.further_lengths=[12]", "protocol.band=[7,8]"),
+    *("protocol.batch_size=4", "protocol.look_every=2", "protocol.look_size=8"),
+    *("protocol.validation_size=8", "protocol.test_size=8", "protocol.max_steps=2"),
+    *("protocol.stop=never", "device=cpu", "protocol.certify=never"),
+)
+
+
+def test_a_run_fills_a_cell_where_a_sweep_finds_it_finished(train, tmp_path: Path) -> None:
+    table = TableSpec(
+        "t",
+        "T",
+        (
+            TableCell(("task=sum", "model=lstm", "trials=2", *SMALL)),
+            TableCell(("task=sum", "model=gru")),
+        ),
+    )
+    train(("task=sum", "model=lstm", *SMALL, "seed=1"))
+    train(("task=sum", "model=gru", *SMALL))
+    runs = collect(tmp_path / "outputs")
+    found = fingerprinted(table, runs, composed)
+    mine, other = select(runs, found)
+    assert (mine.unlike, len(mine.runs)) == (None, 1)
+    assert other.unlike is not None and len(other.runs) == 1
+    assert any(word.startswith("protocol.max_steps=") for word in other.unlike)
+    assert [cell.fingerprint for cell in found.cells] == [*fingerprints([table], composed).values()]
+
+
+def test_only_cells_with_other_runs_are_composed(tmp_path: Path) -> None:
+    result = make_result()
+    folder = tmp_path / "sum" / "blockdiag" / "fan2024" / ("a" * 12) / "s0"
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_text(json.dumps(result))
+    asked: list[object] = []
+    own = TableCell(("task=sum", "model=blockdiag"), fingerprint="a" * 12)
+    empty = TableCell(("task=sum", "model=lstm"))
+    table = TableSpec("t", "T", (own, empty))
+    assert fingerprinted(table, collect(tmp_path), asked.append) == table  # type: ignore[arg-type]
+    assert not asked
+
+
+def test_a_cell_that_cannot_be_composed_says_why(tmp_path: Path) -> None:
+    folder = tmp_path / "sum" / "blockdiag" / "fan2024" / ("a" * 12) / "s0"
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_text(json.dumps(make_result()))
+    cell = TableCell(("task=sum", "model=blockdiag", "protocol.start_from=nowhere"))
+    plain = TableCell(("task=sum", "model=blockdiag"), fingerprint="b" * 12)
+    runs = collect(tmp_path)
+    [found] = fingerprinted(TableSpec("t", "T", (plain,)), runs, refusing).cells
+    assert (found.unknown, found.settings) == ("no such run", None)
+    [filled] = select(runs, TableSpec("t", "T", (found,)))
+    assert (filled.unlike, filled.unknown) == ((), "no such run")
+    assert fingerprinted(TableSpec("t", "T", (cell,)), runs, refusing).cells == (cell,)  # no run
+
+
+def refusing(words: object) -> None:
+    from lrbench.errors import UserError
+
+    raise UserError("no such run\nfix: another")
+
+
+def test_every_built_in_cell_has_its_fingerprint_kept() -> None:
+    tables = [table for table in map(load_table, table_names()) if table.kind != SUITE]
+    without = [cell for table in tables for cell in table.cells if not cell.fingerprint]
+    assert not without, "python -m benchmarks.fingerprints writes them anew"
+    kept = json.loads(fingerprints_file().read_bytes())
+    assert {cell.fingerprint for table in tables for cell in table.cells} == set(kept.values())
