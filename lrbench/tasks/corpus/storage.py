@@ -6,7 +6,8 @@ Also what identifies its strings elsewhere, and its text for other programs.
     labels.npy   uint8, one a string or pair                split.json   how it was made, checksums
 
 Each file is checked against its sha256 whenever a split is read (0.1 s per 100 MB), so that a file
-cut short or with a flipped bit is an error and never a slightly different corpus.
+cut short or with a flipped bit is an error and never a slightly different corpus. A split also has
+the name of its folder in split.json, so that one in the place of another is an error, too.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def read(folder: Path) -> Strings:
 
 
 def describe(folder: Path) -> dict[str, Any]:
-    """Return what split.json of a split says; UserError where it is missing or damaged."""
+    """Return what split.json says; UserError where it is missing, damaged or of another split."""
     path = folder / DESCRIPTION
     try:
         description = json.loads(path.read_bytes())
@@ -79,7 +80,22 @@ def describe(folder: Path) -> dict[str, Any]:
         raise _damaged(path, folder, "its own checksum is not that of its text")
     if description["schema"] != SCHEMA:
         raise _damaged(path, folder, f"it has schema {description['schema']}, not {SCHEMA}")
+    _check_place(folder, description["made"])
     return description
+
+
+def _check_place(folder: Path, made: Mapping[str, Any]) -> None:
+    """Refuse a split in the folder of another; what does not say its name may lie anywhere."""
+    corpus, split = folder.absolute().parts[-2:]
+    there = made.get("corpus", corpus), made.get("split", split)
+    if there != (corpus, split):
+        seed = f" --seed {made['seed']}" if "seed" in made else ""
+        raise UserError(
+            f"{folder} cannot be used: it should be split '{split}' of {corpus}, but holds split"
+            f" '{there[1]}' of {there[0]}, says its {DESCRIPTION}\n"
+            "give the folders their own names again, or make what is wrong again with:"
+            f" lrbench data make {corpus}{seed}"
+        )
 
 
 def write(folder: Path, strings: Strings) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -135,6 +136,33 @@ def test_a_damaged_split_is_made_again(name: str, data: Path) -> None:
     assert made == ["dev"]
     assert "cannot be used" in reported[0] and "made again" in reported[0]
     assert (data / "dev" / name).read_bytes() == whole
+
+
+def test_exchanged_splits_are_refused_and_made_again(data: Path) -> None:
+    run(toy(), seed=4)
+    whole = {path.name: (path / "tokens.npy").read_bytes() for path in data.glob("[!.]*")}
+    (data / "train").rename(data / "aside")
+    (data / "test").rename(data / "train")
+    (data / "aside").rename(data / "test")
+    for name in ("train", "dev", "both"):  # of dev the seeds of all are looked at
+        with pytest.raises(UserError, match=r"'train' of toy, but holds split 'test' of toy"):
+            load(toy(), name)
+    with pytest.raises(UserError, match="lrbench data make toy --seed 4"):
+        run(toy(), ["train"], seed=4)  # the other would stay as it is
+    made, told = run(toy(), seed=4)  # what the message says
+    assert made == ["train", "test"] and len(told) == 4
+    assert {name: (data / name / "tokens.npy").read_bytes() for name in whole} == whole
+    assert load(toy(), "both").tokens.reshape(10, 3).tolist() == toy_rows("train", 4) + toy_rows(
+        "test", 4
+    )
+
+
+def test_a_copy_in_the_place_of_another_split_is_refused(data: Path) -> None:
+    run(toy())
+    shutil.rmtree(data / "dev")
+    shutil.copytree(data / "train", data / "dev")
+    with pytest.raises(UserError, match=r"'dev' of toy, but holds split 'train'"):
+        load(toy(), "dev")
 
 
 def test_a_folder_that_cannot_be_written_is_reported(data: Path) -> None:

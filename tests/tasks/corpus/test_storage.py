@@ -105,6 +105,52 @@ def test_another_schema_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatc
         read(folder)
 
 
+def test_a_split_knows_its_place(tmp_path: Path) -> None:
+    toy = tmp_path / "toy"
+    for split, rows in (("train", ROWS), ("dev", ROWS[::-1])):
+        write(toy / split, strings(rows, corpus="toy", split=split, seed=3))
+    kept = {split: read(toy / split) for split in ("train", "dev")}
+    (toy / "train").rename(toy / "aside")
+    (toy / "dev").rename(toy / "train")
+    (toy / "aside").rename(toy / "dev")
+    for split, other in (("train", "dev"), ("dev", "train")):
+        with pytest.raises(UserError) as raised:
+            read(toy / split)
+        text = str(raised.value)
+        assert f"{toy / split} cannot be used: it should be split '{split}' of toy" in text
+        assert f"holds split '{other}' of toy" in text and len(text.splitlines()) == 2
+        assert text.endswith("lrbench data make toy --seed 3")
+    (toy / "dev").rename(toy / "aside")
+    (toy / "train").rename(toy / "dev")
+    (toy / "aside").rename(toy / "train")
+    assert all(same(read(toy / split), one) for split, one in kept.items())
+
+
+def test_a_split_of_another_corpus_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "toy" / "dev", strings(ROWS, corpus="toy", split="dev"))
+    (tmp_path / "toy").rename(tmp_path / "game")
+    with pytest.raises(UserError, match="split 'dev' of game, but holds split 'dev' of toy"):
+        read(tmp_path / "game" / "dev")
+
+
+def test_what_does_not_say_its_name_may_lie_anywhere(tmp_path: Path) -> None:
+    """What was stored before splits told their names has to be readable."""
+    write(tmp_path / "toy" / "dev", strings(ROWS))
+    (tmp_path / "toy" / "dev").rename(tmp_path / "toy" / "test")
+    assert same(read(tmp_path / "toy" / "test"), strings(ROWS))
+
+
+@pytest.mark.parametrize("name", FILES[:3])
+def test_an_array_of_another_split_of_that_shape_is_refused(name: str, tmp_path: Path) -> None:
+    write(tmp_path / "toy" / "dev", strings([[0, 1, 2], [3]]))
+    write(tmp_path / "toy" / "test", strings([[3], [2, 1, 0]]))
+    labels = np.load(tmp_path / "toy" / "test" / "labels.npy") + np.uint8(1)
+    np.save(tmp_path / "toy" / "test" / "labels.npy", labels)
+    (tmp_path / "toy" / "test" / name).rename(tmp_path / "toy" / "dev" / name)
+    with pytest.raises(UserError, match=rf"{name} cannot be used: its sha256 is not the one"):
+        read(tmp_path / "toy" / "dev")
+
+
 @pytest.mark.parametrize("call", range(6))
 def test_a_full_disk_spoils_nothing(
     call: int, folder: Path, monkeypatch: pytest.MonkeyPatch
