@@ -1,20 +1,24 @@
 """The source of a plugin: its file or package, and what it imports from beside it.
 
 Numbers depend on all of it, so all of it is hashed into fingerprints and packed into bundles.
-Beside a plugin means: in the folder that holds its file, or its outermost package. Imports are read
-off the source, wherever they stand in it; a name that is made at run time is not seen.
+Beside a plugin means: in the folder that holds its file, or its outermost package. What it imports
+is read off the source (plugin_imports.py), so that the hash depends on files alone: not on what the
+process imported before, nor on files that are there one day and not the next. What a plugin opens
+beside that is found while it runs (plugin_reads.py).
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
 from pathlib import Path
 from types import ModuleType
 
 from lrbench.errors import UserError
+from lrbench.plugin_imports import declared_by, named_by
 
 INSTALLED = {"site-packages", "dist-packages"}  # folders full of what no plugin brought along
+
+_hashed: dict[str, tuple[Path, ...]] = {}  # {plugin: what its last hash was of}
 
 
 def source_hash(module: ModuleType) -> str:
@@ -23,21 +27,31 @@ def source_hash(module: ModuleType) -> str:
     Of a single file it is that file's own. Raises UserError for a module without a file.
     """
     own, beside = _files(module)
+    _hashed[module.__name__] = (*own, *beside)
     package = hasattr(module, "__path__")
     digest = hashlib.sha256()
-    root = Path(str(module.__file__)).parent if package else _root(module)
+    root = Path(str(module.__file__)).parent if package else plugin_folder(module)
     for path in own:
         _add(digest, path, root if package else None)
     for path in beside:
-        _add(digest, path, _root(module))
+        _add(digest, path, plugin_folder(module))
     return digest.hexdigest()
 
 
 def source_files(module: ModuleType) -> dict[str, bytes]:
     """Return {path below the plugin's folder: content}; UserError as `source_hash`."""
-    root = _root(module)
+    root = plugin_folder(module)
     own, beside = _files(module)
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in (*own, *beside)}
+
+
+def hashed_files(module: ModuleType) -> list[Path]:
+    """Return the files that the last `source_hash` of a plugin was of.
+
+    Files may have been changed or removed since, as by who writes the next version while a run of
+    this one is trained.
+    """
+    return list(_hashed[module.__name__])
 
 
 def _add(digest: hashlib._Hash, path: Path, below: Path | None) -> None:
@@ -47,7 +61,7 @@ def _add(digest: hashlib._Hash, path: Path, below: Path | None) -> None:
     digest.update(data)
 
 
-def _root(module: ModuleType) -> Path:
+def plugin_folder(module: ModuleType) -> Path:
     """Return the folder that the plugin is imported from."""
     source = Path(str(module.__file__))
     depth = module.__name__.count(".") + hasattr(module, "__path__")
@@ -55,7 +69,7 @@ def _root(module: ModuleType) -> Path:
 
 
 def _files(module: ModuleType) -> tuple[list[Path], list[Path]]:
-    """Return the plugin's own files, and those beside it that they import, each sorted."""
+    """Return the plugin's own sources, and what they import or name beside them, each sorted."""
     if not getattr(module, "__file__", None):
         raise UserError(
             f"plugin '{module.__name__}' has no source file, so its results could not be told"
@@ -64,49 +78,15 @@ def _files(module: ModuleType) -> tuple[list[Path], list[Path]]:
         )
     source = Path(str(module.__file__))
     own = sorted(source.parent.rglob("*.py")) if hasattr(module, "__path__") else [source]
-    root = _root(module)
-    if INSTALLED & set(root.parts):
-        return own, []
+    root = plugin_folder(module)
+    installed = bool(INSTALLED & set(root.parts))
     found, left = set(own), list(own)
     while left:
-        for path in _imported(left.pop(), root) - found:
-            found.add(path)
-            left.append(path)
+        path = left.pop()
+        named = declared_by(path, root)
+        if not installed:
+            named |= named_by(path, root)
+        new = named - found
+        found |= new
+        left += [one for one in new if one.suffix == ".py"]
     return own, sorted(found - set(own))
-
-
-def _imported(path: Path, root: Path) -> set[Path]:
-    """Return the files below `root` that a file imports, packages' `__init__.py` included."""
-    here = path.relative_to(root).parent.parts
-    found: set[Path] = set()
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):  # nothing can import it, and it imports nothing
-        return found
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                found |= _resolved(root, alias.name.split("."))
-        elif isinstance(node, ast.ImportFrom):
-            above = here[: len(here) - node.level + 1] if node.level else ()
-            base = [*above, *(node.module.split(".") if node.module else ())]
-            for alias in node.names:
-                found |= _resolved(root, [*base, alias.name])
-    return found
-
-
-def _resolved(root: Path, name: list[str]) -> set[Path]:
-    """Return the files that importing a dotted name runs, as far as they lie below `root`.
-
-    This package is none of them, where a plugin lies in a checkout of it: it has versions.
-    """
-    found: set[Path] = set()
-    if name[0] == __package__:
-        return found
-    for end in range(1, len(name) + 1):
-        whole = root.joinpath(*name[:end])
-        for path in (whole / "__init__.py", whole.with_suffix(".py")):
-            if path.is_file():
-                found.add(path)
-                break
-    return found

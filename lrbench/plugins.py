@@ -85,10 +85,13 @@ def _import_from_here(name: str, origin: str = VARIABLE) -> ModuleType:
 
 
 def _import(name: str, origin: str) -> ModuleType:
+    from lrbench.plugin_reads import watch  # of which a process without plugins has no need
+
     notice = threading.Timer(PATIENCE, _say_slow, (name, origin))
     notice.daemon = True
     notice.start()
     try:
+        watch(name)
         return import_module(name)
     except UserError:
         raise

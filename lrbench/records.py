@@ -268,6 +268,7 @@ class Result(TypedDict):
     mode: str | None
     threads: int
     data: NotRequired[dict[str, SplitData]]
+    not_hashed: NotRequired[dict[str, list[str]]]  # plugin: what it read that no fingerprint has
     automaton: NotRequired[DrawnAutomaton]
     checkpoints: dict[str, int]  # rule: the update that it kept
     perfect_look: LookStep | None

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lrbench.bundles.layout import PLUGINS
 from lrbench.errors import UserError
 from lrbench.runs.folder.environment import FOLDERS
 
@@ -70,10 +71,12 @@ def identities(folders: Iterable[str]) -> list[Identity]:
 
 
 def anonymised(files: dict[str, bytes], who: list[Identity]) -> dict[str, bytes]:
-    """Return `files` with json and its lines rewritten; other files as they are."""
+    """Return `files` with json and its lines rewritten; other files, and plugins', as they are."""
     changed = {}
     for path, data in files.items():
-        if path.endswith(".json"):
+        if path.startswith(f"{PLUGINS}/"):
+            changed[path] = data
+        elif path.endswith(".json"):
             text = json.dumps(_scrubbed(json.loads(data), who), indent=2)
             changed[path] = text.encode() + b"\n"
         elif path.endswith(".jsonl"):
@@ -134,7 +137,7 @@ def _scrubbed_line(line: bytes, who: list[Identity]) -> bytes:
 
 def _readable(path: str, data: bytes) -> str:
     """What of a file can be read as text: of a checkpoint the names of its tensors."""
-    if path.endswith(".pt"):
+    if path.endswith(".pt") and not path.startswith(f"{PLUGINS}/"):
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = [name for name in archive.namelist() if name.endswith(".pkl")]
             return "\n".join(archive.read(name).decode("latin-1") for name in names)

@@ -64,6 +64,15 @@ def plugins_of(results: dict[str, Result]) -> dict[str, set[str]]:
     return used
 
 
+def not_hashed_of(results: dict[str, Result]) -> dict[str, list[str]]:
+    """Return {plugin: files that it read in a run and that its hash, and so a bundle, lacks}."""
+    found: dict[str, set[str]] = {}
+    for result in results.values():
+        for name, files in result.get("not_hashed", {}).items():
+            found.setdefault(name, set()).update(files)
+    return {name: sorted(files) for name, files in found.items()}
+
+
 def libraries_of(results: dict[str, Result]) -> dict[str, str]:
     """Return the installed packages that hold layers of runs, and the targets' outermost names."""
     found = {}

@@ -13,7 +13,13 @@ from lrbench.bundles import layout
 from lrbench.bundles.anonymous import anonymised, identities, refuse_leaks
 from lrbench.bundles.archive import packed, sha256
 from lrbench.bundles.choice import TableChoice
-from lrbench.bundles.contents import Contents, contents, plugin_sources, plugins_of
+from lrbench.bundles.contents import (
+    Contents,
+    contents,
+    not_hashed_of,
+    plugin_sources,
+    plugins_of,
+)
 from lrbench.bundles.data import data_of
 from lrbench.errors import UserError
 from lrbench.report.output.render import render
@@ -33,6 +39,7 @@ class Bundle:
     files: int
     runs: int
     without_checkpoint: list[str]
+    not_hashed: dict[str, list[str]]  # {plugin: files that it read and that the bundle lacks}
 
 
 def pack(
@@ -68,7 +75,14 @@ def pack(
     if anonymous:
         refuse_leaks(files, who)
     data = packed(files, name)
-    return Bundle(data, sha256(data), len(files), len(folders), found.without_checkpoint)
+    return Bundle(
+        data=data,
+        digest=sha256(data),
+        files=len(files),
+        runs=len(folders),
+        without_checkpoint=found.without_checkpoint,
+        not_hashed=not_hashed_of(found.results),
+    )
 
 
 def tables(files: dict[str, bytes], choice: TableChoice) -> dict[str, bytes]:

@@ -210,6 +210,9 @@ def _strings(opened: Opened, states: dict[str, States]) -> BundleFinding:
         except (UserError, KeyError, TypeError, AttributeError):
             unknown += 1  # a task of a plugin, or of another version
             continue
+        except OSError as error:  # a file that a plugin reads, and that nobody packed
+            wrong.append(f"{run}: its strings cannot be drawn here: {error}")
+            continue
         if here != recorded.get(run):
             wrong.append(f"{run}: this lrbench draws other strings")
     if unknown and not wrong:
@@ -273,7 +276,7 @@ def _scores(
             comparisons += rescore(
                 runs / run, run, result, rule, options.strings, options.seed, options.device
             )
-        except UserError as error:
+        except (UserError, OSError) as error:
             first = str(error).splitlines()[0].replace(f"{runs}/", "")
             away = [] if options.trust_plugins else sorted(plugins_of({run: result}))
             if away:

@@ -55,6 +55,11 @@ def is_list(value: Any) -> bool:
     return isinstance(value, list)
 
 
+def is_texts(value: Any) -> bool:
+    """Tell a json array of strings."""
+    return is_list(value) and all(map(is_text, value))
+
+
 def is_length(value: Any) -> bool:
     """Tell a count of at least one."""
     return type(value) is int and 1 <= value < 2**63
@@ -74,6 +79,7 @@ OPTIONAL: dict[str, Check] = {
     "versions": is_settings,
     **dict.fromkeys(["checkpoints", "perfect_look", "horizon", "data", "telemetry"], is_object),
     **dict.fromkeys(["baselines", "guessing"], is_list),
+    "not_hashed": lambda value: is_object(value) and all(map(is_texts, value.values())),
 }
 EVALUATION: dict[str, Check] = {
     **dict.fromkeys(["length", "n"], is_length),

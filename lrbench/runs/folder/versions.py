@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lrbench.config import Config
+from lrbench.plugin_imports import DECLARED
+from lrbench.plugin_reads import unhashed
 from lrbench.plugin_sources import source_hash
 from lrbench.plugins import load_plugins
 from lrbench.registry import BACKBONES, ENCODERS, FOREIGN, MIXERS, PROTOCOLS, TASKS
@@ -42,3 +46,22 @@ def versions_of(config: Config) -> dict[str, Any]:
         versions["plugins"] |= found.pop("plugins", {})
         versions |= found
     return versions
+
+
+def not_hashed(versions: dict[str, Any]) -> dict[str, list[str]]:
+    """Return {plugin: files beside it that its code opened here and that its hash lacks}.
+
+    Of the plugins in the versions of a run; without those that opened nothing else.
+    """
+    opened = {name: unhashed(sys.modules[name]) for name in versions["plugins"]}
+    return {name: files for name, files in opened.items() if files}
+
+
+def told_of(opened: Mapping[str, Sequence[str]], where: str = "the run's fingerprint") -> list[str]:
+    """Return a message for each plugin in `not_hashed`: which files, and how they would count."""
+    return [
+        f"plugin '{name}' read what is not in {where}: {', '.join(files)}\n"
+        "other numbers in there would go unnoticed; to let it count, name it at the top of the"
+        f' source that reads it, relative to that source: {DECLARED} = ["..."]'
+        for name, files in sorted(opened.items())
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import traceback
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -18,6 +19,7 @@ from lrbench.runs.folder.cell import Cell
 from lrbench.runs.folder.files import UnreadableFile
 from lrbench.runs.folder.run import Run
 from lrbench.runs.folder.start import start_of
+from lrbench.runs.folder.versions import told_of
 from lrbench.runs.lease import Lease
 from lrbench.runs.track.live import LiveTracking
 from lrbench.runs.train.display import Display, ExaminationDisplay, Part
@@ -151,6 +153,9 @@ def _ended(
             if isinstance(outcome, Exception):
                 raise outcome
             outcomes.append(outcome)
+    for outcome in outcomes:
+        for told in told_of(outcome.result.get("not_hashed", {})) if outcome.result else ():
+            _say_once(told)
     return outcomes
 
 
@@ -175,7 +180,16 @@ def _examine(trial: Trial, run: Run, part: Part) -> Result:
     baselines, guessing = procedure.levels(trial, part)
     data = procedure.data()
     part.end()
-    return assemble(run.cell, trial, rows, horizons, baselines, guessing, data)
+    result = assemble(run.cell, trial, rows, horizons, baselines, guessing, data)
+    for told in told_of(result.get("not_hashed", {})):
+        run.log(told)
+    return result
+
+
+@cache
+def _say_once(text: str) -> None:
+    """Print a message that would be the same for each run of the process."""
+    messages().print(text, markup=False, soft_wrap=True)
 
 
 def _failed(trial: Trial, run: Run, error: Exception | SystemExit) -> Outcome:

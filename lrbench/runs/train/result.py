@@ -22,6 +22,7 @@ from lrbench.records import (
 from lrbench.report.output.summary import run_summary
 from lrbench.report.output.trials import trials_summary
 from lrbench.runs.folder.cell import Cell
+from lrbench.runs.folder.versions import not_hashed
 from lrbench.training.trial import Trial
 
 
@@ -60,6 +61,7 @@ def assemble(
         "mode": getattr(trial.model, "mode", None),
         "threads": config.threads,
         **({} if data is None else {"data": data}),
+        **({"not_hashed": opened} if (opened := not_hashed(cell.versions)) else {}),
         **({} if (drawn := trial.task.drawn()) is None else {"automaton": drawn}),
         "checkpoints": trial.rules.steps(),
         "perfect_look": trial.perfect_look,

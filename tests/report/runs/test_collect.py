@@ -221,6 +221,7 @@ WRONG: dict[str, dict[str, Any]] = {
         ]
     },
     "'guessing[0]' is None": {"guessing": [None]},
+    "'not_hashed' is a dict": {"not_hashed": {"mine": ["table.npy", 3]}},
     "'horizon[0].text' is missing": {"horizon": {"best": {}}},
 }
 

@@ -61,6 +61,7 @@ def bundle(
     from lrbench.console import messages
     from lrbench.plugins import load_plugins
     from lrbench.report.output.display import plural
+    from lrbench.runs.folder.versions import told_of
 
     load_plugins()
     spec = load_table(table) if table else None
@@ -77,6 +78,8 @@ def bundle(
             f"{count} of {made.runs} runs have no '{chosen}' checkpoint to score again",
             markup=False,
         )
+    for told in told_of(made.not_hashed, "the fingerprints, nor in this bundle"):
+        say(told, markup=False, soft_wrap=True)
     size = len(made.data) / 2**20
     parts = plural(made.runs, "run"), plural(made.files, "file"), f"{size:.1f} MiB"
     say(f"wrote {path}: {', '.join(parts)}", markup=False)
