@@ -6,7 +6,7 @@ against the oracle, pieces against whole strings, batches against their rows dra
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from lrbench.tasks.baselines import best_baseline, measure_baselines
 from lrbench.tasks.stream import Stream
 
 LENGTHS = (1, 2, 3, 5, 8, 13, 40, 97)  # of these, or the nearest below, those that the task has
+SHORT = LENGTHS[:6]  # where the oracle, which may be slow, is asked before a training
 LONG = 97
 SEGMENTS = (1, 3, 7, 40)
 ROWS = 6
@@ -28,10 +29,10 @@ STREAM = Stream.named(0, "check")
 CPU = "cpu"
 
 
-def lengths_of(task: LabelledTask) -> list[int]:
-    """Return the lengths to look at: those of LENGTHS that the task has, or has one just below."""
+def lengths_of(task: LabelledTask, wanted: Sequence[int] = LENGTHS) -> list[int]:
+    """Return the lengths to look at: those wanted that the task has, or has one just below."""
     found = set()
-    for length in LENGTHS:
+    for length in wanted:
         try:
             found.add(task.nearest_length(length))
         except UserError:
@@ -39,17 +40,16 @@ def lengths_of(task: LabelledTask) -> list[int]:
     return sorted(found)
 
 
-def says_what_it_has(task: LabelledTask) -> Finding:
+def says_what_it_has(task: LabelledTask, lengths: Sequence[int]) -> Finding:
     """Strings are (B, positions) int64 of the vocabulary, answers of the classes, some asked."""
     name = "strings"
-    found = lengths_of(task)
-    if not found:
+    if not lengths:
         return Finding(name, False, f"no strings of length <= {LONG}; it has {task.length_rule}")
-    for length in found:
+    for length in lengths:
         if wrong := _misfit(task, task.sample(STREAM, 0, ROWS, length, CPU), length):
             return Finding(name, False, f"length {length}: {wrong}")
     symbols, classes = len(task.vocabulary), task.num_classes
-    return Finding(name, True, f"{symbols} symbols, {classes} classes, lengths {_named(found)}")
+    return Finding(name, True, f"{symbols} symbols, {classes} classes, lengths {_named(lengths)}")
 
 
 def _misfit(task: LabelledTask, batch: Batch, length: int) -> str:
@@ -72,10 +72,10 @@ def _misfit(task: LabelledTask, batch: Batch, length: int) -> str:
     return "" if bool(batch.counted.any(1).all()) else "nothing is asked of a string"
 
 
-def answers_equal_the_oracle(task: LabelledTask) -> Finding:
+def answers_equal_the_oracle(task: LabelledTask, lengths: Sequence[int]) -> Finding:
     """Answers that models are trained on are those of the definition, at every position."""
     name, compared = "oracle", 0
-    for length in lengths_of(task):
+    for length in lengths:
         batch = task.sample(STREAM, 1, ROWS, length, CPU)
         for tokens, targets in zip(batch.tokens.tolist(), batch.targets.tolist(), strict=True):
             right = list(task.oracle(tokens))
@@ -86,10 +86,10 @@ def answers_equal_the_oracle(task: LabelledTask) -> Finding:
     return Finding(name, True, f"{compared} answers equal")
 
 
-def pieces_join(task: LabelledTask) -> Finding:
+def pieces_join(task: LabelledTask, lengths: Sequence[int]) -> Finding:
     """A string read in pieces is the string read whole, answers too: the carry is heeded."""
     name = "pieces"
-    length = lengths_of(task)[-1]
+    length = lengths[-1]
     whole = task.sample(STREAM, 2, ROWS, length, CPU)
     for segment in SEGMENTS:
         pieces = list(task.segments(STREAM, ROWS, length, segment, CPU, 2))
@@ -100,10 +100,10 @@ def pieces_join(task: LabelledTask) -> Finding:
     return Finding(name, True, f"length {length} in pieces of {_named(SEGMENTS)}")
 
 
-def sampling_is_pure(task: LabelledTask) -> Finding:
+def sampling_is_pure(task: LabelledTask, lengths: Sequence[int]) -> Finding:
     """Strings depend on seed, step and row alone: not on what was drawn, nor on a global state."""
     name = "purity"
-    length = lengths_of(task)[-1]
+    length = lengths[-1]
     first = task.sample(STREAM, 3, ROWS, length, CPU)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1234)
@@ -121,10 +121,10 @@ def sampling_is_pure(task: LabelledTask) -> Finding:
     return Finding(name, True, "the same strings drawn again, by rows and by another such task")
 
 
-def strings_vary(task: LabelledTask) -> Finding:
+def strings_vary(task: LabelledTask, lengths: Sequence[int]) -> Finding:
     """Other steps, seeds and rows have other strings, where there are enough of them."""
     name = "variety"
-    length = lengths_of(task)[-1]
+    length = lengths[-1]
     drawn = [
         task.sample(stream, step, ROWS, length, CPU).tokens
         for stream in (STREAM, Stream.named(1, "check"))
@@ -137,13 +137,13 @@ def strings_vary(task: LabelledTask) -> Finding:
     return Finding(name, True, f"{len(strings)} strings among {total} of length {length}")
 
 
-def machine_agrees(task: LabelledTask) -> Finding:
+def machine_agrees(task: LabelledTask, lengths: Sequence[int]) -> Finding:
     """The automaton that the task states gives the oracle's answers."""
     name = "machine"
     machine = task.machine()
     if machine is None:
         return not_applicable(name, "machine() states none: no certify, no diagnose")
-    for length in lengths_of(task):
+    for length in lengths:
         for tokens in task.sample(STREAM, 7, ROWS, length, CPU).tokens.tolist():
             asked = zip(task.oracle(tokens), machine.run(tokens), strict=True)
             if any(right not in (IGNORE, said) for right, said in asked):
@@ -152,19 +152,20 @@ def machine_agrees(task: LabelledTask) -> Finding:
     return Finding(name, True, f"{machine.states} states, answers equal")
 
 
-def guessing_is_not_enough(task: LabelledTask) -> Finding:
+def guessing_is_not_enough(task: LabelledTask, lengths: Sequence[int]) -> Finding:
     """At some length no simple guess, such as the commonest answer, is nearly always right."""
     name = "baselines"
     best = [
-        best_baseline(measure_baselines(task, STREAM, length, STRINGS, CPU))
-        for length in lengths_of(task)
+        best_baseline(measure_baselines(task, STREAM, length, STRINGS, CPU)) for length in lengths
     ]
     hardest = min(best, key=lambda one: one["value"])
     told = f"the best guess is right on {hardest['value']:.3f} at length {hardest['length']}"
     return Finding(name, hardest["value"] < HIGHEST, f"{told} ({hardest['baseline']})")
 
 
-TASK_CHECKS: dict[str, Callable[[LabelledTask], Finding]] = {
+Check = Callable[[LabelledTask, Sequence[int]], Finding]  # of a task, at some of its lengths
+
+TASK_CHECKS: dict[str, Check] = {
     "strings": says_what_it_has,
     "oracle": answers_equal_the_oracle,
     "pieces": pieces_join,
@@ -173,6 +174,7 @@ TASK_CHECKS: dict[str, Callable[[LabelledTask], Finding]] = {
     "machine": machine_agrees,
     "baselines": guessing_is_not_enough,
 }
+QUICK = ("strings", "purity", "oracle", "pieces")  # without which a training means nothing
 
 
 def run_task_contract(
@@ -189,16 +191,31 @@ def run_task_contract(
             f"task '{config.name}' cannot be checked: its strings stand in files or are numbers,"
             " and have no oracle\n`lrbench show` prints them"
         )
+    lengths = lengths_of(task)
     findings: list[Finding] = []
-    for name, check in TASK_CHECKS.items():
-        try:
-            findings.append(check(task))
-        except Exception as error:
-            findings.append(raised(name, error))
+    for name in TASK_CHECKS:
+        findings.append(_guarded(name, task, lengths))
         tell(findings[-1])
         if name == "strings" and not findings[-1].passed:
             break
     return findings
+
+
+def first_broken(task: LabelledTask, used: Sequence[int]) -> Finding | None:
+    """Return the first of the checks in QUICK that a task fails, on strings of a few symbols.
+
+    `used` are lengths that the task has. The first is taken where it has none that is short.
+    """
+    lengths = lengths_of(task, SHORT) or list(used[:1]) or lengths_of(task)
+    found = (_guarded(name, task, lengths) for name in QUICK if lengths)
+    return next((finding for finding in found if not finding.passed), None)
+
+
+def _guarded(name: str, task: LabelledTask, lengths: Sequence[int]) -> Finding:
+    try:
+        return TASK_CHECKS[name](task, lengths)
+    except Exception as error:
+        return raised(name, error)
 
 
 def _first_difference(found: torch.Tensor, expected: torch.Tensor) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from lrbench.contract.tasks import TASK_CHECKS, run_task_contract
+from lrbench.contract.tasks import TASK_CHECKS, first_broken, run_task_contract
 from lrbench.errors import UserError
 from lrbench.registry import TASKS, Entry
+from lrbench.tasks import make_task
 from lrbench.tasks.base import LabelledTask
 from lrbench.tasks.machine import Machine
 from lrbench.tasks.stream import Stream
@@ -116,6 +117,46 @@ def test_each_fault_is_caught_by_its_check(
     monkeypatch.setitem(TASKS._entries, "sum", Entry("sum", cls, SumConfig, "a test"))
     found = {finding.name: finding for finding in run_task_contract(SumConfig())}
     assert found[caught].passed is False, found[caught]
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_no_task_of_symbols_breaks_the_short_check(name: str) -> None:
+    assert first_broken(make_task(TASKS.get(name).config()), [40]) is None
+
+
+@pytest.mark.parametrize(
+    ("cls", "caught"),
+    [
+        *((NoCarry, "pieces"), (OffByOne, "oracle"), (GlobalStrings, "purity")),
+        *((TogetherDrawn, "purity"), (BeyondTheVocabulary, "strings"), (Floats, "strings")),
+        *((Raises, "oracle"), (Always, None), (Constant, None), (WrongMachine, None)),
+    ],
+)
+def test_what_the_short_check_catches(
+    cls: type, caught: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks that are wrong, and none that is merely odd."""
+    monkeypatch.setitem(TASKS._entries, "sum", Entry("sum", cls, SumConfig, "a test"))
+    found = first_broken(make_task(SumConfig()), [40])
+    assert (None if found is None else found.name) == caught
+
+
+class LongOnly(NoCarry):
+    shortest = 50
+    length_rule = "lengths >= 50"
+
+    def valid_length(self, length: int) -> bool:
+        return length >= self.shortest
+
+
+def test_a_task_without_short_strings(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = LongOnly(SumConfig())
+    for used in ([60, 500], []):  # without a training's lengths those of the whole check
+        found = first_broken(task, used)
+        assert found is not None and found.name == "pieces"
+    monkeypatch.setattr(LongOnly, "shortest", 1000)
+    assert first_broken(task, [1000]) is not None
+    assert first_broken(task, []) is None  # no length is known that it has
 
 
 def test_tasks_without_an_oracle_are_refused() -> None:

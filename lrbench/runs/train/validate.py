@@ -25,6 +25,7 @@ from lrbench.registry import BACKBONES, ENCODERS, FOREIGN, MIXERS, TASKS
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.folder.start import start_of
 from lrbench.runs.track.tracker import require_tracker
+from lrbench.runs.train.own_task import check_own_task
 from lrbench.tasks import make_task
 from lrbench.tasks.base import TaskBase
 from lrbench.training.hardening import Hardening
@@ -52,6 +53,7 @@ def validated(config: Config) -> torch.device:
     _check_protocol(config)
     _check_folder(config)
     _check_model(config, device)
+    check_own_task(config)
     return device
 
 
