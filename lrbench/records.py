@@ -258,6 +258,7 @@ class Result(TypedDict):
     epochs: NotRequired[float]  # of a run that goes through a corpus
     stopped: str | None  # perfect, patience, budget, diverged
     train_seconds: float  # spent in updates only
+    examination_seconds: NotRequired[float]  # at the end, proofs and baselines included
     # {iterations: mean an update, converged: share of updates, failed_at: update of the first log
     # with one that had not}, only of models that are solved by iteration
     telemetry: NotRequired[dict[str, Any]]

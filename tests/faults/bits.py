@@ -9,7 +9,7 @@ import torch
 
 from lrbench.runs.folder import checkpoints, files
 
-TIMES = {"seconds", "train_seconds"}
+TIMES = {"seconds", "train_seconds", "examination_seconds"}
 PLACES = {"output_dir", "force", "trials", "seed"}  # of the configuration; trials are compared too
 
 

@@ -75,7 +75,7 @@ REQUIRED: dict[str, Check] = {
 OPTIONAL: dict[str, Check] = {
     **dict.fromkeys(["task_title", "stopped", "device", "dtype", "mode"], is_text),
     **dict.fromkeys(["data_seed", "parameters", "state_size", "threads"], is_integer),
-    **dict.fromkeys(["train_seconds", "epochs"], is_number),
+    **dict.fromkeys(["train_seconds", "examination_seconds", "epochs"], is_number),
     "versions": is_settings,
     **dict.fromkeys(["checkpoints", "perfect_look", "horizon", "data", "telemetry"], is_object),
     **dict.fromkeys(["baselines", "guessing"], is_list),

@@ -113,10 +113,12 @@ class Display(Shown):
         return f"{rate:.1f} updates/s" if rate else ""
 
     def _left(self) -> str:
-        """Say how long training takes at most: it may end before its budget does."""
+        """Say how long training may still take, an examination apart: it may end sooner."""
         going = [trial for trial in self.trials if trial.stopped is None]
         updates, rate = sum(trial.steps - trial.step for trial in going), self.pace.rate
-        return f"at most {duration(updates / rate)} left" if rate and updates else ""
+        return (
+            f"up to about {duration(updates / rate)} of training left" if rate and updates else ""
+        )
 
 
 class Part:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import time
 import traceback
 from contextlib import ExitStack
 from functools import cache
@@ -175,12 +176,14 @@ def _examine(trial: Trial, run: Run, part: Part) -> Result:
     if trial.stopped == "diverged":
         messages().print(f"seed {trial.seed}: diverged by update {trial.step:,}")
     messages().print(f"seed {trial.seed}: examining on fresh strings")
+    begun = time.perf_counter()
     procedure = procedure_for(trial.config)
     rows, horizons = procedure.examine(trial, run.kept, part)
     baselines, guessing = procedure.levels(trial, part)
     data = procedure.data()
     part.end()
     result = assemble(run.cell, trial, rows, horizons, baselines, guessing, data)
+    result["examination_seconds"] = round(time.perf_counter() - begun, 3)
     for told in told_of(result.get("not_hashed", {})):
         run.log(told)
     return result

@@ -34,6 +34,7 @@ from lrbench.training.procedure import make_trial, procedure_for
 from lrbench.version import __version__
 
 SIZES = ("train_length", "train_split", "batch_size", "micro_batch", "bucket", "supervision")
+TRAINING = {"max_steps", "epochs", "stop", "look_every", "look_size", "batch_size", "micro_batch"}
 RANGE = "train_lengths"  # what protocols of several lengths have instead of `train_length`
 CALIBRATION = 2.0  # seconds of updates, at most
 STEADY, AGREE = 20, 0.1  # so many updates are enough whose halves differ by less
@@ -42,10 +43,14 @@ KNOWN = {"protocol": "fan2024", "task": "sum", "model": "lstm"}  # published, an
 
 
 class Expected(NamedTuple):
-    """The seconds that a run may take at most, and whether they were measured elsewhere."""
+    """The seconds that a run may take, about, if all its updates are made.
+
+    published: they were measured elsewhere. whole: the examination at the end is among them.
+    """
 
     seconds: float
     published: bool
+    whole: bool = False
 
 
 class Cost(NamedTuple):
@@ -64,17 +69,21 @@ class Estimate:
 
     def __init__(self, plan: Plan) -> None:
         self._rates: dict[str, list[float]] = {}
+        self._examined: dict[str, list[float]] = {}
         self._of: dict[Path, Expected | None] = {}  # by cell: its runs take as long as each other
         folders = {run.cell.folder.parents[2]: None for run in plan.runs}  # output_dir/task
         for result in _results(folders):
             seconds, steps = result.get("train_seconds"), result["steps"]
             if seconds and steps:
                 self._rates.setdefault(_workload(result["config"]), []).append(seconds / steps)
+            if (examined := result.get("examination_seconds")) is not None:
+                self._examined.setdefault(_examination(result["config"]), []).append(examined)
 
     def of(self, run: PlannedRun) -> Expected | None:
-        """Return the most that training this run should take; None if nothing like it is known.
+        """Return what this run should take; None if nothing like it is known.
 
         All updates are counted: one that stops early, or goes on from a checkpoint, takes less.
+        Not counted are looks, the start of a process, and what it compiles first.
         """
         if run.cell.folder not in self._of:
             self._of[run.cell.folder] = self._measured(run)
@@ -82,14 +91,18 @@ class Estimate:
 
     def _measured(self, run: PlannedRun) -> Expected | None:
         mine = self._rates.get(_workload(run.cell.settings))
+        examined = self._examined.get(_examination(run.cell.settings), [])
+        beside = median(examined) if examined else 0.0
         if mine:
-            return Expected(median(mine) * procedure_for(run.cell.config).updates, False)
+            updates = median(mine) * procedure_for(run.cell.config).updates
+            return Expected(updates + beside, False, bool(examined))
         settings = flat(run.cell.settings)
         rate = published_rate(settings)
         if rate is None:
             return None
         updates = procedure_for(run.cell.config).updates
-        return Expected(rate * _symbols(settings) * updates * machine_ratio(), True)
+        seconds = rate * _symbols(settings) * updates * machine_ratio()
+        return Expected(seconds + beside, True, bool(examined))
 
 
 def published_rate(settings: Settings) -> float | None:
@@ -226,4 +239,16 @@ def _workload(config: dict[str, Any]) -> str:
     protocol = config.get("protocol") or {}
     sizes = [protocol.get(key) for key in (*SIZES, RANGE)]
     parts = [config.get("task"), config.get("model"), sizes, config.get("threads")]
+    return json.dumps(parts, sort_keys=True)
+
+
+def _examination(config: dict[str, Any]) -> str:
+    """What two configurations share whose examinations cost the same, as far as one can tell.
+
+    A model that fails is examined less, and one that stops early.
+    """
+    protocol = {
+        key: value for key, value in (config.get("protocol") or {}).items() if key not in TRAINING
+    }
+    parts = [config.get("task"), config.get("model"), protocol, config.get("threads")]
     return json.dumps(parts, sort_keys=True)

@@ -23,7 +23,7 @@ class End:
     """How a run ended, and why it failed.
 
     `status` is finished, diverged, skipped (finished before), elsewhere (finished by another
-    process) or failed.
+    process) or failed. `seconds`: of its training and, as far as it says, its examination.
     """
 
     run: PlannedRun
@@ -100,12 +100,18 @@ class Lookout:
             pause = max(self.seconds, 10 * (time.monotonic() - began))
 
 
+def seconds_of(result: Result) -> float | None:
+    """Return what training and examining took; None where a result does not say."""
+    trained = result.get("train_seconds")
+    return None if trained is None else trained + result.get("examination_seconds", 0.0)
+
+
 def _read(run: PlannedRun) -> End | None:
     now = stamp(run.run, "result.json")
     if now is not None and (now != run.old_result or not run.cell.config.force):
         result = run.run.result()
         if result is not None:
-            return End(run, result["status"], result, seconds=result.get("train_seconds"))
+            return End(run, result["status"], result, seconds=seconds_of(result))
     if stamp(run.run, "failure.json", "new") not in (None, run.old_failure):
         return _failed(run)
     return None

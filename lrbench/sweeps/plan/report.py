@@ -84,7 +84,7 @@ def plan_table(plan: Plan) -> None:
         "": list(cells),
         "finished": [str(len(cells[label]) - len(runs)) for label, runs in missing.items()],
         "to do": [str(len(runs)) for runs in missing.values()],
-        "at most": [_expected(runs, estimate) for runs in missing.values()],
+        "up to about": [_expected(runs, estimate) for runs in missing.values()],
     }
     columns_table(console, columns)
     everything = [run for runs in missing.values() for run in runs]
@@ -94,7 +94,7 @@ def plan_table(plan: Plan) -> None:
     if longest == UNKNOWN:
         line += "; no run like them tells how long they take"
     elif everything:
-        line += f"; one after the other at most {longest}"
+        line += f"; one after the other up to about {longest}"
     say(console, line)
     expected = [estimate.of(run) for run in everything]
     known = [each for each in expected if each is not None]
@@ -102,6 +102,8 @@ def plan_table(plan: Plan) -> None:
     if known and cores > 1 and len(everything) > 1:
         least = max(sum(each.seconds for each in known) / cores, max(known).seconds)
         say(console, f"on {cores} cores at once about {duration(least)}: {PARALLEL}")
+    if any(not each.whole for each in known):
+        say(console, "updates alone, where no run here tells how long an examination takes")
     if any(each.published for each in known):
         ratio = machine_ratio()
         say(

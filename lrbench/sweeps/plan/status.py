@@ -32,7 +32,7 @@ class RunStatus:
     """One run: which, its state (one of STATES), how far it is and how fast.
 
     update: the last one written. updates: how many there are at most. rate: updates a second.
-    left: seconds that training still takes, at most. What is not known is None.
+    left: seconds that training may still take, about, without the examination. None: not known.
     """
 
     task: str

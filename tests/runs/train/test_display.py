@@ -44,11 +44,11 @@ def test_plain_lines_say_speed_and_time_left(
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "seed 0  update 100/1,000  loss 0.2500"
     # by the clock 200 updates of both in 20 s, from the first loss on: 1,400 are left
-    last = "seed 0  update 300/1,000  loss 0.2500  10.0 updates/s  at most "
-    assert lines[-1].startswith(last) and lines[-1].endswith(" left")
+    last = "seed 0  update 300/1,000  loss 0.2500  10.0 updates/s  up to about "
+    assert lines[-1].startswith(last) and lines[-1].endswith(" of training left")
     trials[1].stopped = "perfect"
     assert shown.pace.rate == pytest.approx(500 / 40)
-    assert shown._left() == "at most 56 s left"
+    assert shown._left() == "up to about 56 s of training left"
 
 
 @pytest.fixture

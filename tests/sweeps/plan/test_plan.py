@@ -94,8 +94,14 @@ def test_cost_is_that_of_past_runs_of_the_same_sizes(plan_of, train, monkeypatch
     train(plan.jobs[0].overrides)
     longer = plan_of("seed=1", "protocol.max_steps=400")
     result = plan_of("seed=0").finished[0].result
+    examined = result["examination_seconds"]
+    assert examined > 0
     expected = result["train_seconds"] / 4 * 400
     found = Estimate(longer).of(longer.runs[0])
-    assert found.seconds == pytest.approx(expected) and not found.published
+    assert found.seconds == pytest.approx(expected + examined)
+    assert found.whole and not found.published
+    tested = plan_of("seed=1", "protocol.test_size=30")  # of such an examination nothing is known
+    found = Estimate(tested).of(tested.runs[0])
+    assert found.seconds == pytest.approx(result["train_seconds"]) and not found.whole
     wider = plan_of("seed=1", "model.width=12")
     assert Estimate(wider).of(wider.runs[0]) is None

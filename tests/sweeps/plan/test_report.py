@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from lrbench.sweeps.plan.report import accuracy
+from lrbench.sweeps.plan.expected import Estimate, Expected
+from lrbench.sweeps.plan.ledger import seconds_of
+from lrbench.sweeps.plan.plan import Plan
+from lrbench.sweeps.plan.report import accuracy, plan_table
 from tests.made_up_results import make_split_result
 
 
@@ -36,3 +41,36 @@ def test_a_range_of_lengths_has_one_test_and_the_paper_s_rule() -> None:
 
 def test_a_run_without_a_test_is_worth_no_word() -> None:
     assert accuracy({"protocol": "fan2024", "config": {}, "evaluations": []}, "best") == ""
+
+
+def test_a_run_took_its_training_and_its_examination() -> None:
+    result = make_split_result({"near_iid": 0.5})
+    result["train_seconds"] = 20.0
+    assert seconds_of(result) == 20.0  # an older result does not say more
+    result["examination_seconds"] = 18.0
+    assert seconds_of(result) == 38.0
+    del result["train_seconds"]
+    assert seconds_of(result) is None
+
+
+@pytest.mark.parametrize(
+    ("expected", "told", "more"),
+    [
+        (Expected(15.0, False, True), "one after the other up to about 30 s", False),
+        (Expected(15.0, False, False), "one after the other up to about 30 s", True),
+        (None, "no run like them tells how long they take", False),
+    ],
+)
+def test_a_plan_tells_what_its_time_is_of(
+    expected: Expected | None,
+    told: str,
+    more: bool,
+    plan_of: Callable[..., Plan],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(Estimate, "of", lambda estimate, run: expected)
+    plan_table(plan_of("seed=0,1"))
+    text = capsys.readouterr().out
+    assert told in text and "at most" not in text
+    assert ("updates alone, where no run here tells" in text) == more

@@ -110,7 +110,7 @@ def _line(run: RunStatus) -> str:
     elif run.rate:
         parts.append(f"{run.rate:.1f} updates/s")
     if run.left:
-        parts.append(f"at most {duration(run.left)} left")
+        parts.append(f"up to about {duration(run.left)} of training left")
     return " · ".join(parts)
 
 
@@ -124,4 +124,5 @@ def _left(runs: list[RunStatus]) -> str:
     if not at_once or not sum(known):
         return ""
     more = "" if len(known) == len(going) else ", not counting those without a rate"
-    return f"; at most {duration(max(max(known), sum(known) / at_once))} of training left{more}"
+    longest = duration(max(max(known), sum(known) / at_once))
+    return f"; up to about {longest} of training left{more}"

@@ -72,7 +72,7 @@ def test_what_is_missing_is_done_and_a_dry_run_knows_its_price(lrbench) -> None:
     assert ended.code == 0, ended.err
     assert "[2/2] sum · blockdiag · optim.lr=0.0001 · seed 0" in ended.err
     ended = lrbench(*grid, "seed=0,1", "--dry-run")
-    price = r"4 runs: 2 finished, 2 to do; one after the other at most \d"
+    price = r"4 runs: 2 finished, 2 to do; one after the other up to about \d"
     assert re.search(price, ended.out)
     ended = lrbench(*grid, "seed=0,1")
     assert "skipped: 2 of 4 runs are finished" in ended.err
