@@ -61,7 +61,7 @@ SLOW = (
     "test_adding_a_model.py",
     "test_adding_a_task.py",
     "test_adding_an_encoder.py",
-    "test_plugins.py",
+    "plugins/test_plugins.py",
     "training/group/test_members.py",
     "training/group/test_processes.py",
     "training/group/test_side_by_side.py",

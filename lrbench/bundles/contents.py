@@ -13,8 +13,8 @@ import torch
 
 from lrbench.errors import UserError
 from lrbench.mixers.foreign.libraries import module_of
-from lrbench.plugin_sources import source_files, source_hash
 from lrbench.plugins import VARIABLE, load_plugins
+from lrbench.plugins.sources import source_files, source_hash
 from lrbench.records import Result
 from lrbench.report.runs.record import evaluation_files
 from lrbench.runs.folder import checkpoints

@@ -29,8 +29,8 @@ from lrbench.bundles.rescore import (
     rescore_splits,
 )
 from lrbench.errors import UserError
-from lrbench.plugin_sources import source_hash
 from lrbench.plugins import trust_plugin
+from lrbench.plugins.sources import source_hash
 from lrbench.records import Result
 from lrbench.report.output.display import plural
 from lrbench.report.runs.collect import collect

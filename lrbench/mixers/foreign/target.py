@@ -25,8 +25,8 @@ from lrbench.checks import shown
 from lrbench.errors import UserError
 from lrbench.mixers.foreign.libraries import LAYERS, LibraryLayer, layer_of, library_of
 from lrbench.mixers.foreign.settings import EXAMPLE, ForeignConfig, completed
-from lrbench.plugin_sources import INSTALLED, source_hash
 from lrbench.plugins import VARIABLE, load_plugins, name_plugin, search_here
+from lrbench.plugins.sources import INSTALLED, source_hash
 
 
 def named_by_user(config: ForeignConfig) -> ForeignConfig:

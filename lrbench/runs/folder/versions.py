@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lrbench.config import Config
-from lrbench.plugin_imports import DECLARED
-from lrbench.plugin_reads import unhashed
-from lrbench.plugin_sources import source_hash
 from lrbench.plugins import load_plugins
+from lrbench.plugins.imports import DECLARED
+from lrbench.plugins.reads import unhashed
+from lrbench.plugins.sources import source_hash
 from lrbench.registry import BACKBONES, ENCODERS, FOREIGN, MIXERS, PROTOCOLS, TASKS
 
 

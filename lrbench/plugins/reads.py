@@ -17,11 +17,11 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from lrbench.plugin_sources import INSTALLED, hashed_files, plugin_folder
+from lrbench.plugins.sources import INSTALLED, hashed_files, plugin_folder
 
 MOST = 20  # that are named of one plugin
 
-_OWN = str(Path(__file__).parent) + os.sep
+_OWN = str(Path(__file__).parents[1]) + os.sep
 _ELSEWHERE = (_OWN, *(path + os.sep for path in {sys.prefix, sys.base_prefix}))
 _folders: tuple[str, ...] = ()  # that plugins are imported from, the innermost first
 _opened: set[tuple[str, str]] = set()  # (the source that opened, what it opened)

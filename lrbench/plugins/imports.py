@@ -19,6 +19,7 @@ from pathlib import Path
 from lrbench.errors import UserError
 
 DECLARED = "lrbench_files"  # of a plugin, at its top: what it reads, relative to the file
+OURS = "lrbench"
 NAME = re.compile(r"[\w-]{1,200}")  # of a module: what import_module takes
 IMPORTERS = {"import_module", "__import__", "run_module", "resolve_name"}
 
@@ -176,7 +177,7 @@ def _resolved(root: Path, name: list[str]) -> set[Path]:
     This package is none of them, where a plugin lies in a checkout of it: it has versions.
     """
     found: set[Path] = set()
-    if name[0] == __package__:
+    if name[0] == OURS:
         return found
     for end, part in enumerate(name, 1):
         if not NAME.fullmatch(part):  # a star, or a text that names no module

@@ -85,7 +85,7 @@ def _import_from_here(name: str, origin: str = VARIABLE) -> ModuleType:
 
 
 def _import(name: str, origin: str) -> ModuleType:
-    from lrbench.plugin_reads import watch  # of which a process without plugins has no need
+    from lrbench.plugins.reads import watch  # of which a process without plugins has no need
 
     notice = threading.Timer(PATIENCE, _say_slow, (name, origin))
     notice.daemon = True

@@ -11,9 +11,9 @@ from types import ModuleType
 
 import pytest
 
-from lrbench import plugin_reads
-from lrbench.plugin_reads import MOST, unhashed, watch
-from lrbench.plugin_sources import source_files, source_hash
+from lrbench.plugins import reads
+from lrbench.plugins.reads import MOST, unhashed, watch
+from lrbench.plugins.sources import source_files, source_hash
 from lrbench.runs.folder.versions import not_hashed, told_of
 
 
@@ -21,8 +21,8 @@ from lrbench.runs.folder.versions import not_hashed, told_of
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder that plugins are imported from, and forgotten after the test."""
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(plugin_reads, "_folders", ())
-    monkeypatch.setattr(plugin_reads, "_opened", set())
+    monkeypatch.setattr(reads, "_folders", ())
+    monkeypatch.setattr(reads, "_opened", set())
     before = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - before:
@@ -112,7 +112,7 @@ def test_a_module_of_a_name_that_nobody_can_read_off(
         assert unhashed(module) == ["read_deeper.py", "read_hidden.py", "x.txt"]
         for name in ("read_mine", "read_hidden", "read_deeper"):
             del sys.modules[name]
-        monkeypatch.setattr(plugin_reads, "_opened", set())
+        monkeypatch.setattr(reads, "_opened", set())
     (here / "read_mine.py").write_text("lrbench_files = ['read_hidden.py']\n" + source)
     module = import_module("read_mine")
     source_hash(module)

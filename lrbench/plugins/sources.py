@@ -2,9 +2,9 @@
 
 Numbers depend on all of it, so all of it is hashed into fingerprints and packed into bundles.
 Beside a plugin means: in the folder that holds its file, or its outermost package. What it imports
-is read off the source (plugin_imports.py), so that the hash depends on files alone: not on what the
+is read off the source (imports.py), so that the hash depends on files alone: not on what the
 process imported before, nor on files that are there one day and not the next. What a plugin opens
-beside that is found while it runs (plugin_reads.py).
+beside that is found while it runs (reads.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from lrbench.errors import UserError
-from lrbench.plugin_imports import declared_by, named_by
+from lrbench.plugins.imports import declared_by, named_by
 
 INSTALLED = {"site-packages", "dist-packages"}  # folders full of what no plugin brought along
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lrbench.errors import UserError
-from lrbench.plugin_imports import declared_by, named_by
+from lrbench.plugins.imports import declared_by, named_by
 
 FILES = (
     *("mine.py", "helper.py", "mine_one.py", "mine_two.py", "my-layer.py", "script.py"),

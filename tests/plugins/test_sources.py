@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from lrbench.errors import UserError
-from lrbench.plugin_sources import source_files, source_hash
+from lrbench.plugins.sources import source_files, source_hash
 
 
 @pytest.fixture
