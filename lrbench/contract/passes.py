@@ -13,6 +13,7 @@ from lrbench.mixers.base import Mixer
 
 # Two sizes of step: a kink (of a ReLU, of a clipped norm) may lie within one of them.
 STEPS = (1e-6, 1e-7)
+ALLOWED = 1e-4  # of finite differences
 
 
 def step_loop(mixer: Mixer, u: Tensor) -> tuple[Tensor, Any]:
@@ -68,11 +69,19 @@ def trainable(mixer: Mixer) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def slope_error(
-    value: Callable[[], Tensor], leaf: Tensor, slope: Tensor, direction: Tensor
+    value: Callable[[], Tensor], leaf: Tensor, slope: Tensor, direction: Tensor, size: float
 ) -> float:
-    """Return |slope along a direction - (f(x + e d) - f(x - e d)) / 2 e| for the better step."""
+    """Return |slope along a direction - (f(x + e d) - f(x - e d)) / 2 e| in parts of a size.
+
+    For the first step by which it is no more than ALLOWED, or else the better one.
+    """
     expected = float((slope.conj() * direction).real.sum())
-    return min(abs(_quotient(value, leaf, direction, step) - expected) for step in STEPS)
+    errors = []
+    for step in STEPS:
+        errors.append(abs(_quotient(value, leaf, direction, step) - expected) / size)
+        if errors[-1] <= ALLOWED:
+            return errors[-1]
+    return min(errors)
 
 
 def _quotient(value: Callable[[], Tensor], leaf: Tensor, direction: Tensor, step: float) -> float:

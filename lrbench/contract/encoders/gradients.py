@@ -9,11 +9,9 @@ import torch
 from torch import Tensor
 
 from lrbench.contract.finding import Finding, not_applicable
-from lrbench.contract.passes import loss, slope_error
+from lrbench.contract.passes import ALLOWED, loss, slope_error
 from lrbench.contract.subject import EncoderFactory, PaddedStrings, finest, seeded, shown
 from lrbench.encoders.base import Encoder
-
-ALLOWED = 1e-4
 
 
 def gradients_reach_everything(make: EncoderFactory, strings: PaddedStrings) -> Finding:
@@ -73,14 +71,14 @@ def _errors(encoder: Encoder, strings: PaddedStrings, training: bool) -> dict[st
     sizes = {leaf: float(slope.norm()) for leaf, slope in found.items()}
     least = max(1e-2 * max(sizes.values()), 1e-12)
     return {
-        leaf: _error(value, leaves[leaf], slope) / max(sizes[leaf], least)
+        leaf: _error(value, leaves[leaf], slope, max(sizes[leaf], least))
         for leaf, slope in found.items()
     }
 
 
-def _error(value: Callable[[], Tensor], leaf: Tensor, slope: Tensor) -> float:
+def _error(value: Callable[[], Tensor], leaf: Tensor, slope: Tensor, size: float) -> float:
     direction = torch.randn(leaf.shape, generator=seeded(1), dtype=leaf.dtype)
-    return slope_error(value, leaf, slope, direction)
+    return slope_error(value, leaf, slope, direction, size)
 
 
 def _leaves(encoder: Encoder, x: Tensor) -> dict[str, Tensor]:

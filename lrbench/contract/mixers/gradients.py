@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lrbench.contract.finding import Comparison, Finding, not_applicable
 from lrbench.contract.passes import (
+    ALLOWED,
     by_reference,
     gradients,
     loss,
@@ -29,7 +30,6 @@ from lrbench.contract.subject import (
 from lrbench.mixers.base import Mixer
 
 LENGTHS = (2, 7, 40)
-ALLOWED = 1e-4
 SHORT = 7
 MOVED = 0.1  # deviation of what is added to weights that begin at zero, and so hide others
 
@@ -67,8 +67,8 @@ def gradients_are_derivatives(make: MixerFactory, context: Context) -> Finding:
     sizes = {leaf: float(slope.norm()) for leaf, slope in slopes.items()}
     least = max(1e-2 * max(sizes.values()), 1e-12)
     errors = {
-        leaf: _error(lambda: loss(mixer(u)), leaves[leaf], slopes[leaf]) / max(sizes[leaf], least)
-        for leaf in leaves
+        leaf: _error(lambda: loss(mixer(u)), leaves[leaf], slope, max(sizes[leaf], least))
+        for leaf, slope in slopes.items()
     }
     worst = max(errors, key=lambda leaf: math.inf if math.isnan(errors[leaf]) else errors[leaf])
     return Finding(
@@ -117,6 +117,6 @@ def _missed(mixer: Mixer, u: Tensor, wanted: dict[str, Tensor]) -> list[str]:
     ]
 
 
-def _error(value: Callable[[], Tensor], leaf: Tensor, slope: Tensor) -> float:
+def _error(value: Callable[[], Tensor], leaf: Tensor, slope: Tensor, size: float) -> float:
     direction = torch.randn(leaf.shape, generator=torch.Generator().manual_seed(1)).to(leaf)
-    return slope_error(value, leaf, slope, direction)
+    return slope_error(value, leaf, slope, direction, size)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from lrbench.contract.finding import Comparison, Finding
-from lrbench.contract.passes import gradients, loss, slope_error, trainable
+from lrbench.contract.passes import ALLOWED, gradients, loss, slope_error, trainable
 from lrbench.contract.subject import SAME, Context, MixerFactory, finest, seeded, tolerance, whole
 from lrbench.mixers.base import Mixer
 
@@ -21,7 +21,6 @@ NAME = "long strings"
 PIECE, PIECES = 40, 10  # 400 positions
 PUSH = 10.0
 WIDEST = 1e-2  # what rounding may add up to where float64 is not declared
-ALLOWED = 1e-4  # of finite differences
 
 
 def holds_at_length(make: MixerFactory, context: Context) -> Finding:
@@ -68,8 +67,8 @@ def _leak(mixer: Mixer, u: Tensor, expected: Tensor) -> Finding | None:
 def _wrong_slope(mixer: Mixer, u: Tensor, slope: Tensor) -> Finding | None:
     """Return the failure of a mixer whose gradient of the inputs is not the derivative."""
     direction = torch.randn(u.shape, generator=seeded(1), dtype=u.dtype).to(u)
-    error = slope_error(lambda: loss(_total(mixer(u)[0])), u, slope, direction)
-    error /= max(float(slope.norm()), 1e-12)
+    size = max(float(slope.norm()), 1e-12)
+    error = slope_error(lambda: loss(_total(mixer(u)[0])), u, slope, direction, size)
     if error <= ALLOWED:
         return None
     return Finding(
