@@ -20,7 +20,9 @@ from torch import Tensor
 
 PACKAGE = __name__.split(".")[0]
 
-OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}  # others of a group may go on
+# Without Python's lock, others of a group may go on. Nobody calls a loop as a function of C, and to
+# make it one takes LLVM a while.
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
 PART: dict[str, Any] = {"error_model": "numpy", "forceinline": True}
 
 Loop = Callable[..., Any]
