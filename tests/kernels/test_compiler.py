@@ -19,37 +19,35 @@ from tests.both_ways import needs_numba
 
 pytestmark = needs_numba
 
-SCAN = """
+CONSTRAIN = """
 import os, sys
 from pathlib import Path
 import torch
-from lrbench.scan.blocks.indexed import table_scan
+from lrbench.scan.blocks.constraints import constrain_few
 torch.set_num_threads(1)
 
-def scan(size):
-    ones = torch.ones(2, 1, size, size)
-    states = table_scan(ones, ones[..., 0], torch.tensor([[0, 1, 1]]), ones[:1, :, 0])
-    sums = [1 + size * (1 + size * (1 + size)), 1 + size + size**2, 1 + size]
-    assert states[0, :, 0, 0].tolist() == sums[::-1], states
+def constrain(size):
+    blocks = constrain_few(torch.ones(2, size, size), "column_clip", 1.0)
+    assert (blocks * size - 1).abs().max() < 1e-5, blocks
 
 def kept():
     return {path.name for path in Path(sys.argv[1]).rglob("*.nb*")}
 
-scan(2)  # numba itself is ready then, and the two below meet
+constrain(2)  # numba itself is ready then, and the two below meet
 running = []
 for _ in range(2):
     running.append(os.fork())
     if not running[-1]:
         code = 1
         try:
-            scan(3)
+            constrain(3)
             code = 0
         finally:
             os._exit(code)
 assert [os.waitpid(pid, 0)[1] for pid in running] == [0, 0]
 before = kept()
-assert [name for name in before if "table_forward-3-float32" in name], before
-scan(3)
+assert [name for name in before if "blocks_forward-3-column_clip-float32" in name], before
+constrain(3)
 assert kept() == before, "compiled once more"
 """
 
@@ -88,7 +86,7 @@ def test_many_processes_may_compile_at_once(
 ) -> None:
     """Two at once; a third finds what they left."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    subprocess.run([sys.executable, "-c", SCAN, str(tmp_path)], check=True)
+    subprocess.run([sys.executable, "-c", CONSTRAIN, str(tmp_path)], check=True)
 
 
 FACTOR = 2.0

@@ -28,6 +28,12 @@ from tests.training.test_loop import Diary, without_time
 Make = Callable[..., Config]
 
 
+@pytest.fixture
+def without_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave all to torch, here and in processes: each would import numba, for a second."""
+    monkeypatch.setenv("LRBENCH_COMPILED", "0")
+
+
 def group(config: Config, size: int) -> list[LengthTrial]:
     return [LengthTrial(config, seed) for seed in range(size)]
 
@@ -93,6 +99,7 @@ class Stopping(Diary):
             raise Interrupted("stopped")
 
 
+@pytest.mark.usefixtures("without_loops")
 def test_a_stop_leaves_every_member_between_two_updates(tiny: Make) -> None:
     config = tiny("protocol.max_steps=100000", "protocol.look_every=40")
     trials = group(config, 2)
@@ -119,6 +126,7 @@ class Killing(Diary):
     victim = 0
 
 
+@pytest.mark.usefixtures("without_loops")
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_process_that_dies_takes_its_member_with_it_only(
     tiny: Make, monkeypatch: pytest.MonkeyPatch, processes: int
@@ -155,6 +163,7 @@ def test_where_no_process_comes_up_it_goes_on_here(
     assert members.workers == 1
 
 
+@pytest.mark.usefixtures("without_loops")
 def test_a_failure_is_reported_with_its_traceback(tiny: Make) -> None:
     trials, diary = group(tiny("protocol.max_steps=50"), 2), Diary()
     trials[1].model.register_parameter("unknown", torch.nn.Parameter(torch.zeros(1)))
