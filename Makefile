@@ -21,8 +21,9 @@ PYTHON ?= python3
 VENV ?= .venv
 # More words for every `pip install`, such as the index that holds torch's CPU build (see README).
 PIP_EXTRA ?=
-# Files of tests side by side, two at a time; one after the other: PYTEST_ARGS=-x
-PYTEST_ARGS ?= -n 2 --dist loadfile
+# Files of tests side by side, two at a time, in the order of tests/conftest.py; one after the
+# other: PYTEST_ARGS=-x
+PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 bin := $(VENV)/bin
 pip_install := $(bin)/python -m pip install --disable-pip-version-check $(PIP_EXTRA) -c constraints.txt

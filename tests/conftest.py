@@ -170,14 +170,19 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if name in SLOW or layer(collection_path) != "unit" else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by layer, slow modules as slow; skip those marked `cuda` where there is no GPU."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark tests by layer, slow modules as slow; skip those marked `cuda` where there is no GPU.
+
+    Of workers side by side none is left with a long module at the end: these come first.
+    """
     slow = {ROOT / "tests" / name for name in SLOW}
     assert all(path.is_file() for path in slow), "tests/conftest.py, SLOW: a module has moved"
     for item in items:
         item.add_marker(getattr(pytest.mark, layer(item.path)))
         if item.path in slow:
             item.add_marker(pytest.mark.slow)
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: layer(item.path) == "unit" and item.path not in slow)
     marked = [item for item in items if item.get_closest_marker("cuda")]
     if not marked:
         return
