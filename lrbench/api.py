@@ -112,8 +112,7 @@ def results(*folders: str | Path, looks: bool = False) -> pd.DataFrame:
         messages().print(f"not used: {path}: {reason}", markup=False)
     if looks:
         return found.every_row
-    varying = found.runs.set_index("folder")[list(found.varying)]
-    return found.frame.join(varying, on="folder")
+    return found.with_settings(found.frame)
 
 
 @dataclass(frozen=True)

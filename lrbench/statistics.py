@@ -42,11 +42,14 @@ def median(values: Sequence[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else mean(ordered[middle - 1 : middle + 1])
 
 
-def sample_std(values: Sequence[float]) -> float:
-    """Return the sample standard deviation (n - 1 below); raises ValueError for fewer than two."""
+def sample_std(values: Sequence[float], centre: float | None = None) -> float:
+    """Return the sample standard deviation (n - 1 below); raises ValueError for fewer than two.
+
+    centre: their mean, where it is known.
+    """
     if len(values) < 2:
         raise ValueError(f"sample standard deviation of {len(values)} value(s)")
-    centre = mean(values)
+    centre = mean(values) if centre is None else centre
     return math.sqrt(math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1))
 
 

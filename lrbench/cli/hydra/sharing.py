@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import is_dataclass, replace
+from functools import cache
 from typing import Any, get_type_hints
 
 from lrbench.cli.hydra.overrides import GROUPS
@@ -23,6 +24,7 @@ NUMBERS = {
     int: re.compile(r"0|[1-9]\d{0,8}"),
     float: re.compile(r"\d+\.\d+(e-?\d{1,2})?|\d+e-?\d{1,2}"),
 }
+SEED = "seed"  # of many cells the only difference
 NAME = "name"  # what is called so says which settings there are
 
 Kind = tuple[type, str, str]  # a dataclass, one of its fields, and the word typed for it
@@ -37,6 +39,7 @@ class SharedComposition:
     def __init__(self, compose: Callable[[Sequence[str]], Config]) -> None:
         self._compose = compose
         self._of_choices: dict[tuple[Overrides, frozenset[str]], Config] = {}
+        self._of_seeds: dict[tuple[Overrides, frozenset[tuple[str, str]]], Config] = {}
         self._values: dict[Kind, Any] = {}
 
     def __call__(self, overrides: Sequence[str]) -> Config:
@@ -44,6 +47,10 @@ class SharedComposition:
         choices, values = _split(overrides)
         if values is None:
             return self._compose(overrides)
+        alike = choices, frozenset((k, "" if k == SEED else v) for k, v in values.items())
+        made = self._of_another_seed(self._of_seeds.get(alike), values)
+        if made is not None:
+            return made
         place = choices, frozenset(values)
         known = self._of_choices.get(place)
         made = None if known is None else self._with(known, values)
@@ -55,7 +62,14 @@ class SharedComposition:
             for key, value in values.items():
                 if found := _field(made, key):
                     self._values[type(found[0]), found[1], value] = getattr(*found)
+        self._of_seeds[alike] = made
         return made
+
+    def _of_another_seed(self, config: Config | None, values: dict[str, str]) -> Config | None:
+        """Return the configuration with the seed of `values`, whose parts stay the same objects."""
+        if config is None or SEED not in values:
+            return config
+        return self._with(config, {SEED: values[SEED]})
 
     def _with(self, config: Config, values: dict[str, str]) -> Config | None:
         """Return the configuration with these values, None if one of them is not known yet."""
@@ -66,7 +80,7 @@ class SharedComposition:
                 return None
             kind = (type(found[0]), found[1], typed)
             if kind not in self._values:
-                number = get_type_hints(kind[0])[found[1]]
+                number = _types(kind[0])[found[1]]
                 if number not in NUMBERS or not NUMBERS[number].fullmatch(typed):
                     return None
                 self._values[kind] = number(typed)
@@ -76,6 +90,11 @@ class SharedComposition:
         except ValueError:  # values that do not go together: Hydra's way has the message
             return None
         return made
+
+
+@cache
+def _types(settings: type) -> dict[str, Any]:
+    return get_type_hints(settings)
 
 
 def _split(overrides: Sequence[str]) -> tuple[Overrides, dict[str, str] | None]:

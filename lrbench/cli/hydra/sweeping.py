@@ -179,6 +179,8 @@ def run_plan(
 
 def _check_launcher(arguments: Sequence[str]) -> None:
     """Refuse a launcher that is not there and settings it does not have."""
+    if not arguments:
+        return
     from hydra import compose, initialize_config_dir
 
     from lrbench.sweeps.launch.sweeper import launchers

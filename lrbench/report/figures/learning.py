@@ -36,7 +36,7 @@ def learning_panels(
     `panels`, `unlearned` the fingerprints that did not learn their task there.
     """
     labels = configuration_labels(collection) if labels is None else labels
-    rows = collection.every_row
+    rows = collection.every_score
     rows = titled(rows[(rows["which"] == EVERY) & (rows["metric"] == ACCURACY.name)])
     counts = rows.groupby("folder")["checkpoint_step"].transform("nunique")
     rows = rows[counts >= FEWEST_LOOKS]

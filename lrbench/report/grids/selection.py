@@ -322,15 +322,16 @@ def compared_settings(settings: Mapping[str, Any]) -> Settings:
 
     A data seed that spells out the seed of a single run is not in it, nor is none at all.
     """
-    kept = {
-        key: value
-        for key, value in settings.items()
-        if key.partition(".")[0] not in {*IRRELEVANT, "versions"}
-    }
+    kept = {key: value for key, value in settings.items() if _is_hashed(key)}
     spelt_out = settings.get("trials", 1) == 1 and kept.get("data_seed") == settings.get("seed")
     if kept.get("data_seed") is None or spelt_out:
         kept.pop("data_seed", None)
     return kept
+
+
+@cache  # the settings of thousands of runs have the same names
+def _is_hashed(key: str) -> bool:
+    return key.partition(".")[0] not in {*IRRELEVANT, "versions"}
 
 
 def _rivals(matching: pd.DataFrame, choose: Sequence[str]) -> list[str]:

@@ -18,6 +18,7 @@ LEADING = re.compile(r"\d[\d.,]*\d|\d")  # the number that begins a text
 BOLD = "bold: the best of our runs in a column, at the digits shown; never what is at chance"
 # An underscore marks nothing inside a word (even_pair), so there it stays readable.
 SPECIAL = re.compile(r"([\\|`*<&~\[\]]|(?<![^\W_])_|_(?![^\W_]))")
+PERHAPS_SPECIAL = re.compile(r"[\\|`*<&~\[\]_]")  # found in a fraction of the time
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ def spread(values: Sequence[float], digits: int = 4, missing: str = MISSING) -> 
         return PrintedCell(missing)
     if len(values) == 1:
         return PrintedCell(f"{values[0]:.{digits}f}", tuple(values))
-    text = f"{mean(values):.{digits}f} ± {sample_std(values):.{digits}f} ({len(values)})"
+    centre = mean(values)
+    text = f"{centre:.{digits}f} ± {sample_std(values, centre):.{digits}f} ({len(values)})"
     return PrintedCell(text, tuple(values))
 
 
@@ -152,7 +154,8 @@ def _printed_number(cell: PrintedCell) -> float | None:
 
 def escape(text: str) -> str:
     """Return `text` so that it stays inside its markdown cell and is shown as it is."""
-    return SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    line = " ".join(text.split())
+    return SPECIAL.sub(r"\\\1", line) if PERHAPS_SPECIAL.search(line) else line
 
 
 def to_markdown(table: Table) -> str:

@@ -37,7 +37,7 @@ def render(
     if format not in FORMATS:
         raise unknown("format", format, FORMATS, exit_code=2)
     if format == "csv" and not request.selective:
-        return str(narrowed(collection, request).every_row.to_csv(index=False, lineterminator="\n"))
+        return narrowed(collection, request).csv()
     tables = tables_of(collection, request, references)
     if format == "csv":
         return tables_csv(tables)

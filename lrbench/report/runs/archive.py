@@ -55,7 +55,7 @@ def archive(collection: Collection, runs_dir: Path) -> dict[str, bytes]:
 
     Paths in them are relative to `runs_dir`, where the runs were collected.
     """
-    table = collection.every_row.to_csv(index=False, lineterminator="\n")
+    table = collection.csv()
     content = {
         "schema": SCHEMA,
         "varying": list(collection.varying),
@@ -343,7 +343,7 @@ def _rows(path: Path, varying: tuple[str, ...], of_runs: bool = False) -> list[R
         raise _damaged(path, f"{wrong}, against the layout that {SETTINGS} beside it tells")
     columns: dict[str, list[Any]] = {}
     if of_runs:
-        frame = frame.drop_duplicates("folder")
+        frame = frame[[*RUN_COLUMNS]].drop_duplicates("folder")
     for name, dtype in (RUN_COLUMNS if of_runs else {**RUN_COLUMNS, **EVALUATION_COLUMNS}).items():
         columns[name] = list(_parsed(path, name, PARSERS[dtype], frame[name].tolist()))
     return [

@@ -114,6 +114,6 @@ def parsed(content: bytes) -> Any:
     """Return what json text holds; ValueError or RecursionError where it is none."""
     text = content.decode("utf-8")
     data = json.loads(text)
-    if HALF_CHARACTER.search(text):
+    if "\\u" in text and HALF_CHARACTER.search(text):
         json.dumps(data, ensure_ascii=False).encode()  # half a character could not be written out
     return data

@@ -52,10 +52,12 @@ def read_folder(root: Path, folder: Path, names: set[str]) -> Read:
 def read_folders(root: Path, folders: Sequence[Folder], share: int = SHARE) -> Iterator[Read]:
     """Yield what each folder says, in their order.
 
-    share: how many folders a process reads at least; the first share is read here.
+    share: how many folders are read while a process starts; fewer are no share of one. The first
+    share is read here, and is larger by so many.
     """
     count = max(1, min(available_cores(), MOST, len(folders) // share))
-    ends = [len(folders) * number // count for number in range(count + 1)]
+    more = (len(folders) - share) // count
+    ends = [0, *(len(folders) - more * left for left in reversed(range(count)))]
     shares = [folders[start:end] for start, end in pairwise(ends)]
     with ExitStack() as processes:
         answers = [processes.enter_context(_reader(root, mine)) for mine in shares[1:]]

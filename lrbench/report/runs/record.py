@@ -243,7 +243,7 @@ def _finished(root: Path, folder: Path, result: Result, more: list[Evaluation]) 
     if (strings := result.get("data")) and not declared(result["protocol"]).by_split:
         settings[STRINGS] = digest_of(strings)
     scores = _evaluations(result)
-    if later := further(more, result):
+    if more and (later := further(more, result)):
         pairs = zip(scores, in_columns(later), strict=True)
         scores = tuple(column + further_values for column, further_values in pairs)
     return Record(shown(folder), row, settings, scores, baselines_by_split(result))
@@ -302,6 +302,7 @@ def place_of(root: Path, folder: Path) -> str:
 NAMES = ("length", "split", "metric", "n", "which", "kind")
 _names_of = itemgetter(*NAMES)
 NO_LEVEL = (None, None)
+Columns = tuple[tuple[Any, ...], ...]
 
 
 def _evaluations(result: Result) -> Evaluations:
@@ -311,29 +312,44 @@ def _evaluations(result: Result) -> Evaluations:
     if not rows:
         return NOT_EVALUATED
     columns = tuple(zip(*map(_names_of, rows), strict=True))
-    lengths, splits, metrics, strings, rules, kinds = _shared(columns)
-    levels: dict[int | str, tuple[Any, Any]] = {
-        place: (best["value"], best["baseline"]) for place, best in best_baselines(result).items()
-    }
-    guessing = {(row["rule"], row["length"]): row["value"] for row in result.get("guessing") or []}
-    places = zip(lengths, splits, metrics, strict=True)
+    levels = tuple(
+        (place, best["value"], best["baseline"]) for place, best in best_baselines(result).items()
+    )
+    guessing = tuple(
+        (row["rule"], row["length"], row["value"]) for row in result.get("guessing") or []
+    )
+    columns, beside = _beside(columns, tuple(steps.items()), levels, guessing)
+    lengths, splits, metrics, strings, rules, kinds = columns
+    values = tuple([row.get("value") for row in rows])
+    return (lengths, splits, metrics, values, strings, rules, kinds, *beside)
+
+
+@lru_cache(maxsize=64)  # the runs of a cell come one after another
+def _beside(
+    columns: Columns,
+    steps: tuple[tuple[str, int | None], ...],
+    levels: tuple[tuple[int | str, float, str], ...],
+    guessing: tuple[tuple[str, int, float], ...],
+) -> tuple[Columns, Columns]:
+    """Return the columns NAMES, and those of what stands beside them."""
+    lengths, splits, metrics, _, rules, _ = columns
+    best = {place: (value, baseline) for place, value, baseline in levels}
+    guessed = {(rule, length): value for rule, length, value in guessing}
     known = [
-        (levels.get(length) or levels.get(split) or NO_LEVEL) if metric in METRICS else NO_LEVEL
-        for length, split, metric in places
+        (best.get(length) or best.get(split) or NO_LEVEL) if metric in METRICS else NO_LEVEL
+        for length, split, metric in zip(lengths, splits, metrics, strict=True)
     ]
     guesses = tuple(
-        guessing.get((rule, length)) if metric in METRICS else None
+        guessed.get((rule, length)) if metric in METRICS else None
         for rule, length, metric in zip(rules, lengths, metrics, strict=True)
     )
-    values = tuple([row.get("value") for row in rows])
-    taken = tuple(map(steps.get, rules))
+    taken = tuple(map(dict(steps).get, rules))
     chances, baselines = zip(*known, strict=True)
-    scores = (lengths, splits, metrics, values, strings, rules, kinds)
-    return (*scores, *_shared((taken, chances, baselines)), guesses)
+    return _shared(columns), _shared((taken, chances, baselines, guesses))
 
 
 @lru_cache(maxsize=1024)
-def _shared(columns: tuple[tuple[Any, ...], ...]) -> tuple[tuple[Any, ...], ...]:
+def _shared(columns: Columns) -> Columns:
     """Return equal columns of another run, where there are any: of 100,000 rows few are unlike."""
     return columns
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 from lrbench.records import SCHEMA
 
 DEEPEST = 32  # levels of a configuration; a real one has four
+NESTED = (dict, list)
 Check = Callable[[Any], bool]
 
 
@@ -38,16 +40,15 @@ def is_object(value: Any) -> bool:
 
 def is_settings(value: Any) -> bool:
     """Tell a json object that is not nested so deeply that walking it would fail."""
-    return is_object(value) and _levels(value, DEEPEST) <= DEEPEST
-
-
-def _levels(value: Any, most: int) -> int:
-    """How many levels of objects and arrays there are, `most` + 1 where there are more."""
-    inside = value.values() if type(value) is dict else value
-    if not most or not {dict, list} & set(map(type, inside)):
-        return 1
-    nested = [item for item in inside if type(item) in (dict, list)]
-    return 1 + max(_levels(item, most - 1) for item in nested)
+    if not is_object(value):
+        return False
+    level = [value]
+    for _ in range(DEEPEST):
+        inside = chain.from_iterable(one.values() if type(one) is dict else one for one in level)
+        level = [item for item in inside if type(item) in NESTED]
+        if not level:
+            return True
+    return False
 
 
 def is_list(value: Any) -> bool:
@@ -198,6 +199,8 @@ def _all_are(check: Check, column: list[Any]) -> bool:
         return bool(min(column) >= 1 and max(column) < 2**63)
     if check is is_number and kinds == {float}:
         return True
+    if kinds == {str}:  # few different ones
+        column = [*set(column)]
     return all(map(check, column))
 
 
@@ -225,7 +228,7 @@ def _baselines(rows: list[Any]) -> str | None:
     if wrong := _items(rows, BASELINE, "baselines"):
         return wrong
     splits = [row for row in rows if "split" in row]
-    at_lengths = [row for row in rows if "split" not in row]
+    at_lengths = [row for row in rows if "split" not in row] if splits else rows
     if _sound(splits, SPLIT) and _sound(at_lengths, LENGTH):
         return None
     found = (

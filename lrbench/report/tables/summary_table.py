@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
+from math import isnan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -247,7 +248,7 @@ def _accuracy_cells(
 def _accuracies(scores: list[EvaluationCell], rule: str, kind: str) -> list[float]:
     chosen = [score for score in scores if (score.which, score.kind) == (rule, kind)]
     known = [score for score in chosen if score.metric in METRICS]
-    return [float(score.value) for score in known if pd.notna(score.value)]
+    return [float(score.value) for score in known if not isnan(score.value)]
 
 
 def _scored_by(scores: list[EvaluationCell]) -> str:
@@ -258,7 +259,7 @@ def _scored_by(scores: list[EvaluationCell]) -> str:
 
 def _level(scores: list[EvaluationCell], read: Callable[[EvaluationCell], Any]) -> PrintedCell:
     """A level measured once a run: its mean over runs (the spread of chance says nothing)."""
-    known = {score.folder: read(score) for score in reversed(scores) if pd.notna(read(score))}
+    known = {score.folder: read(score) for score in reversed(scores) if not isnan(read(score))}
     values = tuple(float(known[folder]) for folder in sorted(known))
     return PrintedCell(f"{mean(values):.3f}", values) if values else PrintedCell()
 

@@ -44,14 +44,17 @@ SMALLER = (
 )
 
 
-def validated(config: Config) -> torch.device:
-    """Check a configuration whole; return the device it runs on. Raises UserError."""
+def validated(config: Config, folder: Path | None = None) -> torch.device:
+    """Check a configuration whole; return the device it runs on. Raises UserError.
+
+    folder: that of its cell, where it is known.
+    """
     device = resolve_device(config.device)
     if config.track is not None:
         require_tracker(config.track)
     _check_names(config)
     _check_protocol(config)
-    _check_folder(config)
+    _check_folder(config, folder or Cell.of(config).folder)
     _check_model(config, device)
     check_own_task(config)
     return device
@@ -112,9 +115,9 @@ def _wrong_model(task: TaskBase, name: str) -> str:
     )
 
 
-def _check_folder(config: Config) -> None:
+def _check_folder(config: Config, folder: Path) -> None:
     """The cell's folder, or what is there of the way to it, must be a folder to write to."""
-    folder = Cell.of(config).folder.absolute()
+    folder = folder.absolute()
     given = f"output_dir '{shown(config.output_dir)}'"
     if Path(config.output_dir).resolve() == Path(folder.anchor):
         raise UserError(

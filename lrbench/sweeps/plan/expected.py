@@ -42,6 +42,10 @@ PACE, HOUR = "pace.json", 3600.0  # what was measured, and how long it stands
 KNOWN = {"protocol": "fan2024", "task": "sum", "model": "lstm"}  # published, and trained again here
 
 
+# The settings that `published_rate` looks at.
+TOLD_BY = ("model.name", "protocol.name", "model.layers", "model.width", "task.name")
+
+
 class Expected(NamedTuple):
     """The seconds that a run may take, about, if all its updates are made.
 
@@ -71,6 +75,7 @@ class Estimate:
         self._rates: dict[str, list[float]] = {}
         self._examined: dict[str, list[float]] = {}
         self._of: dict[Path, Expected | None] = {}  # by cell: its runs take as long as each other
+        self._published: dict[tuple[Any, ...], float | None] = {}  # by what the rate is told by
         folders = {run.cell.folder.parents[2]: None for run in plan.runs}  # output_dir/task
         for result in _results(folders):
             seconds, steps = result.get("train_seconds"), result["steps"]
@@ -97,7 +102,10 @@ class Estimate:
             updates = median(mine) * procedure_for(run.cell.config).updates
             return Expected(updates + beside, False, bool(examined))
         settings = flat(run.cell.settings)
-        rate = published_rate(settings)
+        alike = tuple(map(settings.get, TOLD_BY))
+        if alike not in self._published:
+            self._published[alike] = published_rate(settings)
+        rate = self._published[alike]
         if rate is None:
             return None
         updates = procedure_for(run.cell.config).updates

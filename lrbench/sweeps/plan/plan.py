@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 from lrbench.config import Config
 from lrbench.records import Result, recorded
@@ -80,13 +82,13 @@ def make_plan(
     """
     begun: dict[Path, bool] = {}  # of each cell: whether it has a folder
     known: set[Path] = set()
-    like: dict[str, Cell] = {}
+    like: dict[Any, Cell] = {}
     plan = Plan()
     configs = [compose(overrides) for overrides in cells]
     for overrides, config, name in zip(cells, configs, _names(cells, configs, labels), strict=True):
         cell = _cell(config, like)
         if cell.folder not in begun:
-            validated(config)
+            validated(config, cell.folder)
             begun[cell.folder] = cell.folder.exists()
         runs = [_planned(cell, seed, name, begun[cell.folder]) for seed in cell.seeds]
         new = [run for run in runs if run.run.final_folder not in known]
@@ -98,18 +100,25 @@ def make_plan(
     return plan
 
 
-def _cell(config: Config, like: dict[str, Cell]) -> Cell:
+def _cell(config: Config, like: dict[Any, Cell]) -> Cell:
     """Return the cell of a configuration, from one that differs in its seed alone if there was one.
 
-    A `data_seed` can name that seed; the cell of such a configuration is always made anew.
+    A `data_seed` can name that seed; the cell of such a configuration is always made anew. Parts
+    that are the same objects are equal at a glance; whoever keeps `like` keeps the configurations.
     """
     if config.data_seed is not None:
         return Cell.of(config)
-    words = repr((config.output_dir, recorded(replace(config, seed=0))))
-    if words not in like:
-        like[words] = Cell.of(config)
-    known = like[words]
+    parts = tuple(id(one) if is_dataclass(one) else repr(one) for one in _but_seed(config))
+    if parts not in like:
+        words = repr((config.output_dir, recorded(replace(config, seed=0))))
+        if words not in like:
+            like[words] = Cell.of(config)
+        like[parts] = like[words]
+    known = like[parts]
     return replace(known, config=config, settings={**known.settings, "seed": config.seed})
+
+
+_but_seed = attrgetter(*(one.name for one in fields(Config) if one.name != "seed"))
 
 
 def _names(

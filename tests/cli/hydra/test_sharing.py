@@ -102,3 +102,12 @@ def test_files_whose_values_refer_to_others_are_composed_for_every_cell(tmp_path
         )
     (tmp_path / "folder.yaml").mkdir()
     assert SweepRequest.read(["seed=1,2"], None, tmp_path).cells
+
+
+def test_cells_of_other_seeds_share_their_parts() -> None:
+    shared = SharedComposition(composed)
+    first, second = (shared(("optim.lr=0.1", f"seed={seed}")) for seed in (1, 2))
+    other = shared(("optim.lr=0.2", "seed=2"))
+    assert first.model is second.model and first.optim is second.optim
+    assert (first.seed, second.seed, other.seed) == (1, 2, 2)
+    assert (second.optim.lr, other.optim.lr) == (0.1, 0.2)

@@ -45,7 +45,8 @@ def same_frames(ours: pd.DataFrame, theirs: pd.DataFrame) -> bool:
 
 def same_collection(first: Collection, second: Collection) -> None:
     """Compare all that reports are made of but for `looks`, functions whose rows runs.csv has."""
-    for name in {one.name for one in dataclasses.fields(Collection)} - {"looks"}:
+    names = {one.name for one in dataclasses.fields(Collection)} - {"looks", "told_varying"}
+    for name in (*names, "varying"):
         ours, theirs = getattr(first, name), getattr(second, name)
         same = same_frames(ours, theirs) if isinstance(ours, pd.DataFrame) else ours == theirs
         assert same, name
@@ -126,7 +127,9 @@ def test_it_is_the_same_collection(odd: Callable[[], Collection], tmp_path: Path
     second = collect(published(first, tmp_path / "published") / "runs.csv")
     same_collection(first, second)
     assert same_frames(first.every_row, second.every_row)
-    assert [type(v) for v in first.runs["flag"]] == [type(v) for v in second.runs["flag"]]
+    flags = [one.with_settings(one.runs)["flag"] for one in (first, second)]
+    assert [type(flag) for flag in flags[0]] == [type(flag) for flag in flags[1]]
+    assert first.csv() == first.every_row.to_csv(index=False, lineterminator="\n")
 
 
 def test_archived_again_it_is_the_same(odd: Callable[[], Collection], tmp_path: Path) -> None:

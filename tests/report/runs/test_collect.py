@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from lrbench.errors import UserError
 from lrbench.report.output.render import render
 from lrbench.report.runs.collect import collect
+from lrbench.report.runs.collection import cell_of
 from lrbench.report.runs.schema import failure_complaint, result_complaint
 
 Write = Callable[..., Path]
@@ -43,7 +44,7 @@ def test_only_what_varies_becomes_a_column(runs: Path, write: Write) -> None:
     write(seed=1, fingerprint="b" * 12, lr=3e-4, versions={"torch": "2.13.1"})
     found = collect(runs)
     assert found.varying == ("optim.lr", "versions.torch")
-    assert list(found.runs["optim.lr"]) == [1e-4, 3e-4]
+    assert list(found.with_settings(found.runs)["optim.lr"]) == [1e-4, 3e-4]
     assert list(found.every_row.columns[-2:]) == ["optim.lr", "versions.torch"]
     settings = found.settings[f"sum/blockdiag/fan2024/{'a' * 12}/s0"]
     assert settings["protocol.test_lengths"] == "[500, 997]"
@@ -344,3 +345,23 @@ assert not found, found
 def test_the_whole_file_system_is_not_looked_through() -> None:
     with pytest.raises(UserError, match="'/' is the root of the file system"):
         collect(Path("/"))
+
+
+def test_csv_is_every_row_as_pandas_writes_it(runs: Path, write: Write, fail: Write) -> None:
+    def same(varying: tuple[str, ...]) -> bool:
+        found = collect(runs)
+        assert found.varying == varying
+        return found.csv() == found.every_row.to_csv(index=False, lineterminator="\n")
+
+    write(seed=1, task_title='a, "b"\nc')
+    assert same(())
+    write(seed=2, fingerprint="b" * 12, lr=3e-4)
+    assert same(("optim.lr",))
+    fail(seed=3, fingerprint="c" * 12, error="first\nsecond, third")  # has no such setting
+    write(seed=4, fingerprint="b" * 12, lr=3e-4, evaluations=[])
+    assert same(("optim.lr",))
+
+
+@pytest.mark.parametrize("folder", ["a/b/s0", "s0", "/a/s0", "a//b/s0", "./a/./s0", "a/s0/", ""])
+def test_the_cell_of_a_folder_is_the_folder_above(folder: str) -> None:
+    assert cell_of(folder) == Path(folder).parent.as_posix()

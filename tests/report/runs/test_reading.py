@@ -29,7 +29,7 @@ def every_kind(runs: Path, write: Write, fail: Write, write_splits: Write) -> Pa
         fail(seed=seed, error="out of memory")
         fail(seed=seed, fingerprint="b" * 12)
     write_splits({"dev": 0.5})
-    write(seed=6, protocol="of_a_plugin")
+    write(seed=6, protocol="of_a_plugin", data={"40": {"n": 1}})
     more = write(seed=7) / "evaluations"
     more.mkdir()
     rows = [evaluation(1999, "further", 0.4)]
@@ -80,8 +80,8 @@ def test_processes_say_what_one_would(
     monkeypatch.setattr(reading, "read_folder", noted)
     assert read(every_kind, share=1) == alone
     assert [one.returncode for one in started] == [0, 0, 0]
-    # The first share, and the run whose protocol may be a plug-in's.
-    first = len(alone) // 4
+    # The first share, larger by a folder, and the run whose protocol may be a plug-in's.
+    first = len(alone) - 3 * ((len(alone) - 1) // 4)
     assert len(here) == first + 1
     assert [_protocol(folder) for folder in here].index("of_a_plugin") == first
 

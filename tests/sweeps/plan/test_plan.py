@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from lrbench.cli.hydra.compose import composed
+from lrbench.cli.hydra.sharing import SharedComposition
 from lrbench.errors import UserError
 from lrbench.runs.folder.cell import Cell
+from lrbench.sweeps.plan.expansion import expand
 from lrbench.sweeps.plan.expected import Estimate
+from lrbench.sweeps.plan.plan import make_plan
 
 
 def test_one_job_a_run_and_nothing_is_written(plan_of) -> None:
@@ -64,6 +67,14 @@ def test_every_run_has_the_cell_that_it_has_alone(plan_of) -> None:
         for run, job in zip(plan.runs, plan.jobs, strict=True):
             assert run.cell == Cell.of(composed(list(job.overrides)))
     assert len({run.cell.fingerprint for run in plan.runs}) == 4  # seed 1 is its own data seed
+
+
+def test_cells_composed_together_are_those_composed_alone() -> None:
+    words = ("optim.lr=1e-3,1e-4", "device=cpu,auto", "trials=1,2", "seed=0,1,5")
+    cells = expand((*words, "model=lstm"))
+    alone, together = (make_plan(cells, way) for way in (composed, SharedComposition(composed)))
+    assert [run.cell for run in together.runs] == [run.cell for run in alone.runs]
+    assert [job.overrides for job in together.jobs] == [job.overrides for job in alone.jobs]
 
 
 def test_the_same_run_spelt_twice_is_one(plan_of) -> None:
