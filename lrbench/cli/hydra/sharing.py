@@ -8,10 +8,10 @@ the same choices share one composition; a value that was composed once is known 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import is_dataclass, replace
 from functools import cache
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 from lrbench.cli.hydra.overrides import GROUPS
 from lrbench.config import Config
@@ -80,7 +80,7 @@ class SharedComposition:
                 return None
             kind = (type(found[0]), found[1], typed)
             if kind not in self._values:
-                number = _types(kind[0])[found[1]]
+                number = _types(cast(Hashable, kind[0]))[found[1]]
                 if number not in NUMBERS or not NUMBERS[number].fullmatch(typed):
                     return None
                 self._values[kind] = number(typed)
@@ -93,7 +93,7 @@ class SharedComposition:
 
 
 @cache
-def _types(settings: type) -> dict[str, Any]:
+def _types(settings: Any) -> dict[str, Any]:
     return get_type_hints(settings)
 
 

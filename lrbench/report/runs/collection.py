@@ -96,8 +96,8 @@ def _repeated(
     made: dict[int, np.ndarray] = {}
     for part in parts:
         if id(part) not in made:
-            made[id(part)] = array = np.empty(len(part), dtype)
-            array[:] = read(part)
+            made[id(part)] = np.empty(len(part), dtype)
+            made[id(part)][:] = read(part)
     return np.concatenate([made[id(part)] for part in parts] or [np.empty(0, dtype)])
 
 
@@ -243,6 +243,15 @@ class Collection:
     def runs_of(self, protocol: str, task: str, model: str) -> pd.DataFrame:
         """Return the rows of `runs` of one protocol, task and model."""
         return self.runs.iloc[self._rows_of.get((protocol, task, model), [])]
+
+    def scores_of(self, protocol: str, columns: Sequence[str]) -> pd.DataFrame:
+        """Return these columns of the rows of `frame` of one protocol."""
+        return self.frame[[*columns]].take(self._scores_of.get(protocol, []))
+
+    @cached_property
+    def _scores_of(self) -> dict[str, Any]:
+        places = self.frame.groupby("protocol", sort=False).indices
+        return {str(protocol): rows for protocol, rows in places.items()}
 
     @cached_property
     def _rows_of(self) -> dict[tuple[str, str, str], list[int]]:

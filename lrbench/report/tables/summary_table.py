@@ -143,7 +143,7 @@ def report_tables(collection: Collection, references: Path | None = None) -> lis
             tables += split_report_tables(collection, str(protocol), references)
             continue
         declaration = declared(str(protocol))
-        frame = collection.frame.loc[collection.frame["protocol"] == protocol, [*SCORE, "n"]]
+        frame = collection.scores_of(str(protocol), [*SCORE, "n"])
         scores = _scores(frame)
         of_papers = references or reference_dir()
         rule = _searched_rule(runs, collection, declaration)
@@ -294,7 +294,7 @@ def split_report_tables(
     """Return a table for each task and training split of a protocol over corpora."""
     collection = replace(collection, under_way=[])  # what has not ended has no row
     runs = collection.runs[collection.runs["protocol"] == protocol]
-    scores = _split_scores(collection.frame[collection.frame["protocol"] == protocol])
+    scores = _split_scores(collection.scores_of(protocol, SCORE))
     # A run that failed before it told its settings stands with those on the usual split.
     sources = runs["folder"].map(
         lambda folder: str(collection.settings[folder].get(TRAIN_SPLIT, "train"))
