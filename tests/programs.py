@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,27 +46,34 @@ class Program:
         return self.err_file.read_text()
 
 
+@cache
+def zygote() -> subprocess.Popen[str]:
+    """Return the process that all programs are forked from, started when it is first asked for."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.zygote"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "LRBENCH_PLUGINS": ""},  # a test's own
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
 class Server:
     """Starts programs by forking a process that has imported everything already."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.started = folder, 0
-        self.zygote = subprocess.Popen(
-            [sys.executable, "-m", "tests.zygote"],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "LRBENCH_PLUGINS": ""},  # a test's own
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self.zygote.stdout is not None
-        assert self.zygote.stdout.readline() == "ready\n"
 
     def ask(self, **request: Any) -> Any:
-        assert self.zygote.stdin is not None
-        assert self.zygote.stdout is not None
-        print(json.dumps(request), file=self.zygote.stdin, flush=True)
-        return json.loads(self.zygote.stdout.readline())
+        process = zygote()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        print(json.dumps(request), file=process.stdin, flush=True)
+        return json.loads(process.stdout.readline())
 
     def start(
         self,
@@ -89,19 +97,12 @@ class Server:
         )
         return Program(self, pid, out, err)
 
-    def close(self) -> None:
-        assert self.zygote.stdin is not None
-        assert self.zygote.stdout is not None
-        self.zygote.stdin.close()
-        self.zygote.wait()
-        self.zygote.stdout.close()
-
 
 _servers: list[tuple[Server, tempfile.TemporaryDirectory[str]]] = []
 
 
 def server() -> Server:
-    """Return the one server of this process, started when it is first asked for."""
+    """Return the one server of this process, made when it is first asked for."""
     if not _servers:
         folder = tempfile.TemporaryDirectory(prefix="programs-")
         _servers.append((Server(Path(folder.name)), folder))
@@ -109,11 +110,17 @@ def server() -> Server:
 
 
 def close() -> None:
-    """End the server; `conftest.py` does so after the last test."""
+    """End what programs are forked from; `conftest.py` does so after the last test."""
+    if zygote.cache_info().currsize:
+        process = zygote()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.close()
+        process.wait()
+        process.stdout.close()
+        zygote.cache_clear()
     while _servers:
-        one, folder = _servers.pop()
-        one.close()
-        folder.cleanup()
+        _servers.pop()[1].cleanup()
 
 
 def lrbench(

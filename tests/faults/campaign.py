@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from lrbench.runs.folder.files import UnreadableFile
-from tests import made_up_corpora
+from tests import made_up_corpora, programs
 
 from .bits import content, differences
 from .conftest import Laboratory, Program
@@ -424,7 +424,7 @@ def main() -> int:
                 print(json.dumps(asdict(one)), file=out)
             for words in one.wrong:
                 print(f"{one.number} {one.scenario} {one.kind} {one.told}: {words}", flush=True)
-        lab.close()
+        programs.close()
     print("\n".join([f"seed {given.seed}, {os.cpu_count()} cores", "", *table(done)]))
     return int(any(one.wrong for one in done))
 

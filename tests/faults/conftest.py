@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,11 +37,9 @@ class Laboratory(Server):
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
-    """Yield the laboratory."""
-    laboratory = Laboratory(tmp_path_factory.mktemp("programs"))
-    yield laboratory
-    laboratory.close()
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Laboratory:
+    """Return the laboratory."""
+    return Laboratory(tmp_path_factory.mktemp("programs"))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests import programs
+
 from .conftest import SMALL, Laboratory
 
 CODES = (0, 1, 2, 3, 130)
@@ -288,7 +290,7 @@ def main() -> int:
                 for words in case.wrong:
                     argv = [word[:80] for word in case.argv if word not in TINY]
                     print(f"{kind} {number} {argv} {case.told}: {words}", flush=True)
-        lab.close()
+        programs.close()
     for kind in counts:
         print(f"seed {given.seed}: {counts[kind]} {kind}s, {codes[kind]} with a fault")
     return int(any(codes.values()))
