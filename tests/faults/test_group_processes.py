@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,16 +12,8 @@ import pytest
 from .bits import content, differences
 from .conftest import SMALL, Laboratory, run_folder
 
-AT_ONCE = (  # members go to processes after a few updates, however short the run
-    "from lrbench.training.group import members as s; s.START_SECONDS = -1e9;"
-    "s.available_cores = lambda: 2;"
-    "from lrbench.cli import main; main()"
-)
+AT_ONCE = [["members_at_once", {}]]
 GROUP = [*SMALL, "trials=3", "protocol.max_steps=200", "device=cpu"]
-
-
-def command(output: Path) -> list[str]:
-    return [sys.executable, "-c", AT_ONCE, "train", *GROUP, f"output_dir={output}"]
 
 
 def children(pid: int) -> list[int]:
@@ -51,26 +42,24 @@ def test_it_goes_on_with_the_same_bits_and_leaves_no_process(
     number: signal.Signals, whole: Path, lab: Laboratory, tmp_path: Path
 ) -> None:
     """Killed, it goes on in processes again; asked to stop, it goes on in a single one."""
-    with subprocess.Popen(command(tmp_path), stderr=subprocess.PIPE, text=True) as program:
-        deadline = time.monotonic() + 120
-        while len(list(tmp_path.rglob("checkpoints/step-*.pt"))) < 2:
-            assert program.poll() is None and time.monotonic() < deadline
-            time.sleep(0.02)
-        workers = children(program.pid)
-        program.send_signal(number)
-        assert program.stderr is not None
-        last = program.stderr.read().splitlines()[-1]
+    words = ("train", *GROUP, f"output_dir={tmp_path}")
+    program = lab.start(*words, sabotage=AT_ONCE)
+    deadline = time.monotonic() + 120
+    while len(list(tmp_path.rglob("checkpoints/step-*.pt"))) < 2:
+        assert alive(program.pid) and time.monotonic() < deadline
+        time.sleep(0.02)
+    workers = children(program.pid)
+    os.kill(program.pid, number)
+    assert program.wait(120) == (130 if number == signal.SIGTERM else -signal.SIGKILL)
     assert len(workers) == 2
-    assert program.returncode == (130 if number == signal.SIGTERM else -signal.SIGKILL)
-    assert number == signal.SIGKILL or last.startswith("lrbench: SIGTERM: stopped at update")
+    if number == signal.SIGTERM:
+        assert program.err.splitlines()[-1].startswith("lrbench: SIGTERM: stopped at update")
     while any(alive(pid) for pid in workers):
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
-    if number == signal.SIGKILL:
-        subprocess.run(command(tmp_path), check=True, capture_output=True)
-    else:
-        assert lab.start("train", *GROUP, f"output_dir={tmp_path}").wait() == 0
+    again = AT_ONCE if number == signal.SIGKILL else None
+    assert lab.start(*words, sabotage=again).wait(120) == 0
 
     for seed in (2, 3, 4):
         once, twice = (run_folder(where, f"s{seed}") for where in (whole, tmp_path))
