@@ -18,6 +18,7 @@ from typing import NoReturn
 import pytest
 
 from lrbench.report.runs.collect import collect
+from tests import programs
 
 pytest.importorskip("hydra_plugins.hydra_submitit_launcher", reason="needs the extra 'slurm'")
 
@@ -28,6 +29,7 @@ TINY = [
     *("protocol.further_lengths=[12]", "protocol.band=[7,8]", "protocol.batch_size=8"),
     *("protocol.look_every=10", "protocol.look_size=8", "protocol.validation_size=16"),
     *("protocol.test_size=20", "protocol.stop=never", "threads=1", "device=cpu"),
+    "protocol.certify=never",  # what it imports takes longer than the training
 ]
 GRID = ["task=sum,even_pair", "seed=0,1", "protocol.max_steps=20", *TINY]
 LONG = [*TINY, "task=sum", "protocol.max_steps=200000", "protocol.look_every=1000"]

@@ -13,6 +13,7 @@ from lrbench import plugins
 from lrbench.errors import UserError
 from lrbench.plugins import VARIABLE
 from lrbench.registry import OWN, TASKS
+from tests import programs
 
 MINE = """
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ def test_by_environment_variable_from_the_current_folder() -> None:
     run = tasks(LRBENCH_PLUGINS="mine")
     assert run.returncode == 0, run.stderr
     assert "a task of my own" in run.stdout
-    assert "a task of my own" not in tasks().stdout
+    assert "a task of my own" not in programs.lrbench("tasks").stdout
 
 
 def test_an_unknown_name_says_how_ones_own_is_found() -> None:
@@ -60,7 +61,8 @@ def test_by_entry_point_of_an_installed_package(tmp_path: Path) -> None:
     (site / "mine-1.dist-info" / "entry_points.txt").write_text(
         "[lrbench.plugins]\nmine = mine_package\n"
     )
-    run = tasks(PYTHONPATH=os.pathsep.join([str(site), os.environ["PYTHONPATH"]]))
+    path = os.pathsep.join([str(site), os.environ["PYTHONPATH"]])
+    run = programs.lrbench("tasks", env={**os.environ, "PYTHONPATH": path})
     assert run.returncode == 0, run.stderr
     assert "a task of my own" in run.stdout
 

@@ -6,8 +6,6 @@ Every case runs the program in this process beside a finished result, which must
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import pytest
 from lrbench.cli.hydra.compose import composed
 from lrbench.runs.train.job import run_cell
 from lrbench.training.trial import Trial
+from tests import programs
 
 Run = Callable[..., Any]
 
@@ -316,8 +315,7 @@ def test_a_folder_that_may_not_be_written_to(
 
 def test_as_a_program(outputs: Path, tmp_path: Path) -> None:
     before = tree(outputs)
-    command = [sys.executable, "-m", "lrbench", "train", "optim.lr=nan", f"output_dir={outputs}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = programs.lrbench("train", "optim.lr=nan", f"output_dir={outputs}")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "lrbench: optim.lr must be a positive number, not nan\n"
     assert tree(outputs) == before and not tree(tmp_path)

@@ -48,10 +48,11 @@ def test_packed_and_verified_elsewhere(
     assert ": 1 run, " in made.err
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
+    kept = {name: os.environ[name] for name in ("PYTHONPATH", "LRBENCH_SELFCHECK")}
     done = subprocess.run(
         [sys.executable, "-m", "lrbench", "verify", str(tmp_path / "b.tar.gz"), "--strings", "100"],
         cwd=elsewhere,
-        env={"HOME": str(tmp_path), "PATH": os.defpath, "PYTHONPATH": os.environ["PYTHONPATH"]},
+        env={"HOME": str(tmp_path), "PATH": os.defpath, **kept},
         capture_output=True,
         text=True,
         timeout=120,
