@@ -34,12 +34,12 @@ def check(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_line_for_each_check(check) -> None:
-    code, out, err = check("model=blockdiag", "model.width=4", "model.mixer.block_size=2")
+    code, out, err = check("model=rnn", "model.width=4", "model.mixer.noise=0.1")
     assert code == 0 and err == []
     assert out[0].split()[:4] == ["ok", "build", "width", "4,"]
     for line, name in zip(out[1:-1], CHECKS, strict=True):
         assert name in line and line.startswith(("ok ", "not applicable "))
-    assert out[-1].startswith("blockdiag: ") and "0 FAILED" in out[-1]
+    assert out[-1].startswith("rnn: ") and "0 FAILED" in out[-1]
 
 
 def test_tasks_have_checks_of_their_own(check) -> None:
@@ -50,12 +50,12 @@ def test_tasks_have_checks_of_their_own(check) -> None:
 
 
 def test_encoders_have_checks_of_their_own(check) -> None:
-    code, out, err = check("model=bbt_grc", "model.width=8", "model.encoder.dropout=0.2")
+    code, out, err = check("model=rnn_grc", "model.width=8", "model.encoder.dropout=0.2")
     assert code == 0 and err == []
     assert out[0].split()[:4] == ["ok", "build", "width", "8,"]
     for line, name in zip(out[1:-1], ENCODER_CHECKS, strict=True):
         assert name in line and line.startswith(("ok ", "not applicable "))
-    assert out[-1].startswith("bbt_grc: ") and "0 FAILED" in out[-1]
+    assert out[-1].startswith("rnn_grc: ") and "0 FAILED" in out[-1]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_failures_and_the_authors_traceback(check, monkeypatch: pytest.MonkeyPat
 def test_all_models_in_a_matrix(check, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = Entry("raising", Raising, RaisingConfig, "a test")
     monkeypatch.setitem(MIXERS._entries, "raising", entry)
-    monkeypatch.setattr(MIXERS, "names", lambda: ["blockdiag", "raising"])
+    monkeypatch.setattr(MIXERS, "names", lambda: ["rnn", "raising"])
     monkeypatch.setattr(ENCODERS, "names", lambda: ["rnn_grc"])
     code, out, err = check("--all")
     assert code == 1
@@ -122,9 +122,9 @@ def test_all_models_in_a_matrix(check, monkeypatch: pytest.MonkeyPatch) -> None:
     good, bad = (line.strip("| ").split(" | ") for line in out[2:4])
     assert out[4] == "| " + " | ".join(("model", "build", *ENCODER_CHECKS)) + " |"
     assert out[6].startswith("| rnn_grc | ok | ok |")
-    assert good[:3] == ["blockdiag", "ok", "ok"] and set(good[1:]) <= {"ok", "-"}
+    assert good[:3] == ["rnn", "ok", "ok"] and set(good[1:]) <= {"ok", "-"}
     assert bad[:3] == ["raising", "ok", "FAILED"]
-    assert any(line.startswith("blockdiag: ") and "0 FAILED" in line for line in err)
+    assert any(line.startswith("rnn: ") and "0 FAILED" in line for line in err)
     assert any("raised RuntimeError" in line for line in err)
 
 

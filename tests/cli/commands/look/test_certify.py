@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ import torch
 
 from lrbench.certificates.reader import SymbolReader
 from lrbench.certificates.witness import SearchBudget, WitnessSearch, search
+from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
 from lrbench.runs.evaluate import certify
 from lrbench.runs.evaluate.trained import trained
+from lrbench.runs.train.job import run_cell
 from lrbench.tasks import make_task
 from lrbench.tasks.symbols.cyclic import SumConfig
 
@@ -30,11 +33,19 @@ TINY = [
 ]
 
 
+@pytest.fixture(scope="module")
+def trained_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of two updates, which errs early; to be read only."""
+    folder = tmp_path_factory.mktemp("certified")
+    [outcome] = run_cell(composed([*TINY, f"output_dir={folder}"]))
+    assert outcome.status == "finished"
+    return folder
+
+
 @pytest.fixture
-def run(lrbench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run of two updates, which errs early."""
-    monkeypatch.chdir(tmp_path)
-    assert lrbench("train", *TINY).code == 0
+def run(trained_once: Path, tmp_path: Path) -> Path:
+    """A copy of that run."""
+    shutil.copytree(trained_once, tmp_path / "runs")
     return next(tmp_path.glob("runs/*/*/*/*/s0"))
 
 
@@ -206,7 +217,7 @@ def test_nothing_found_is_open(lrbench: Run, run: Path, monkeypatch: pytest.Monk
         )
 
     monkeypatch.setattr(certify, "search", found_nothing)
-    ended = lrbench("certify", str(run), "--output", "elsewhere/mine.json")
+    ended = lrbench("certify", str(run), "--nodes", "0", "--output", "elsewhere/mine.json")
     assert ended.code == 1
     assert "open: no string was found" in ended.out and "proves nothing" in ended.out
     assert "leads by 1.9" in ended.out
@@ -249,7 +260,8 @@ def test_only_what_was_tried_is_told(
     monkeypatch.setattr(
         certify, "search", lambda *unused: WitnessSearch(SearchBudget(), **searched)
     )
-    assert f"\n  {expected}\n" in lrbench("certify", str(run), "--output", "mine.json").out
+    ended = lrbench("certify", str(run), "--nodes", "0", "--output", "mine.json")
+    assert f"\n  {expected}\n" in ended.out
 
 
 def test_a_certificate_is_of_a_task_a_model_and_weights(run: Path, lrbench: Run) -> None:
