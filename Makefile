@@ -27,6 +27,8 @@ PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 bin := $(VENV)/bin
 pip_install := $(bin)/python -m pip install --disable-pip-version-check $(PIP_EXTRA) -c constraints.txt
+# The package is there already: pip adds what an extra asks for, and builds nothing again.
+installed := lrbench-extrapolation
 slurm := ../shared/tools/slurm_one_node.sh
 requirements := pyproject.toml constraints.txt
 
@@ -85,9 +87,9 @@ wheel-test: $(VENV)/.installed-dev
 
 # CUDA builds of torch bring a triton of their own; elsewhere its interpreter runs the fused kernels.
 oracles-test: $(VENV)/.installed-dev
-	$(pip_install) -q -e '.[oracles]'
+	$(pip_install) -q $(installed)'[oracles]'
 	$(bin)/python -c 'import triton' 2>/dev/null || { $(pip_install) -q triton && $(bin)/python -c 'import triton'; }
-	LRBENCH_ORACLES_REQUIRED=1 $(bin)/python -m pytest tests/oracles/test_delta.py tests/oracles/test_mamba.py tests/oracles/test_xlstm.py tests/oracles/test_foreign.py tests/scan/fused tests/trust/test_fused.py
+	LRBENCH_ORACLES_REQUIRED=1 $(bin)/python -m pytest $(PYTEST_ARGS) tests/oracles/test_delta.py tests/oracles/test_mamba.py tests/oracles/test_xlstm.py tests/oracles/test_foreign.py tests/scan/fused tests/trust/test_fused.py
 
 # Without the script, root or packages (no network) there is no SLURM, and the tests say so and skip.
 slurm-test: $(VENV)/.installed-dev
@@ -107,12 +109,12 @@ fuzz: $(VENV)/.installed-dev
 	$(bin)/python -m tests.faults.fuzz --seed $(SEED)
 
 mutants: $(VENV)/.installed-dev
-	$(pip_install) -q -e '.[mutants]'
+	$(pip_install) -q $(installed)'[mutants]'
 	$(bin)/python -m pytest -q tests/faults/test_mutants.py
 	$(bin)/python -m tests.faults.mutants --seed $(SEED) --outcomes outputs/mutants/seed$(SEED).jsonl
 
 docs: $(VENV)/.installed-dev
-	$(pip_install) -q -e '.[docs]'
+	$(pip_install) -q $(installed)'[docs]'
 	NO_MKDOCS_2_WARNING=1 $(bin)/python -m mkdocs build
 
 clean:
