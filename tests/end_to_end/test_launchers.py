@@ -18,7 +18,6 @@ from typing import NoReturn
 import pytest
 
 from lrbench.report.runs.collect import collect
-from tests import programs
 
 pytest.importorskip("hydra_plugins.hydra_submitit_launcher", reason="needs the extra 'slurm'")
 
