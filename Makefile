@@ -12,6 +12,7 @@
 #   make slurm-test   a sweep through a real one-node SLURM, started for it (Debian, root)
 #   make faults       1,000 faults in real programs: kills, failed writes, damaged files (hours);
 #                     FAULTS=100 SEED=2 for others; goes on where it stopped
+#                     (python -m tests.faults.fresh_sweeps --slurm kills sweeps through a SLURM)
 #   make fuzz         5,000 wrong command lines and 2,000 damaged files (two hours)
 #   make mutants      200 changed places of the package, each of which the tests ought to notice (hours)
 #   make docs         the pages as a site, build/site; a link that leads nowhere is an error
