@@ -16,7 +16,7 @@ from lrbench.registry import TASKS
 from lrbench.schema import model_node
 from lrbench.tasks import make_task
 from lrbench.training import scoring
-from lrbench.training.scoring import score
+from lrbench.training.scoring import Score, pooled, score
 from tests.named_layers import named
 
 
@@ -112,3 +112,11 @@ def test_a_layer_without_a_state_reads_each_string_once(monkeypatch: pytest.Monk
     assert read == [(4, 37), (4, 37), (2, 37)]
     assert found.correct == expected.correct
     assert found.loss == pytest.approx(expected.loss, rel=1e-5)
+
+
+def test_errors_are_pooled_by_their_squares() -> None:
+    def scored(*squares: tuple[float, float]) -> float:
+        return pooled([Score(5, 1, 0, None, 0.0, one) for one in squares])
+
+    assert scored((0.01, 0.2), (0.03, 0.2)) == pytest.approx(0.1**0.5)
+    assert scored((0.01, 0.0)) == scored((float("nan"), 1.0)) == float("inf")

@@ -36,6 +36,7 @@ def test_paper_equation() -> None:
             rows.append(total)
         state = torch.stack(rows)
     torch.testing.assert_close(mixer(u)[0][0, -1], state.flatten())
+    assert mixer.state_size == state.numel()
 
 
 def test_released_equation() -> None:

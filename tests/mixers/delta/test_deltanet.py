@@ -119,5 +119,8 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], messa
 
 def test_a_width_that_heads_cannot_share_is_refused() -> None:
     entry = MIXERS.get("deltanet")
+    assert entry.cls(entry.config(heads=1), 10).state_size
+    with pytest.raises(ValueError, match=r"model\.mixer\.heads must be at least 1"):
+        entry.config(heads=0)
     with pytest.raises(ValueError, match=r"model\.width of 10 cannot be shared.*heads=4"):
         entry.cls(entry.config(), 10)

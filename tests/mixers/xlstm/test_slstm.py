@@ -130,6 +130,7 @@ def test_parity_exactly_over_ten_thousand_symbols(
 def test_the_layer_is_its_equations(size: int) -> None:
     mixer, u = random_mixer(conv_size=size), draw(BATCH, 9, WIDTH)
     mixed = u if mixer.conv is None else mixer.conv(u)[0]
+    assert mixer.conv is None or mixer.conv.bias is not None  # the paper's has one
     heads, gates = mixer.units, []
     for gate, inputs in enumerate((mixed, mixed, u, u)):
         within = [

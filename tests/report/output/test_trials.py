@@ -51,6 +51,7 @@ def test_one_table_with_a_column_a_seed(result: Make, references: Path) -> None:
 def test_what_is_true_of_all_is_said_once(result: Make, references: Path) -> None:
     text = printed([result(seed=seed, checkpoints=SAME) for seed in (0, 1)], references)
     assert text.startswith("Holds on random strings to 500, not the rule: 0.5000 at 997\nsum (mod")
+    assert row(text, "997")[-4:-2] == ["[0.5000,", "0.5000]"]  # two runs have an interval
 
 
 def test_many_seeds_have_their_mean_alone(result: Make, references: Path) -> None:

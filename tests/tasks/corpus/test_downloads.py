@@ -251,3 +251,14 @@ def test_a_folder_that_cannot_be_made_is_reported(server: str, tmp_path: Path) -
     (tmp_path / "taken").write_bytes(b"")
     with pytest.raises(UserError, match="cannot be written"):
         get(tmp_path / "taken" / "in", f"{server}/good")
+
+
+def test_an_error_without_words_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(*arguments: object, **named: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr("urllib.request.urlopen", silent)
+    with pytest.raises(UserError, match="TimeoutError"):
+        get(tmp_path, "http://127.0.0.1:9")
