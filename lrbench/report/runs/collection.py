@@ -159,7 +159,7 @@ class Collection:
 
     `frame` has a row per run and evaluation (one row with empty cells for a run without any),
     `runs` a row per run; `settings` has the configuration keys and `versions.*` of each run's
-    `folder`, and `told_varying` which of them have a column, where a published table told it.
+    `folder`. A published table tells which of them have a column: `told_varying`.
     `baselines` has those of each split, for runs over a corpus, by `folder`.
     `problems` are files that could not be used, each with the reason; `unfinished` are run folders
     without a result. Every run folder is in exactly one of `runs`, `problems` and `unfinished`.

@@ -33,8 +33,8 @@ _crashed: dict[str, str] = {}  # folders that earlier children were at: the sign
 def survive_crashes() -> None:
     """Go on in a child, and in another one after each crash; the parent never returns.
 
-    Does nothing where threads run already, which a child would lack, or torch is there, which may
-    have some, or where the system cannot end the child with its parent.
+    Does nothing where threads run already, which a child would lack, where torch is there, which
+    may have some, or on another system than Linux, which alone ends a child with its parent.
     """
     global _at
     if sys.platform != "linux" or threading.active_count() > 1 or "torch" in sys.modules:
@@ -80,7 +80,8 @@ def _begun() -> int:
     parent = os.getpid()
     if child := os.fork():
         return child
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL):
+        raise OSError(ctypes.get_errno(), "a child cannot be told to end with its parent")
     if os.getppid() != parent:  # it was gone before that
         os._exit(BY_SIGNAL + signal.SIGKILL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {*FORWARDED, signal.SIGCHLD})

@@ -34,7 +34,8 @@ sys.exit(3)
 WAIT = """
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))
 print("ready", flush=True)
-time.sleep(60)
+for _ in range(6000):  # a signal just before one long sleep would wait for its end
+    time.sleep(0.01)
 """
 
 

@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 
 from lrbench.cli.hydra.compose import composed
+from lrbench.cli.hydra.sharing import SharedComposition
 from lrbench.locations import conf_dir
-from lrbench.report.grids.selection import select
+from lrbench.report.grids.selection import others_there, select
 from lrbench.report.runs.collect import collect
 from lrbench.sweeps.plan.filling import fingerprinted, fingerprints
-from lrbench.tables import SUITE, TableCell, TableSpec, fingerprints_file, load_table
+from lrbench.tables import TableCell, TableSpec, fingerprints_file, load_table
 from tests.report.conftest import make_result
 
 SMALL = (
@@ -34,7 +35,7 @@ def test_a_run_fills_a_cell_where_a_sweep_finds_it_finished(train, tmp_path: Pat
     train(("task=sum", "model=lstm", *SMALL, "seed=1"))
     train(("task=sum", "model=gru", *SMALL))
     runs = collect(tmp_path / "outputs")
-    found = fingerprinted(table, runs, composed)
+    found = fingerprinted(table, others_there(runs, table), composed)
     mine, other = select(runs, found)
     assert (mine.unlike, len(mine.runs)) == (None, 1)
     assert other.unlike is not None and len(other.runs) == 1
@@ -42,31 +43,25 @@ def test_a_run_fills_a_cell_where_a_sweep_finds_it_finished(train, tmp_path: Pat
     assert [cell.fingerprint for cell in found.cells] == [*fingerprints([table], composed).values()]
 
 
-def test_only_cells_with_other_runs_are_composed(tmp_path: Path) -> None:
-    result = make_result()
-    folder = tmp_path / "sum" / "blockdiag" / "fan2024" / ("a" * 12) / "s0"
-    folder.mkdir(parents=True)
-    (folder / "result.json").write_text(json.dumps(result))
-    asked: list[object] = []
-    own = TableCell(("task=sum", "model=blockdiag"), fingerprint="a" * 12)
-    empty = TableCell(("task=sum", "model=lstm"))
-    table = TableSpec("t", "T", (own, empty))
-    assert fingerprinted(table, collect(tmp_path), asked.append) == table  # type: ignore[arg-type]
-    assert not asked
+def test_seeds_of_a_cell_have_one_fingerprint() -> None:
+    one, several = (TableCell(("task=sum", "model=lstm", word)) for word in ("seed=0", "seed=1,2"))
+    table = TableSpec("t", "T", (one, several))
+    found = fingerprinted(table, [one, several], composed)
+    assert found.cells[0].fingerprint == found.cells[1].fingerprint != ""
 
 
 def test_a_cell_that_cannot_be_composed_says_why(tmp_path: Path) -> None:
     folder = tmp_path / "sum" / "blockdiag" / "fan2024" / ("a" * 12) / "s0"
     folder.mkdir(parents=True)
     (folder / "result.json").write_text(json.dumps(make_result()))
-    cell = TableCell(("task=sum", "model=blockdiag", "protocol.start_from=nowhere"))
     plain = TableCell(("task=sum", "model=blockdiag"), fingerprint="b" * 12)
-    runs = collect(tmp_path)
-    [found] = fingerprinted(TableSpec("t", "T", (plain,)), runs, refusing).cells
+    empty = TableCell(("task=sum", "model=lstm"))
+    runs, table = collect(tmp_path), TableSpec("t", "T", (plain, empty))
+    [found, other] = fingerprinted(table, others_there(runs, table), refusing).cells
     assert (found.unknown, found.settings) == ("no such run", None)
-    [filled] = select(runs, TableSpec("t", "T", (found,)))
+    assert other == empty  # it has no run, and nobody asked
+    [filled, _] = select(runs, TableSpec("t", "T", (found, other)))
     assert (filled.unlike, filled.unknown) == ((), "no such run")
-    assert fingerprinted(TableSpec("t", "T", (cell,)), runs, refusing).cells == (cell,)  # no run
 
 
 def refusing(words: object) -> None:
@@ -75,10 +70,9 @@ def refusing(words: object) -> None:
     raise UserError("no such run\nfix: another")
 
 
-def test_every_built_in_cell_has_its_fingerprint_kept() -> None:
+def test_kept_fingerprints_are_those_of_a_sweep() -> None:
     names = [path.stem for path in (conf_dir() / "table").glob("*.yaml")]
-    tables = [table for table in map(load_table, names) if table.kind != SUITE]
-    without = [cell for table in tables for cell in table.cells if not cell.fingerprint]
-    assert not without, "python -m benchmarks.fingerprints writes them anew"
+    made = fingerprints([load_table(name) for name in names], SharedComposition(composed))
     kept = json.loads(fingerprints_file().read_bytes())
-    assert {cell.fingerprint for table in tables for cell in table.cells} == set(kept.values())
+    assert kept == made, "python -m benchmarks.fingerprints writes them anew"
+    assert len(made) > 300

@@ -284,13 +284,14 @@ def fingerprinted_table(table: TableSpec, collection: Collection) -> TableSpec:
     """Return the table with what its cells are, composed where runs are of others."""
     from lrbench.report.grids.selection import others_there
 
-    if not others_there(collection, table):  # then torch and Hydra are not needed
+    others = others_there(collection, table)
+    if not others:  # then torch and Hydra are not needed
         return table
     from lrbench.cli.hydra.compose import composed
     from lrbench.cli.hydra.sharing import SharedComposition
     from lrbench.sweeps.plan.filling import fingerprinted
 
-    return fingerprinted(table, collection, SharedComposition(composed))
+    return fingerprinted(table, others, SharedComposition(composed))
 
 
 def _print_objects(collection: Collection, request: Request) -> None:
