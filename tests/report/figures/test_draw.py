@@ -221,6 +221,17 @@ def test_at_most_seven_lines_stand_in_a_panel() -> None:
     assert [text.get_text() for text in shared.get_texts()] == ["chance"]
 
 
+def test_one_panel_is_as_wide_as_a_column_and_has_room_for_more_ticks() -> None:
+    far = DrawnRun(((40.0, 1.0), (100_003.0, 0.5)), 0.5, {"train_seconds": 1.0, "steps": 1.0})
+
+    def ticks(curves: int) -> list[int]:
+        shown = panel(*(Curve(f"m{i:02}", (far,), 1) for i in range(curves)))
+        figure = length_figure(shown, styles_of([shown]))
+        return [len(axes.get_xticks()) for axes in figure.axes]
+
+    assert (ticks(1), ticks(14)) == ([6], [4, 4])
+
+
 def test_what_did_not_learn_is_grey_and_named_once() -> None:
     learned = [curve("a, b", 10, 0.9), curve("c", 20, 0.8)]
     rest = [replace(curve(name, 30, 0.2), learned=False) for name in ("d", "e")]

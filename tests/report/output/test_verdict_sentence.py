@@ -90,6 +90,11 @@ def answer(verdict: str, length: int | None = None, string: str = "") -> Answer:
             "Holds on random strings to 211, not the rule: 0.7100 (chance 0.20) at 500",
         ),
         (
+            {40: 1.0, 500: 1.0, 503: 0.93, 997: 0.5},
+            None,
+            "Holds on random strings to 500, not the rule: 0.9300 (chance 0.20) at 503",
+        ),
+        (
             {40: 0.45, 500: 1.0},
             answer("wrong", 1, "3"),
             "Did not learn length 40: 0.4500 (chance 0.20)",

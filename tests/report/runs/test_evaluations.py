@@ -143,6 +143,12 @@ def test_odd_values_of_what_is_not_checked(runs: Path, write: Write) -> None:
     assert row[["value", "chance", "chance_baseline"]].isna().all()
 
 
+@pytest.mark.parametrize("value", [0, 1])
+def test_an_accuracy_may_be_written_as_a_whole_number(runs: Path, write: Write, value: int) -> None:
+    add(write(), "1.json", further(100_003, value))
+    assert set(added(runs, 100_003)["value"]) == {value}  # once under each rule
+
+
 def test_a_folder_that_is_none(runs: Path, write: Write) -> None:
     folder = write()
     (folder / "evaluations").write_text("")

@@ -57,6 +57,13 @@ def test_scores_are_the_middle_half_over_tasks_and_seeds(tmp_path: Path, enter: 
     assert horizons["parity"] == "40; 40; 40"
 
 
+def test_only_names_stand_at_the_left(tmp_path: Path, enter: Enter) -> None:
+    enter(0, lambda length: 1.0, LSTM)
+    for title in ("scores", "accuracy at 500"):
+        sides = [column.right for column in tables(tmp_path / "runs")[title].columns]
+        assert sides == [False, *[True] * (len(sides) - 1)]
+
+
 def test_the_small_table_has_complete_models_first(tmp_path: Path, enter: Enter) -> None:
     enter(0, lambda length: 1.0, {"name": "gru", "width": 64}, seed=0)
     for at in TASKS:

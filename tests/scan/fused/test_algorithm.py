@@ -11,6 +11,8 @@ from lrbench.kernels import choice
 from lrbench.kernels.choice import SWITCH
 from lrbench.scan import BlockDiagonal, Diagonal, GeneratedBlocks, Transition, scan
 from lrbench.scan.algorithms.fused import fits
+from lrbench.scan.fused.blocks import SIZES
+from lrbench.scan.fused.tiles import THREADS, block_grid
 
 from .cases import case, close
 
@@ -72,6 +74,13 @@ def test_nothing_fits_without_triton_or_leave(monkeypatch: pytest.MonkeyPatch) -
 def test_what_does_not_fit_is_looped_over() -> None:
     one = case("step", "blocks", (2, 3), length=4)
     close(one.results("fused"), one.results("reference"))
+
+
+def test_a_program_takes_as_many_chains_as_have_eight_numbers_a_thread() -> None:
+    for size in (1, *SIZES):
+        grid, chains = block_grid(1, 2**20, 64, size)
+        assert chains == max(8 * THREADS // size**2, 1)
+        assert grid == (2**26 // chains, 1)
 
 
 @pytest.mark.usefixtures("interpreter")

@@ -61,6 +61,15 @@ def test_machines_are_minimal_and_the_lost_are_lost(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
+def test_chances_of_a_states_letters_are_1_together(name: str) -> None:
+    task = make_task(RegularConfig(language=name))
+    for length in (1, 2, 41):
+        assert [sum(row) for row in task.chances(length)] == pytest.approx(
+            [1.0] * task.machine().states
+        )
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_neither_answer_is_rare_at_the_end(name: str) -> None:
     """Both answers come at every length: the majority is right in less than 0.99 of 500 symbols."""
     task = make_task(RegularConfig(language=name))

@@ -13,6 +13,11 @@ def test_each_symbol_is_compared_with_the_first():
     assert (len(task.vocabulary), task.class_names) == (5, ("differs", "same"))
 
 
+def test_states_are_named_by_the_first_symbol_and_the_answer():
+    machine = make_task(EvenPairConfig(modulus=2)).machine()
+    assert machine.names == ("empty", "0, same", "1, same", "0, differs", "1, differs")
+
+
 @pytest.mark.parametrize("modulus", [2, 5, 10])
 def test_one_in_m_symbols_is_the_first(modulus):
     task = make_task(EvenPairConfig(modulus=modulus))
