@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, fields
 
 import pytest
 
 from lrbench.errors import UserError
 from lrbench.registry import (
     BACKBONES,
+    ENCODERS,
+    MIXERS,
     TASKS,
     Registry,
     register_backbone,
@@ -93,3 +96,20 @@ def test_what_is_a_name() -> None:
         registry = Registry("thing", {})
         registry.add(name, Settings, "")(Thing)
         assert name in registry
+
+
+def test_a_size_is_at_least_one() -> None:
+    """Of the sizes that have a default only these may be 0, which leaves the part out."""
+    optional = {"conv_size", "hidden", "slstm_conv_size"}
+    accepted = set()
+    for registry in (MIXERS, ENCODERS, BACKBONES):
+        for name in registry:
+            config = registry.get(name).config
+            for size in [one.name for one in fields(config) if type(one.default) is int]:
+                with pytest.raises(ValueError, match=size):
+                    config(**{size: -1})
+                with suppress(ValueError):
+                    config(**{size: 0})
+                    accepted.add((registry.kind, size))
+    assert {size for _, size in accepted} == {*optional, "expansion"}
+    assert {kind for kind, size in accepted if size == "expansion"} == {BACKBONES.kind}

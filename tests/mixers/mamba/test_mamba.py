@@ -53,6 +53,13 @@ def test_decays_are_in_their_range(range_: str) -> None:
     assert (float(decays.min()) < -0.9) == (range_ == "signed")
 
 
+@pytest.mark.parametrize(("width", "rank"), [(16, 1), (17, 2), (64, 4), (272, 17)])
+def test_a_step_has_a_number_for_every_sixteen_of_the_width(width: int, rank: int) -> None:
+    mixer = made("mamba", width)
+    assert isinstance(mixer, MambaMixer)
+    assert mixer.rank == rank
+
+
 def test_steps_begin_as_different_as_their_rank_allows() -> None:
     weight = made("mamba", 64, rank=4).get_parameter("step_size.weight").detach()
     assert 0.45 < float(weight.max()) <= 0.5 and -0.5 <= float(weight.min()) < -0.45

@@ -8,8 +8,15 @@ from scipy.signal import cont2discrete
 from torch import Tensor
 
 from lrbench.mixers.state_space.hippo import legs
-from lrbench.mixers.state_space.s4 import PIECE, S4Config, S4Mixer, dense_transition
-from lrbench.mixers.state_space.ssm import as_rows, covector
+from lrbench.mixers.state_space.s4 import (
+    PIECE,
+    LowRankSystem,
+    S4Config,
+    S4Mixer,
+    dense_transition,
+    series_response,
+)
+from lrbench.mixers.state_space.ssm import Response, as_rows, covector
 
 WIDTH, SIZE = 2, 8
 KERNELS = ("series", "krylov", "cauchy")
@@ -75,6 +82,18 @@ def test_pieces_and_transforms_are_the_recurrence(length: int) -> None:
         expected = mixer(u, before, "sequential")
         for mode in KERNELS:
             torch.testing.assert_close(mixer(u, before, mode), expected, rtol=1e-8, atol=1e-8)
+
+
+def test_a_long_string_is_taken_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = []
+
+    def noted(system: LowRankSystem, length: int, carried: bool) -> Response:
+        lengths.append(length)
+        return series_response(system, length, carried)
+
+    monkeypatch.setattr("lrbench.mixers.state_space.s4.series_response", noted)
+    make()(draw(2, 2 * PIECE + 5, WIDTH), None, "series")
+    assert lengths == [PIECE, 5]
 
 
 def test_spectral_radius_is_below_one() -> None:

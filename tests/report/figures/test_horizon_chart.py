@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 import pytest
 
 from lrbench.report.figures.draw import settings
@@ -66,6 +67,24 @@ def test_a_row_a_model_and_a_dot_a_run(three: None, runs: Path) -> None:
     assert {text.get_text() for text in axes.texts} == {"paper 500"}
     colours = [line.get_markerfacecolor() for line in axes.lines if line.get_marker() == "o"]
     assert sorted(colours) == sorted([COLOUR, "white"])
+
+
+def test_many_runs_of_a_model_stay_in_its_row(write: Write, runs: Path) -> None:
+    for seed in range(6):
+        write(seed=seed, evaluations=rows({40: 1.0, 500: 1.0, 997: 0.5}))
+    write(model="s4", fingerprint="b" * 12, evaluations=rows({40: 1.0, 500: 0.2}))
+    chart = horizon_chart(collect(runs), SPEC, "best")
+    assert chart is not None
+    [axes] = horizon_figure(chart).axes
+    heights = [
+        float(y)
+        for line in axes.lines
+        if line.get_marker() == "o"
+        for y in np.atleast_1d(np.asarray(line.get_ydata(), float))
+    ]
+    assert sorted(heights) == pytest.approx([*np.linspace(-0.33, 0.33, 6), 1.0])
+    bottom, top = axes.get_ylim()
+    assert bottom > 1.4 and -1 < top < -0.4  # a row of the height of the others, and no empty one
 
 
 def test_errors_and_other_rules_have_no_chart(write: Write, runs: Path) -> None:

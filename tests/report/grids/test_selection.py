@@ -8,8 +8,10 @@ import pytest
 
 from lrbench.report.grids.filled_cell import FilledCell
 from lrbench.report.grids.selection import chances, others_there, row_labels, select
+from lrbench.report.output.render import render
 from lrbench.report.paper.verdict import Guesser
 from lrbench.report.runs.collect import collect
+from lrbench.report.tables.request import Request
 from lrbench.tables import SUITE, TableCell, TableSpec
 
 Write = Callable[..., Path]
@@ -163,6 +165,14 @@ def test_runs_of_other_settings_than_the_tables_say_so(runs: Path, write: Write)
     assert told.startswith("another version")
     assert of_table(runs, "b" * 12, settings=asked).unlike is None
     assert of_table(runs, "").unlike is None  # nothing is known of it
+
+
+def test_runs_of_other_settings_are_none_of_the_tables(runs: Path, write: Write) -> None:
+    write(fingerprint="b" * 12)
+    cell = TableCell(("task=sum", "model=blockdiag", "trials=3"), fingerprint="a" * 12)
+    found = collect(runs)
+    printed = render(found, request=Request(TableSpec("t", "T", (cell,))))
+    assert "sum x blockdiag: 0 of 3 runs have ended" in printed
 
 
 def test_cells_with_runs_of_others_are_found(runs: Path, write: Write) -> None:

@@ -107,6 +107,9 @@ def test_foreign_and_replaced_folders_are_left_alone(runs: Path, write: Write) -
     for name in ("s0.new", "s0.old", "s1.old", ".s0", "seed0", "s", "s1x"):
         (folder.parent / name).mkdir()
         (folder.parent / name / "result.json").write_text(text)
+    for name in ("b.new", "c.old", ".d"):  # of a whole configuration
+        (folder.parent.with_name(name) / "s0").mkdir(parents=True)
+        (folder.parent.with_name(name) / "s0/result.json").write_text(text)
     (runs / "s5").mkdir()  # empty: a name alone is not a run
     (runs / "notes.txt").write_text("mine")
     found = collect(runs)

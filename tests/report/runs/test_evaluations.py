@@ -163,4 +163,6 @@ def test_strings_of_a_baseline_are_counted_or_not_told(n: object) -> None:
     assert baselines_by_split({"baselines": [{**row, "n": n}]}) == {
         "dev": {"majority": (0.5, None)}
     }
-    assert baselines_by_split({"baselines": [{**row, "n": 7}]}) == {"dev": {"majority": (0.5, 7)}}
+    for strings in (1, 7):
+        found = baselines_by_split({"baselines": [{**row, "n": strings}]})
+        assert found == {"dev": {"majority": (0.5, strings)}}

@@ -87,6 +87,16 @@ def test_an_entry_with_tasks_left_has_no_score(tmp_path: Path, enter: Enter) -> 
     assert lstm["at 500"] == lstm["rank"] == "-"
 
 
+def test_two_models_are_compared_run_by_run(tmp_path: Path, enter: Enter) -> None:
+    for at in TASKS:
+        enter(at, lambda length: 0.6, LSTM)
+    assert "pairs" not in tables(tmp_path / "runs")  # one model alone
+    for at in TASKS:
+        enter(at, lambda length: 0.4, {"name": "gru", "width": 64})
+    found = tables(tmp_path / "runs")["pairs"]
+    assert (row(found, "lstm")["gru"], row(found, "gru")["lstm"]) == ("1.000", "0.000")
+
+
 def test_a_run_on_other_strings_is_refused(tmp_path: Path, enter: Enter, lock: Lock) -> None:
     enter(0, lambda _: 1.0, LSTM)
     for seed, damage in ((1, {"40": {"n": 2000, "sha256": {"strings": "0" * 64}}}), (2, None)):

@@ -15,6 +15,7 @@ from lrbench.errors import UserError
 from lrbench.runs.evaluate.table import Wish, evaluate_table
 from lrbench.runs.train.job import run_cell
 from lrbench.tables import TableCell, TableSpec
+from lrbench.training.procedure import parse_lengths
 
 SPEC = TableSpec("two", "Two", (TableCell(("task=sum", "model=blockdiag")),), kind="lengths")
 WISH = Wish("5,9", strings=8, every=True)
@@ -132,6 +133,13 @@ def test_mistakes_are_reported_before_anything_is_scored(
 ) -> None:
     with pytest.raises(UserError, match=message):
         evaluated(output_dir, wish)
+
+
+def test_a_wrong_length_is_a_wrong_command() -> None:
+    with pytest.raises(UserError, match=r"'5\.5' is not a length") as raised:
+        parse_lengths("500,5.5", ())
+    assert raised.value.exit_code == 2
+    assert parse_lengths("500, 5_003", ()) == [500, 5003]
 
 
 def test_where_there_is_no_run(output_dir: Path) -> None:

@@ -139,7 +139,9 @@ def test_no_such_group(name: str) -> None:
         group(name)
 
 
-@pytest.mark.parametrize(("name", "order"), [("Z1025", "1,025"), ("S6xZ2", "1,440")])
+@pytest.mark.parametrize(
+    ("name", "order"), [("Z1025", "1,025"), ("D513", "1,026"), ("S6xZ2", "1,440")]
+)
 def test_too_large_a_group(name: str, order: str) -> None:
     with pytest.raises(ValueError, match=f"has {order} elements"):
         group(name)

@@ -44,6 +44,7 @@ def test_released_splits(stored: Path, released_folder: Path) -> None:
     assert part.sides == Logic.sides == 2 and part.text(0) == "( e ( and a ) )"
     settings = part.made["settings"]
     assert settings["source"] == "released" and len(settings["sha256"]) == 20
+    assert part.made["version"] == 1  # another one and what is on disk is refused
     assert store_released(released_folder, quiet, quiet) == []
 
 

@@ -53,6 +53,14 @@ def test_a_turn_goes_on_until_it_is_time(tiny: Make, monkeypatch: pytest.MonkeyP
     assert late.ended
 
 
+def test_a_failure_is_told_and_ends_the_turn(tiny: Make) -> None:
+    near, far = Pipe()
+    reporter, [trial] = Reporter(near), group(tiny(), 1)
+    reporter.failed(trial, ValueError("broken"))
+    assert reporter.ended
+    assert str(far.recv().error) == "broken"
+
+
 def same_weights(one: LengthTrial, other: LengthTrial) -> bool:
     pairs = zip(one.model.parameters(), other.model.parameters(), strict=True)
     return all(bool((a == b).all()) for a, b in pairs)
