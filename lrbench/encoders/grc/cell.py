@@ -23,7 +23,8 @@ and of time steps (`rnn_grc.py`). h, o, u and du/dh are (M, 4 d), l, r, y and th
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +32,7 @@ from torch.nn.functional import gelu
 
 from lrbench.encoders.base import Dropout, draw_bits, dropping
 from lrbench.encoders.grc.halves import Loops, loops_for
-from lrbench.kernels.closed_form import ClosedForm, one_by_one
+from lrbench.kernels.closed_form import ClosedForm, Tensors, one_by_one
 from lrbench.kernels.normalisation import LayerNorm
 
 EXPANSION = 4  # hidden units over d
@@ -98,28 +99,16 @@ class GatedRecursiveCell(nn.Module):
 @cache
 def _form(epsilon: float, drop: Dropout | None) -> ClosedForm:
     """Return (W_1, b_1, W_2, b_2, gamma, beta, pairs[, bits]) -> parents."""
-
-    def forward(*inputs: Tensor) -> tuple[Tensor, ...]:
-        return _forward(loops_for(inputs[6], inputs[4].numel(), drop, epsilon), *inputs)
-
-    def backward(*tensors: Tensor) -> tuple[Tensor, ...]:
-        return _backward(loops_for(tensors[6], tensors[4].numel(), drop, epsilon), *tensors)
-
+    loops_of = partial(loops_for, drop=drop, epsilon=epsilon)
+    forward, backward = partial(_forward, loops_of), partial(_backward, loops_of)
     return ClosedForm(forward, backward, one_by_one, needs_result=False)
 
 
-def _forward(
-    loops: Loops,
-    w1: Tensor,
-    b1: Tensor,
-    w2: Tensor,
-    b2: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    pairs: Tensor,
-    bits: Tensor | None = None,
-) -> tuple[Tensor, ...]:
+def _forward(loops_of: Callable[[Tensor, int], Loops], *inputs: Tensor) -> Tensors:
+    w1, b1, w2, b2, gamma, beta, pairs, *drawn = inputs
+    bits = drawn[0] if drawn else None
     rows, width = len(pairs), len(gamma)
+    loops = loops_of(pairs, width)
     h, o = pairs.new_empty(rows, len(w1)), pairs.new_empty(rows, len(w2))
     y, norm = pairs.new_empty(rows, width), pairs.new_empty(rows, 2)
     piece = _piece(pairs)
@@ -134,20 +123,11 @@ def _forward(
     return y, h, o, norm
 
 
-def _backward(
-    loops: Loops,
-    w1: Tensor,
-    b1: Tensor,
-    w2: Tensor,
-    b2: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    pairs: Tensor,
-    *rest: Tensor,
-) -> tuple[Tensor, ...]:
-    *drawn, h, o, norm, gradient = rest
+def _backward(loops_of: Callable[[Tensor, int], Loops], *tensors: Tensor) -> Tensors:
+    w1, b1, w2, _b2, gamma, _beta, pairs, *drawn, h, o, norm, gradient = tensors
     bits = drawn[0] if drawn else None
     rows, width, gradient = len(pairs), len(gamma), gradient.contiguous()
+    loops = loops_of(pairs, width)
     dw1, db1, dw2 = torch.zeros_like(w1), torch.zeros_like(b1), torch.zeros_like(w2)
     sums, dpairs = gamma.new_zeros(6 * width), torch.empty_like(pairs)
     piece = _piece(pairs)

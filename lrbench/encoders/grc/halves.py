@@ -34,6 +34,7 @@ from lrbench.kernels.lanes import add, every, fma, load, mul, store, sub, total,
 
 WIDTHS = (16, 8)  # how many features the compiled loops may take at a time
 ROOT_HALF = 0.5**0.5
+Pair = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
@@ -60,13 +61,7 @@ class TorchLoops:
             slope *= kept
 
     def combine(
-        self,
-        o: Tensor,
-        b2: Tensor,
-        pair: tuple[Tensor, Tensor],
-        affine: tuple[Tensor, Tensor],
-        y: Tensor,
-        norm: Tensor,
+        self, o: Tensor, b2: Tensor, pair: Pair, affine: Pair, y: Tensor, norm: Tensor
     ) -> None:
         """Turn o, without b_2, into (A, B, G, c); fill y and norm: mean and scale."""
         width = y.shape[1]
@@ -79,17 +74,10 @@ class TorchLoops:
         torch.addcmul(affine[1], _normal(s, norm), affine[0], out=y)
 
     def combine_backward(
-        self,
-        o: Tensor,
-        pair: tuple[Tensor, Tensor],
-        gamma: Tensor,
-        norm: Tensor,
-        g: Tensor,
-        do: Tensor,
-        dpair: Tensor,
-        sums: Tensor,
+        self, o: Tensor, pair: Pair, gamma: Tensor, norm: Tensor, g: Tensor, *gradients: Tensor
     ) -> None:
         """Fill do and dpair (M, 2 d); add to sums (6 d): gradients of b_2, gamma and beta."""
+        do, dpair, sums = gradients
         width = g.shape[1]
         normal, d = _normal(_sum(o, *pair), norm), g * gamma
         tilt = (d * normal).mean(1, keepdim=True)
@@ -120,33 +108,15 @@ class CompiledLoops:
         loop = slope_loop(self.wide, bits is not None, DTYPES[h.dtype])
         loop(len(h), array(h), array(u), array(slope), *self._drawn(bits))
 
-    def combine(
-        self,
-        o: Tensor,
-        b2: Tensor,
-        pair: tuple[Tensor, Tensor],
-        affine: tuple[Tensor, Tensor],
-        y: Tensor,
-        norm: Tensor,
-    ) -> None:
+    def combine(self, o: Tensor, b2: Tensor, pair: Pair, affine: Pair, *filled: Tensor) -> None:
         sides = _placed(pair[0]) + _placed(pair[1])
-        operands = (*map(array, affine), array(y), array(norm), self.epsilon)
+        operands = (*map(array, (*affine, *filled)), self.epsilon)
         combine_loop(self.wide, DTYPES[o.dtype])(len(o), array(o), array(b2), *sides, *operands)
 
-    def combine_backward(
-        self,
-        o: Tensor,
-        pair: tuple[Tensor, Tensor],
-        gamma: Tensor,
-        norm: Tensor,
-        g: Tensor,
-        do: Tensor,
-        dpair: Tensor,
-        sums: Tensor,
-    ) -> None:
+    def combine_backward(self, o: Tensor, pair: Pair, *rest: Tensor) -> None:
         sides = _placed(pair[0]) + _placed(pair[1])
-        operands = map(array, (gamma, norm, g, do, dpair, sums))
-        combine_backward_loop(self.wide, DTYPES[o.dtype])(len(o), array(o), *sides, *operands)
+        loop = combine_backward_loop(self.wide, DTYPES[o.dtype])
+        loop(len(o), array(o), *sides, *map(array, rest))
 
     def _drawn(self, bits: Tensor | None) -> tuple[Any, int, float]:
         if bits is None or self.drop is None:

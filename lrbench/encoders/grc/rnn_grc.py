@@ -17,7 +17,9 @@ Layout: inputs and states of step t for the n_t strings that have one, one step 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, pairwise
 
 import torch
@@ -27,7 +29,7 @@ from lrbench.checks import fraction
 from lrbench.encoders.base import Dropout, Encoder, lengths_of
 from lrbench.encoders.grc.cell import GatedRecursiveCell
 from lrbench.encoders.grc.halves import Loops, loops_for
-from lrbench.kernels.closed_form import ClosedForm, one_by_one
+from lrbench.kernels.closed_form import ClosedForm, Tensors, one_by_one
 from lrbench.registry import register_encoder
 
 
@@ -106,32 +108,18 @@ def recurrence(
 
     Without `keep` a step's numbers are written over those of the step before: no gradient then.
     """
-
-    def forward(*inputs: Tensor) -> tuple[Tensor, ...]:
-        loops = loops_for(inputs[6], inputs[4].numel(), drop, epsilon)
-        return _forward(loops, counts, keep, *inputs)
-
-    def backward(*tensors: Tensor) -> tuple[Tensor, ...]:
-        loops = loops_for(tensors[6], tensors[4].numel(), drop, epsilon)
-        return _backward(loops, counts, *tensors)
-
-    return ClosedForm(forward, backward, one_by_one)
+    loops_of = partial(loops_for, drop=drop, epsilon=epsilon)
+    forward = partial(_forward, loops_of, counts, keep)
+    return ClosedForm(forward, partial(_backward, loops_of, counts), one_by_one)
 
 
 def _forward(
-    loops: Loops,
-    counts: tuple[int, ...],
-    keep: bool,
-    w1: Tensor,
-    b1: Tensor,
-    w2: Tensor,
-    b2: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    x: Tensor,
-    bits: Tensor | None = None,
-) -> tuple[Tensor, ...]:
+    loops_of: Callable[[Tensor, int], Loops], counts: tuple[int, ...], keep: bool, *inputs: Tensor
+) -> Tensors:
+    w1, b1, w2, b2, gamma, beta, x, *drawn = inputs
+    bits = drawn[0] if drawn else None
     rows, width = len(x) if keep else counts[0], x.shape[1]
+    loops = loops_of(x, width)
     from_left, from_right = w1[:, :width].T, w1[:, width:].T
     h = x @ from_right if keep else x.new_empty(rows, len(w1))
     o, norm = x.new_empty(rows, len(w2)), x.new_empty(rows, 2)
@@ -151,19 +139,11 @@ def _forward(
 
 
 def _backward(
-    loops: Loops,
-    counts: tuple[int, ...],
-    w1: Tensor,
-    b1: Tensor,
-    w2: Tensor,
-    b2: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    x: Tensor,
-    *rest: Tensor,
-) -> tuple[Tensor, ...]:
-    *drawn, y, h, o, norm, gradient = rest
+    loops_of: Callable[[Tensor, int], Loops], counts: tuple[int, ...], *tensors: Tensor
+) -> Tensors:
+    w1, _b1, w2, _b2, gamma, _beta, x, *drawn, y, h, o, norm, gradient = tensors
     total, width = x.shape
+    loops = loops_of(x, width)
     upstream, before = gradient.clone(), _before(y, counts)
     u, slope = torch.empty_like(h), torch.empty_like(h)
     loops.slope(h, u, slope, drawn[0] if drawn else None)

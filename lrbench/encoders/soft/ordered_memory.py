@@ -288,21 +288,10 @@ class Chain:
         h.view(-1, x.shape[1]).index_copy_(0, self.slots.indices, out)
         return (h,) if self.recompute else (h, *kept)
 
-    def _run(
-        self,
-        w1: Tensor,
-        b1: Tensor,
-        w2: Tensor,
-        b2: Tensor,
-        gamma: Tensor,
-        beta: Tensor,
-        x: Tensor,
-        m: Tensor,
-        cp: Tensor,
-        bits: Tensor | None = None,
-        hidden: Tensor | None = None,
-    ) -> Tensors:
+    def _run(self, *inputs: Tensor) -> Tensors:
         """Return packed h, left inputs v, W_1 (v, m) + b_1, gates, R and its mean and scale."""
+        w1, b1, w2, b2, gamma, beta, x, m, cp, *drawn = inputs
+        bits, hidden = drawn or (None, None)
         width = x.shape[1]
         loops = loops_for(x, width, self.drop, self.epsilon)
         x, m, cp = self._packed(x, m, cp)
