@@ -1,9 +1,10 @@
 """A function with a backward of its own, for autograd and torch.func alike.
 
 Autograd through a loop over time keeps and walks far more than the adjoint recurrence needs, so
-each scan states its gradient in closed form: two plain functions on tensors. This file is all the
-plumbing between them and torch. The backward is a `Function` too, because under
-`vmap(grad(f))` it is the backward that is mapped, and its in-place loops need the same rule.
+each scan states its gradient in closed form: two plain functions on tensors, which name what they
+are called with in their first line where it is much. This file is all the plumbing between them and
+torch. The backward is a `Function` too, because under `vmap(grad(f))` it is the backward that is
+mapped, and its in-place loops need the same rule.
 """
 
 from __future__ import annotations

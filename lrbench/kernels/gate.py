@@ -50,11 +50,7 @@ def gated(layer: nn.Linear, x: Tensor, residual: Tensor, index: Tensor | None = 
 
 
 def _forward(
-    weight: Tensor,
-    bias: Tensor,
-    x: Tensor,
-    residual: Tensor,
-    index: Tensor | None = None,
+    weight: Tensor, bias: Tensor, x: Tensor, residual: Tensor, index: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     flat, width = x.flatten(0, -2), x.shape[-1]
     h, y = flat.new_empty(len(flat), 2 * width), flat.new_empty(flat.shape)
@@ -71,15 +67,8 @@ def _forward(
     return y.view(x.shape), h
 
 
-def _backward(
-    weight: Tensor,
-    bias: Tensor,
-    x: Tensor,
-    residual: Tensor,
-    *rest: Tensor,
-    by_symbol: bool,
-) -> tuple[Tensor, ...]:
-    *index, h, gradient = rest
+def _backward(*tensors: Tensor, by_symbol: bool) -> tuple[Tensor, ...]:
+    weight, bias, x, residual, *index, h, gradient = tensors
     flat, width = x.flatten(0, -2), x.shape[-1]
     dweight, dbias = torch.zeros_like(weight), torch.zeros_like(bias)
     dx = flat.new_empty(flat.shape)

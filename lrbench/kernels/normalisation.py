@@ -54,19 +54,13 @@ def compiled_norm(epsilon: float) -> ClosedForm:
     return ClosedForm(forward, _backward, one_by_one, needs_result=False)
 
 
-def _backward(
-    weight: Tensor,
-    bias: Tensor,
-    x: Tensor,
-    mean: Tensor,
-    scale: Tensor,
-    gradient: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _backward(*tensors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    weight, bias, x, mean, scale, gradient = tensors
     dx = torch.empty_like(x, memory_format=torch.contiguous_format)
     dweight, dbias = torch.zeros_like(weight), torch.zeros_like(bias)
     loop = backward_loop(x.shape[-1], DTYPES[x.dtype])
-    tensors = rows(x), weight, mean.flatten(), scale.flatten(), rows(gradient), rows(dx)
-    loop(*map(array, (*tensors, dweight, dbias)))
+    given = rows(x), weight, mean.flatten(), scale.flatten(), rows(gradient)
+    loop(*map(array, (*given, rows(dx), dweight, dbias)))
     return dweight, dbias, dx
 
 

@@ -66,22 +66,13 @@ def compiled_head(epsilon: float) -> ClosedForm:
     return ClosedForm(forward, _backward, one_by_one, needs_result=False)
 
 
-def _backward(
-    gamma: Tensor,
-    beta: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    x: Tensor,
-    mean: Tensor,
-    scale: Tensor,
-    gradient: Tensor,
-) -> tuple[Tensor, ...]:
+def _backward(*tensors: Tensor) -> tuple[Tensor, ...]:
+    gamma, beta, weight, bias, x, mean, scale, gradient = tensors
     rows, upstream = x.flatten(0, -2), gradient.flatten(0, -2).T
     dx = rows.new_empty(rows.shape)
     dfolded, dbias = torch.zeros_like(weight), torch.zeros_like(bias)
     loop = backward_loop(DTYPES[x.dtype])
-    tensors = rows, weight * gamma, mean, scale, upstream, dx, dfolded, dbias
-    loop(*map(array, tensors))
+    loop(*map(array, (rows, weight * gamma, mean, scale, upstream, dx, dfolded, dbias)))
     dweight = torch.addr(dfolded * gamma, dbias, beta)
     dgamma, dbeta = (dfolded * weight).sum(0), dbias @ weight
     return dgamma, dbeta, dweight, dbias, dx.view(x.shape)

@@ -69,16 +69,8 @@ def _forward(w1: Tensor, c1: Tensor, w2: Tensor, c2: Tensor, x: Tensor) -> tuple
     return logits.T.unflatten(0, x.shape[:-1]), z
 
 
-def _backward(
-    w1: Tensor,
-    c1: Tensor,
-    w2: Tensor,
-    c2: Tensor,
-    x: Tensor,
-    result: Tensor,
-    z: Tensor,
-    gradient: Tensor,
-) -> tuple[Tensor, ...]:
+def _backward(*tensors: Tensor) -> tuple[Tensor, ...]:
+    w1, c1, w2, _c2, x, _result, z, gradient = tensors
     rows, upstream = x.flatten(0, -2), gradient.flatten(0, -2)
     dx = torch.empty_like(rows, memory_format=torch.contiguous_format)
     dw1, dc1, dw2 = torch.zeros_like(w1), torch.zeros_like(c1), torch.zeros_like(w2)
@@ -114,22 +106,11 @@ def _compiled_forward(
     return logits.T.unflatten(0, x.shape[:-1]), z
 
 
-def _compiled_backward(
-    w1: Tensor,
-    c1: Tensor,
-    w2: Tensor,
-    c2: Tensor,
-    x: Tensor,
-    result: Tensor,
-    z: Tensor,
-    gradient: Tensor,
-) -> tuple[Tensor, ...]:
+def _compiled_backward(*tensors: Tensor) -> tuple[Tensor, ...]:
+    w1, c1, w2, c2, x, _result, z, gradient = tensors
     rows, upstream = x.flatten(0, -2), gradient.flatten(0, -2).T.contiguous()
     dx = torch.empty_like(rows, memory_format=torch.contiguous_format)
-    dw1, sums = (
-        torch.zeros_like(w1),
-        (torch.zeros_like(w2), torch.zeros_like(c1), torch.zeros_like(c2)),
-    )
+    dw1, *sums = map(torch.zeros_like, (w1, w2, c1, c2))
     piece, done = _rows_at_a_time(z), 0
     dz = z[:piece].clone()
     loop = backward_loop(len(w1), len(w2), DTYPES[x.dtype])

@@ -148,14 +148,8 @@ def _forward(scale: Tensor, matrix: Tensor, inputs: Tensor, initial: Tensor) -> 
     return (states,)
 
 
-def _backward(
-    scale: Tensor,
-    matrix: Tensor,
-    _: Tensor,
-    initial: Tensor,
-    states: Tensor,
-    gradient: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _backward(*tensors: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    scale, matrix, _, initial, states, gradient = tensors
     adjoints = gradient.clone(memory_format=torch.contiguous_format)
     scaled = torch.empty_like(adjoints)
     carried = torch.zeros_like(initial)

@@ -58,18 +58,8 @@ class DelayReadout:
                 carried = states[:, -1]
         return result, before
 
-    def _backward(
-        self,
-        u: Tensor,
-        x: Tensor,
-        start: Tensor,
-        memory: Tensor,
-        skip: Tensor,
-        bias: Tensor,
-        result: Tensor,
-        before: Tensor,
-        gradient: Tensor,
-    ) -> tuple[Tensor, ...]:
+    def _backward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        u, x, start, memory, skip, bias, result, before, gradient = tensors
         du, dx, dstart = torch.empty_like(u), torch.empty_like(x), torch.zeros_like(start)
         dmemory, dskip, dbias = map(torch.zeros_like, (memory, skip, bias))
         pieces = list(self._pieces(u.shape[1]))

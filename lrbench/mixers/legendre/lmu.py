@@ -163,15 +163,8 @@ class _ByEquations:
     network: DelayNetwork
     f: str
 
-    def forward(
-        self,
-        drive: Tensor,
-        inner: Tensor,
-        start: Tensor,
-        feedback: Tensor,
-        recurrent: Tensor,
-        memory: Tensor,
-    ) -> tuple[Tensor]:
+    def forward(self, *inputs: Tensor) -> tuple[Tensor]:
+        drive, inner, start, feedback, recurrent, memory = inputs
         a, b = self.network.matrices(start)
         apply, units = NONLINEARITIES[self.f], len(recurrent)
         states = start.new_empty(len(drive), *start.shape)
@@ -184,17 +177,8 @@ class _ByEquations:
             z = out
         return (states,)
 
-    def backward(
-        self,
-        drive: Tensor,
-        inner: Tensor,
-        start: Tensor,
-        feedback: Tensor,
-        recurrent: Tensor,
-        memory: Tensor,
-        result: Tensor,
-        gradient: Tensor,
-    ) -> tuple[Tensor, ...]:
+    def backward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        drive, inner, start, feedback, recurrent, memory, result, gradient = tensors
         a, b = self.network.matrices(start)
         units = len(recurrent)
         ddrive, dinner = torch.empty_like(drive), torch.empty_like(inner)

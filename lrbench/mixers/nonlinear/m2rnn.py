@@ -204,16 +204,8 @@ def _forward(w: Tensor, k: Tensor, v: Tensor, f: Tensor, before: Tensor) -> tupl
     return states, candidates
 
 
-def _backward(
-    w: Tensor,
-    k: Tensor,
-    v: Tensor,
-    f: Tensor,
-    before: Tensor,
-    states: Tensor,
-    candidates: Tensor,
-    gradient: Tensor,
-) -> Tensors:
+def _backward(*tensors: Tensor) -> Tensors:
+    w, k, v, f, before, states, candidates, gradient = tensors
     earlier = torch.cat([before[None], states[:-1]])
     slopes, adjoints = 1 - candidates.square(), gradient.clone()
     gates, carried = f[..., None], torch.zeros_like(before)

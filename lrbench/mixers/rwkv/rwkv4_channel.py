@@ -106,18 +106,8 @@ def _forward(
     return y, keys, gate
 
 
-def _backward(
-    key: Tensor,
-    value: Tensor,
-    receptance: Tensor,
-    shares: Tensor,
-    z: Tensor,
-    first: Tensor,
-    y: Tensor,
-    keys: Tensor,
-    gate: Tensor,
-    gradient: Tensor,
-) -> tuple[Tensor, ...]:
+def _backward(*tensors: Tensor) -> tuple[Tensor, ...]:
+    key, value, receptance, shares, z, first, y, keys, gate, gradient = tensors
     weights = [torch.zeros_like(w) for w in (key, value, receptance, shares)]
     dkey, dvalue, dreceptance, dshares = weights
     dz = torch.empty_like(z, memory_format=torch.contiguous_format)
@@ -184,18 +174,8 @@ def _compiled_forward(
     return y.view(z.shape), keys, gate
 
 
-def _compiled_backward(
-    key: Tensor,
-    value: Tensor,
-    receptance: Tensor,
-    shares: Tensor,
-    z: Tensor,
-    first: Tensor,
-    y: Tensor,
-    keys: Tensor,
-    gate: Tensor,
-    gradient: Tensor,
-) -> tuple[Tensor, ...]:
+def _compiled_backward(*tensors: Tensor) -> tuple[Tensor, ...]:
+    key, value, receptance, shares, z, first, y, keys, gate, gradient = tensors
     length, width, many = z.shape[1], z.shape[2], _at_once(z)
     weights = [torch.zeros_like(w) for w in (key, value, receptance, shares)]
     dkey, dvalue, dreceptance, dshares = weights

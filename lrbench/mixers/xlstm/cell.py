@@ -109,16 +109,8 @@ def _forward(drive: Tensor, recurrent: Tensor, h: Tensor, a: Tensor, s: Tensor) 
     return _packed(torch.stack(outputs, 1), a, s), torch.stack(kept, 1)
 
 
-def _backward(
-    drive: Tensor,
-    recurrent: Tensor,
-    h: Tensor,
-    a: Tensor,
-    s: Tensor,
-    result: Tensor,
-    kept: Tensor,
-    gradient: Tensor,
-) -> Tensors:
+def _backward(*tensors: Tensor) -> Tensors:
+    drive, recurrent, h, a, _s, result, kept, gradient = tensors
     dy, da, ds = _unpacked(gradient, drive, a)
     ddrive, dh, matrix = torch.empty_like(drive), torch.zeros_like(h), recurrent.flatten(2)
     for t in range(drive.shape[1] - 1, -1, -1):
@@ -170,16 +162,8 @@ def _compiled_forward(drive: Tensor, recurrent: Tensor, h: Tensor, a: Tensor, s:
     return _packed(y, a, s), kept
 
 
-def _compiled_backward(
-    drive: Tensor,
-    recurrent: Tensor,
-    h: Tensor,
-    a: Tensor,
-    s: Tensor,
-    result: Tensor,
-    kept: Tensor,
-    gradient: Tensor,
-) -> Tensors:
+def _compiled_backward(*tensors: Tensor) -> Tensors:
+    drive, recurrent, h, a, _s, result, kept, gradient = tensors
     dy, da, ds = _unpacked(gradient, drive, a)
     dh = torch.zeros_like(da, memory_format=torch.contiguous_format)
     da, ds = da.contiguous(), ds.contiguous()

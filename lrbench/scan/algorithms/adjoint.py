@@ -152,16 +152,8 @@ def _forward(
     return (states.transpose(0, 1),)
 
 
-def _backward(
-    values: Tensor,
-    _: Tensor,
-    initial: Tensor,
-    result: Tensor,
-    gradient: Tensor,
-    *,
-    solve: Solve,
-    action: Action,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _backward(*tensors: Tensor, solve: Solve, action: Action) -> tuple[Tensor, Tensor, Tensor]:
+    values, _, initial, result, gradient = tensors
     adjoints, dinitial = adjoints_of(solve, _time_first(values), gradient, action)
     before = torch.cat([initial[None], result.transpose(0, 1)[:-1]])
     da = action.slope(adjoints, before)

@@ -40,14 +40,8 @@ def _varying_forward(
     return (states,)
 
 
-def _constant_backward(
-    values: Tensor,
-    table: Tensor,
-    index: Tensor,
-    initial: Tensor,
-    states: Tensor,
-    gradient: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _constant_backward(*tensors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    values, table, index, initial, states, gradient = tensors
     conjugate, dtable = values.conj().resolve_conj(), torch.zeros_like(rows_of(table))
     total, adjoint = torch.zeros_like(initial), torch.zeros_like(initial)
     scratch = torch.empty_like(initial)
@@ -59,14 +53,8 @@ def _constant_backward(
     return total.conj().sum(0), _like(table, dtable), conjugate * adjoint
 
 
-def _varying_backward(
-    values: Tensor,
-    table: Tensor,
-    index: Tensor,
-    initial: Tensor,
-    states: Tensor,
-    gradient: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _varying_backward(*tensors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    values, table, index, initial, states, gradient = tensors
     conjugate, dvalues = values.conj().resolve_conj(), torch.zeros_like(rows_of(values))
     dtable, carried = torch.zeros_like(rows_of(table)), torch.zeros_like(initial)
     adjoint, a, scratch = (torch.empty_like(initial) for _ in range(3))

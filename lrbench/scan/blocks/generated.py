@@ -41,7 +41,7 @@ import torch
 from torch import Tensor
 
 from lrbench.kernels.choice import DTYPES, usable
-from lrbench.kernels.closed_form import ClosedForm, one_by_one
+from lrbench.kernels.closed_form import ClosedForm, Tensors, one_by_one
 from lrbench.kernels.compiler import Loop, array, compiled
 from lrbench.kernels.lanes import (
     add,
@@ -100,16 +100,8 @@ def compiles(blocks: GeneratedBlocks | PerceptronBlocks, initial: Tensor) -> boo
     return fits and blocks.constraint != "none" and usable(initial, name, size, blocks.constraint)
 
 
-def _forward(
-    weight: Tensor,
-    features: Tensor,
-    inputs: Tensor,
-    initial: Tensor,
-    *,
-    keep: bool,
-    constraint: str,
-    p: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _forward(*tensors: Tensor, keep: bool, constraint: str, p: float) -> Tensors:
+    weight, features, inputs, initial = tensors
     batch, length, heads, size = inputs.shape
     matrix, computed = weight.flatten(0, 2), len(weight)
     z = features.permute(1, 2, 0).contiguous()
@@ -130,20 +122,8 @@ def _forward(
     return states.permute(3, 0, 1, 2), v, torch.stack(norms), torch.stack(inverses)
 
 
-def _backward(
-    weight: Tensor,
-    features: Tensor,
-    inputs: Tensor,
-    initial: Tensor,
-    states: Tensor,
-    v: Tensor,
-    n: Tensor,
-    inverse: Tensor,
-    gradient: Tensor,
-    *,
-    constraint: str,
-    p: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _backward(*tensors: Tensor, constraint: str, p: float) -> Tensors:
+    weight, features, inputs, initial, states, v, n, inverse, gradient = tensors
     matrix, computed, size = weight.flatten(0, 2), len(weight), inputs.shape[-1]
     z = features.permute(1, 2, 0).contiguous()
     adjoint = gradient.permute(1, 2, 3, 0).clone(memory_format=torch.contiguous_format)
@@ -179,16 +159,8 @@ def _backward(
     )
 
 
-def _compiled_forward(
-    weight: Tensor,
-    features: Tensor,
-    inputs: Tensor,
-    initial: Tensor,
-    *,
-    keep: bool,
-    constraint: str,
-    p: float,
-) -> tuple[Tensor, ...]:
+def _compiled_forward(*tensors: Tensor, keep: bool, constraint: str, p: float) -> Tensors:
+    weight, features, inputs, initial = tensors
     batch, length, heads, size = inputs.shape
     matrix, computed = weight.flatten(0, 2), len(weight)
     z = features.permute(1, 2, 0).contiguous()
@@ -204,21 +176,8 @@ def _compiled_forward(
     return strings_first(states), states, v, powers, scales
 
 
-def _compiled_backward(
-    weight: Tensor,
-    features: Tensor,
-    inputs: Tensor,
-    initial: Tensor,
-    result: Tensor,
-    states: Tensor,
-    v: Tensor,
-    powers: Tensor,
-    scales: Tensor,
-    gradient: Tensor,
-    *,
-    constraint: str,
-    p: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _compiled_backward(*tensors: Tensor, constraint: str, p: float) -> Tensors:
+    weight, features, inputs, initial, _result, states, v, powers, scales, gradient = tensors
     matrix, computed, size = weight.flatten(0, 2), len(weight), inputs.shape[-1]
     z = features.permute(1, 2, 0).contiguous()
     adjoints, carried = strings_last(gradient), torch.zeros_like(states[0])

@@ -77,16 +77,8 @@ def _forward(
     return strings_first(states), states, marks
 
 
-def _backward(
-    table: Tensor,
-    inputs: Tensor,
-    index: Tensor,
-    initial: Tensor,
-    result: Tensor,
-    states: Tensor,
-    marks: Tensor,
-    gradient: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _backward(*tensors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    table, inputs, index, initial, _result, states, marks, gradient = tensors
     symbols, heads, size = inputs.shape
     back = table.permute(1, 3, 0, 2).flatten(2)  # (h, b, S b): the transposed blocks, side by side
     dtable = table.new_zeros(heads, symbols * size, size)

@@ -45,18 +45,8 @@ def perceptron_scan(blocks: PerceptronBlocks, inputs: Tensor, initial: Tensor) -
     return loop(blocks.weight, blocks.first_weight, blocks.first_bias, blocks.u, inputs, initial)
 
 
-def _forward(
-    weight: Tensor,
-    first_weight: Tensor,
-    first_bias: Tensor,
-    u: Tensor,
-    inputs: Tensor,
-    initial: Tensor,
-    *,
-    keep: bool,
-    constraint: str,
-    p: float,
-) -> tuple[Tensor, ...]:
+def _forward(*tensors: Tensor, keep: bool, constraint: str, p: float) -> tuple[Tensor, ...]:
+    weight, first_weight, first_bias, u, inputs, initial = tensors
     batch, length, heads, size = inputs.shape
     matrix = by_rows(weight, constraint)
     computed, slots, hidden = len(matrix), length if keep else 1, len(first_weight)
@@ -76,25 +66,9 @@ def _forward(
     return strings_first(states), columns, z, states, v, powers, scales
 
 
-def _backward(
-    weight: Tensor,
-    first_weight: Tensor,
-    first_bias: Tensor,
-    u: Tensor,
-    inputs: Tensor,
-    initial: Tensor,
-    result: Tensor,
-    columns: Tensor,
-    z: Tensor,
-    states: Tensor,
-    v: Tensor,
-    powers: Tensor,
-    scales: Tensor,
-    gradient: Tensor,
-    *,
-    constraint: str,
-    p: float,
-) -> tuple[Tensor, ...]:
+def _backward(*tensors: Tensor, constraint: str, p: float) -> tuple[Tensor, ...]:
+    weight, first_weight, _first_bias, _u, _inputs, initial = tensors[:6]
+    _result, columns, z, states, v, powers, scales, gradient = tensors[6:]
     matrix = by_rows(weight, constraint)
     computed, dmatrix = len(matrix), torch.zeros_like(matrix)
     transposed, back = matrix.flatten(0, 2)[:, :-1].T.contiguous(), first_weight.T.contiguous()

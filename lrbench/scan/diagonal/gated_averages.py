@@ -78,17 +78,8 @@ def _forward(
     return (result,)
 
 
-def _backward(
-    k: Tensor,
-    v: Tensor,
-    r: Tensor,
-    index: Tensor,
-    w: Tensor,
-    u: Tensor,
-    m: Tensor,
-    s: Tensor,
-    gradient: Tensor,
-) -> tuple[Tensor, ...]:
+def _backward(*tensors: Tensor) -> tuple[Tensor, ...]:
+    k, v, r, index, w, u, m, s, gradient = tensors
     after, count = m.numel(), index.numel() * k.shape[1]
     dy, dm, ds = gradient.split([count, after, after])
     dm, ds = dm.clone().view(m.shape), ds.clone().view(s.shape)

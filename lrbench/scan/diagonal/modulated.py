@@ -77,16 +77,8 @@ def _forward(
     return torch.cat([y.transpose(0, 1).flatten(1), last.flatten(1)], 1), states
 
 
-def _backward(
-    systems: Tensor,
-    skip: Tensor,
-    u: Tensor,
-    v: Tensor,
-    x0: Tensor,
-    _: Tensor,
-    states: Tensor,
-    gradient: Tensor,
-) -> Tensors:
+def _backward(*tensors: Tensor) -> Tensors:
+    systems, skip, u, v, x0, _, states, gradient = tensors
     ar, ai, br, bi, cr, ci = systems[:, :, None].unbind()
     dy, dlast = gradient.tensor_split([u[0].numel()], 1)
     dy = dy.view(u.shape)

@@ -84,30 +84,23 @@ def selective_scan(
     """
     if mode not in MODES:
         raise unknown("mode", mode, MODES)
+    inputs = rates, skip, steps, x, b, c, initial
     if mode == "scan":
-        return _written_out(rates, skip, steps, x, b, c, initial, reach)
+        return _written_out(reach, *inputs)
     wide = side_by_side(x.shape[2])
     fits = x.numel() > 0 and wide >= NARROWEST and usable(x, "selective_scan", wide)
-    out = _form(reach, fits)(rates, skip, steps, x, b, c, initial)
+    out = _form(reach, fits)(*inputs)
     y, last = out.tensor_split([x.shape[1]], 1)
     return y, last
 
 
-def _written_out(
-    rates: Tensor,
-    skip: Tensor,
-    steps: Tensor,
-    x: Tensor,
-    b: Tensor,
-    c: Tensor,
-    initial: Tensor,
-    reach: float,
-) -> tuple[Tensor, Tensor]:
+def _written_out(reach: float, *inputs: Tensor) -> tuple[Tensor, Tensor]:
     """Compute it by a scan over transitions (B, T, N E)."""
+    rates, skip, steps, x, b, c, initial = inputs
     decays = reach * (steps[:, :, None] * rates).exp() - (reach - 1)
-    inputs = b[..., None] * (steps * x)[:, :, None]
-    states = scan(Diagonal(decays.flatten(2)), inputs.flatten(2), initial.flatten(1), "auto")
-    states = states.view_as(inputs)
+    drives = b[..., None] * (steps * x)[:, :, None]
+    states = scan(Diagonal(decays.flatten(2)), drives.flatten(2), initial.flatten(1), "auto")
+    states = states.view_as(drives)
     return (c[:, :, None] @ states)[:, :, 0] + skip * x, states[:, -1]
 
 
@@ -125,17 +118,9 @@ def _fallen(reach: float, rates: Tensor, step: Tensor) -> Tensor:
     return (step[:, None] * rates).exp_().mul_(reach)
 
 
-def _forward(
-    reach: float,
-    rates: Tensor,
-    skip: Tensor,
-    steps: Tensor,
-    x: Tensor,
-    b: Tensor,
-    c: Tensor,
-    initial: Tensor,
-) -> tuple[Tensor]:
+def _forward(reach: float, *inputs: Tensor) -> tuple[Tensor]:
     """Return y and the last state in rows behind each other, (B, T + N, E)."""
+    rates, skip, steps, x, b, c, initial = inputs
     length, h = x.shape[1], initial
     out = x.new_empty(len(x), length + len(rates), x.shape[2])
     for t in range(length):
@@ -146,17 +131,8 @@ def _forward(
     return (out,)
 
 
-def _backward(
-    reach: float,
-    rates: Tensor,
-    skip: Tensor,
-    steps: Tensor,
-    x: Tensor,
-    b: Tensor,
-    c: Tensor,
-    initial: Tensor,
-    gradient: Tensor,
-) -> Tensors:
+def _backward(reach: float, *tensors: Tensor) -> Tensors:
+    rates, skip, steps, x, b, c, initial, gradient = tensors
     length, drive = x.shape[1], steps * x
     kept = [initial]  # the state before each position
     for t in range(length):
@@ -181,37 +157,19 @@ def _backward(
     return drates, (dy * x).sum((0, 1)), dsteps, dx, db, dc, adjoint
 
 
-def _compiled_forward(
-    reach: float,
-    rates: Tensor,
-    skip: Tensor,
-    steps: Tensor,
-    x: Tensor,
-    b: Tensor,
-    c: Tensor,
-    initial: Tensor,
-) -> tuple[Tensor]:
+def _compiled_forward(reach: float, *inputs: Tensor) -> tuple[Tensor]:
+    rates, x = inputs[0], inputs[3]
     out = x.new_empty(len(x), x.shape[1] + len(rates), x.shape[2])
     loop = forward_loop(side_by_side(x.shape[2]), DTYPES[x.dtype])
-    inputs = rates, skip, steps, x, b, c, initial
     loop(*map(array, inputs), array(x).dtype.type(reach), array(out))
     return (out,)
 
 
-def _compiled_backward(
-    reach: float,
-    rates: Tensor,
-    skip: Tensor,
-    steps: Tensor,
-    x: Tensor,
-    b: Tensor,
-    c: Tensor,
-    initial: Tensor,
-    gradient: Tensor,
-) -> Tensors:
-    inputs = rates, skip, steps, x, b, c, initial
+def _compiled_backward(reach: float, *tensors: Tensor) -> Tensors:
+    *inputs, gradient = tensors
+    x = inputs[3]
     gradients = (
-        *(t.new_zeros(t.shape) for t in (rates, skip)),
+        *(t.new_zeros(t.shape) for t in inputs[:2]),  # of rates and skip, which are sums
         *(t.new_empty(t.shape) for t in inputs[2:]),
     )
     loop = backward_loop(side_by_side(x.shape[2]), DTYPES[x.dtype])

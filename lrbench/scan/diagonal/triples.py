@@ -75,17 +75,8 @@ def _loop_forward(k: Tensor, v: Tensor, rates: Tensor, m: Tensor, s: Tensor) -> 
     return _batch_first(result, gates, surprise)
 
 
-def _loop_backward(
-    k: Tensor,
-    v: Tensor,
-    rates: Tensor,
-    m: Tensor,
-    s: Tensor,
-    result: Tensor,
-    gates: Tensor,
-    surprise: Tensor,
-    gradient: Tensor,
-) -> tuple[Tensor, ...]:
+def _loop_backward(*tensors: Tensor) -> tuple[Tensor, ...]:
+    _k, _v, rates, _m, _s, _result, gates, surprise, gradient = tensors
     upstream = gradient.transpose(0, 1)
     dm, ds = upstream[-2].contiguous().clone(), upstream[-1].contiguous().clone()
     length = len(upstream) - 2
@@ -123,17 +114,8 @@ def _scan_forward(k: Tensor, v: Tensor, rates: Tensor, m: Tensor, s: Tensor) -> 
     return _batch_first(torch.cat([y, averages[-1:], weights[-1:]]), gates, surprise)
 
 
-def _scan_backward(
-    k: Tensor,
-    v: Tensor,
-    rates: Tensor,
-    m: Tensor,
-    s: Tensor,
-    result: Tensor,
-    gates: Tensor,
-    surprise: Tensor,
-    gradient: Tensor,
-) -> tuple[Tensor, ...]:
+def _scan_backward(*tensors: Tensor) -> tuple[Tensor, ...]:
+    *_, gates, surprise, gradient = tensors
     upstream, (e, g) = gradient[:, :-2], gates.unbind(2)
     keep, direct = 1 - g, upstream * e
     adjoints = _run_back(keep, upstream - direct, gradient[:, -2])

@@ -58,16 +58,8 @@ def _forward(
     return (states.transpose(0, 1),)
 
 
-def _backward(
-    d: Tensor,
-    s: Tensor,
-    left: Tensor,
-    right: Tensor,
-    inputs: Tensor,
-    initial: Tensor,
-    states: Tensor,
-    gradient: Tensor,
-) -> Tensors:
+def _backward(*tensors: Tensor) -> Tensors:
+    d, s, left, right, _inputs, initial, states, gradient = tensors
     diagonals, scales = (x.transpose(0, 1).contiguous() for x in (d, s))
     adjoints = gradient.transpose(0, 1).clone(memory_format=torch.contiguous_format)
     carried = torch.zeros_like(adjoints[0])

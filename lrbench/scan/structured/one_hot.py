@@ -159,47 +159,25 @@ def _form(orientation: str, solve: Solve, apart: bool) -> ClosedForm:
     return ClosedForm(forward, backward, one_by_one)
 
 
-def _forward(
-    weights: Tensor,
-    dictionary: Tensor,
-    values: Tensor,
-    inputs: Tensor,
-    initial: Tensor,
-    index: Tensor,
-    *,
-    orientation: str,
-    solve: Solve,
-) -> tuple[Tensor, Tensor]:
+def _forward(*tensors: Tensor, orientation: str, solve: Solve) -> tuple[Tensor, Tensor]:
     """Return the states (B, T, N), and the packed transitions (T, B, 2, N).
 
     weights (M, K), of which `index` (B, T) says which are a position's; values and inputs
     (B, T, N); initial (B, N).
     """
+    weights, dictionary, values, inputs, initial, index = tensors
     places, marks = _places(weights, dictionary, orientation)
     a = packed(places[index.T], values.transpose(0, 1) + marks[index.T])
     states = states_of(solve, a, own(inputs), initial, ACTIONS[orientation])
     return states.transpose(0, 1), a
 
 
-def _backward(
-    weights: Tensor,
-    dictionary: Tensor,
-    values: Tensor,
-    inputs: Tensor,
-    initial: Tensor,
-    index: Tensor,
-    result: Tensor,
-    a: Tensor,
-    gradient: Tensor,
-    *,
-    orientation: str,
-    solve: Solve,
-    apart: bool,
-) -> Tensors:
+def _backward(*tensors: Tensor, orientation: str, solve: Solve, apart: bool) -> Tensors:
     """Return the gradients; apart: no two positions have a matrix in common.
 
     On a GPU nothing is counted: the host would wait for it, and a graph that is captured cannot.
     """
+    weights, dictionary, _values, _inputs, initial, index, result, a, gradient = tensors
     adjoints, dinitial = adjoints_of(solve, a, gradient, ACTIONS[orientation])
     before = torch.cat([initial[None], result.transpose(0, 1)[:-1]])
     places, d = unpacked(a)
@@ -280,39 +258,20 @@ def _masked_slopes(
         yield slice(first, first + len(few)), torch.stack(few)
 
 
-def _loop_forward(
-    weights: Tensor,
-    dictionary: Tensor,
-    values: Tensor,
-    inputs: Tensor,
-    initial: Tensor,
-    index: Tensor,
-    *,
-    orientation: str,
-) -> tuple[Tensor, Tensor]:
+def _loop_forward(*tensors: Tensor, orientation: str) -> tuple[Tensor, Tensor]:
     """Return the states (B, T, N), and the places (M, N) that the numbers of a state choose.
 
     weights (M, K), values and inputs (M, N), of which `index` (B, T) says which are a position's;
     initial (B, N).
     """
+    weights, dictionary, values, inputs, initial, index = tensors
     places, marks = _places(weights, dictionary, orientation)
     states = one_hot_states(places, values + marks, inputs, initial, index, orientation)
     return states, places
 
 
-def _loop_backward(
-    weights: Tensor,
-    dictionary: Tensor,
-    values: Tensor,
-    inputs: Tensor,
-    initial: Tensor,
-    index: Tensor,
-    result: Tensor,
-    places: Tensor,
-    gradient: Tensor,
-    *,
-    orientation: str,
-) -> Tensors:
+def _loop_backward(*tensors: Tensor, orientation: str) -> Tensors:
+    weights, dictionary, values, _inputs, initial, index, result, places, gradient = tensors
     order, counts = sorted_symbols(index.flatten(), len(weights))
     dvalues, dinputs, dinitial, lines, numbers = one_hot_adjoints(
         places, values, initial, index, order, result, gradient, orientation
