@@ -183,7 +183,11 @@ class RecurrentMixer(Mixer):
         """Map u (B, T, D), or a table u (S, D) looked up by `index` (B, T), to (y, state)."""
         drive = self.drive(u, index)
         start = self.initial_state(drive.shape[1]) if state is None else state
-        states = self.states(drive, start, mode or self.default_mode)
+        return self.outputs_of(drive, start, mode or self.default_mode)
+
+    def outputs_of(self, drive: Tensor, start: Tensor, mode: str) -> tuple[Tensor, Tensor]:
+        """Return y (B, T, N) and the state after it, from u (T, B, M) and the state before."""
+        states = self.states(drive, start, mode)
         return states.transpose(0, 1), states[-1]
 
     def states(self, drive: Tensor, start: Tensor, mode: str) -> Tensor:

@@ -64,25 +64,16 @@ class TruncatedMixer(RecurrentMixer):
     def linear(self, drive: Tensor) -> Linear:
         """Return J_1..J_T from u (T, B, M)."""
 
-    def forward(
-        self,
-        u: Tensor,
-        state: Tensor | None = None,
-        mode: str | None = None,
-        index: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """Map u (B, T, D), or a table u (S, D) looked up by `index` (B, T), to (y, state)."""
-        drive = self.drive(u, index)
-        starts = self.initial_state(drive.shape[1]) if state is None else state
-        if (mode or self.default_mode) == "parallel":
+    def outputs_of(self, drive: Tensor, start: Tensor, mode: str) -> tuple[Tensor, Tensor]:
+        if mode == "parallel":
             linear = self.linear(drive)
-            states, ends = unrolled(self.state_map(), linear, drive, starts, self.config.algorithm)
+            states, ends = unrolled(self.state_map(), linear, drive, start, self.config.algorithm)
             return states.transpose(0, 1), ends
         outputs = []
         for position in drive.unbind(0):
-            starts = self._next(position, starts)
-            outputs.append(starts[:, -1])
-        return torch.stack(outputs, 1), starts
+            start = self._next(position, start)
+            outputs.append(start[:, -1])
+        return torch.stack(outputs, 1), start
 
     def step(self, u: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         after = self._next(self.input(u), state)
