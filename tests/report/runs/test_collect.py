@@ -18,7 +18,7 @@ from lrbench.errors import UserError
 from lrbench.report.output.render import render
 from lrbench.report.runs.collect import collect
 from lrbench.report.runs.collection import cell_of
-from lrbench.report.runs.schema import failure_complaint, result_complaint
+from lrbench.report.runs.schema import failure_complaint, is_length, result_complaint
 
 Write = Callable[..., Path]
 
@@ -368,3 +368,8 @@ def test_csv_is_every_row_as_pandas_writes_it(runs: Path, write: Write, fail: Wr
 @pytest.mark.parametrize("folder", ["a/b/s0", "s0", "/a/s0", "a//b/s0", "./a/./s0", "a/s0/", ""])
 def test_the_cell_of_a_folder_is_the_folder_above(folder: str) -> None:
     assert cell_of(folder) == Path(folder).parent.as_posix()
+
+
+def test_a_length_is_a_count_that_a_table_can_hold() -> None:
+    assert all(map(is_length, (1, 40, 2**63 - 1)))
+    assert not any(map(is_length, (0, -1, 2**63, True, 40.0, "40", None)))
