@@ -81,7 +81,7 @@ def _begun() -> int:
     if child := os.fork():
         return child
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL):
-        raise OSError(ctypes.get_errno(), "a child cannot be told to end with its parent")
+        raise OSError(ctypes.get_errno(), "prctl failed: the child would outlive this process")
     if os.getppid() != parent:  # it was gone before that
         os._exit(BY_SIGNAL + signal.SIGKILL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {*FORWARDED, signal.SIGCHLD})

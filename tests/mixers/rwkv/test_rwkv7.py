@@ -25,11 +25,6 @@ def made(seed: int = 0, scale: float = 1.0, **settings: Any) -> Rwkv7Mixer:
     return mixer
 
 
-def test_the_channel_mix_is_four_times_as_wide_inside() -> None:
-    mixer = Rwkv7ChannelMixer(Rwkv7Config(heads=HEADS), WIDTH)
-    assert (mixer.key.weight.shape, mixer.value.weight.shape) == ((48, 12), (12, 48))
-
-
 def sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 

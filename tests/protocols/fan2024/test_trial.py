@@ -68,18 +68,10 @@ def test_state_brings_a_trial_back_bit_for_bit(tiny: Make) -> None:
 
 
 def test_a_mean_loss_is_of_the_updates_since_the_last_one(tiny: Make) -> None:
-    one, other = LengthTrial(tiny(), 0), LengthTrial(tiny(), 0)
-    one.update()
-    one.take_loss()
-    other.update()
-    for _ in range(2):
-        one.update()
-    losses = []
-    other.take_loss()
-    for _ in range(2):
-        other.update()
-        losses.append(float(other.loss_sum))
-    assert one.take_loss() == pytest.approx(losses[-1] / 2)
+    trial = LengthTrial(tiny(), 0)
+    for updates in (1, 2, 3):
+        losses = [float(trial.update()) for _ in range(updates)]
+        assert trial.take_loss() == pytest.approx(sum(losses) / updates)
 
 
 def test_supervision_of_the_last_position_only(tiny: Make) -> None:
