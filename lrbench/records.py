@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from copy import deepcopy
 from dataclasses import asdict, field, fields, is_dataclass
 from functools import cache
-from typing import Any, Literal, NotRequired, TypedDict, Unpack, cast
+from typing import Any, Literal, NotRequired, TypedDict, Unpack, cast, get_args
 
 SCHEMA = 1  # of result.json, failure.json and evaluations/*.json
 
@@ -87,7 +87,9 @@ def left_out(settings: type) -> dict[str, Any]:
 
 
 Status = Literal["finished", "diverged"]
-EvaluationKind = Literal["look", "test"]
+EvaluationKind = Literal["look", "test", "trees"]
+KINDS: tuple[str, ...] = get_args(EvaluationKind)
+TREES: EvaluationKind = "trees"  # how a tree encoder's trees follow the brackets, not a score
 
 POSITIONS = "positions"  # the split of what is scored at every position: token, sequence, prefix
 BY_LENGTH = "by_length"  # the split of what each length of a range gave
@@ -119,11 +121,12 @@ class _EvaluationDetails(TypedDict, total=False):
 
 
 class Evaluation(_EvaluationDetails):
-    """A score of a checkpoint: of a look during training, or of a test on fresh strings.
+    """A score of a checkpoint: of a look during training, a test on fresh strings, or of trees.
 
     length: of a split, that of its longest string. split: test, train_length, band, further,
     positions, or the name of a corpus' split. metric: a name of lrbench/metrics.py, or loss; of
-    positions token, sequence, exact or prefix, whose length is that of the prefix.
+    positions token, sequence, exact or prefix, whose length is that of the prefix; of trees those
+    of lrbench/protocols/rir2023/trees.py, whose n are strings.
     """
 
     length: int

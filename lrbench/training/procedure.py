@@ -33,11 +33,15 @@ Load = Callable[[str], dict[str, Tensor]]  # rule -> the model weights that it k
 
 @dataclass(frozen=True)
 class EvaluationRequest:
-    """What `lrbench evaluate` is to score: lengths on so many strings, or splits; as typed."""
+    """What `lrbench evaluate` is to score: lengths on so many strings, or splits; as typed.
+
+    trees: instead of scores of splits, how the trees of so many strings follow the brackets.
+    """
 
     lengths: str = ""
     strings: int | None = None
     splits: str = ""
+    trees: int | None = None
 
 
 class Procedure(ABC):

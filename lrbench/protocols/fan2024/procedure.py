@@ -78,9 +78,10 @@ class Fan2024Procedure(Procedure):
         return [("train", task.stream(data_seed, "train"), protocol.train_length, 1), *tests]
 
     def refuse(self, request: EvaluationRequest) -> None:
-        if request.splits:
+        if request.splits or request.trees is not None:
+            option = "--splits" if request.splits else "--trees"
             raise UserError(
-                f"--splits does not go with this run: {self.config.task.name} draws its strings,"
+                f"{option} does not go with this run: {self.config.task.name} draws its strings,"
                 " at any length\nwrite --lengths 500,5003,100003",
                 exit_code=2,
             )

@@ -8,6 +8,7 @@ import torch
 
 from lrbench.errors import UserError
 from lrbench.protocols.rir2023.scores import score_split, sizes_of
+from lrbench.protocols.rir2023.trees import tree_rows
 from lrbench.protocols.rir2023.trial import EpochTrial
 from lrbench.records import (
     Baseline,
@@ -105,6 +106,9 @@ class Rir2023Procedure(Procedure):
         purpose: str,
     ) -> list[Evaluation]:
         splits = named_splits(trial, request.splits)
+        if request.trees is not None:
+            found = (tree_rows(trial, one, request.trees, which, check) for one in splits)
+            return [row for rows in found for row in rows]
         check(planned=_symbols_of(trial, splits))
         return [split_row(trial, split, which, check) for split in splits]
 

@@ -7,9 +7,22 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from lrbench.metrics import metric_of
-from lrbench.records import Evaluation
+from lrbench.records import TREES, Evaluation
 from lrbench.report.output.display import columns_table, interval, number, say
 from lrbench.report.output.summary import Columns, at_positions
+
+TREE_TITLES = {
+    "trees": "trees",
+    "brackets": "brackets",
+    "trees_unmarked": "trees, unmarked",
+    "brackets_unmarked": "brackets, unmarked",
+}
+TREE_LEGEND = (
+    "trees: the share of strings whose tree has every bracket inside the string as a node;"
+    " brackets: the share of these brackets; unmarked: the same without the symbols that only open"
+    " or close; in parentheses: the best of three trees that do not look at the string (left to"
+    " right, right to left, balanced)"
+)
 
 
 def evaluation_table(rows: Sequence[Evaluation], console: Console) -> None:
@@ -21,6 +34,9 @@ def evaluation_table(rows: Sequence[Evaluation], console: Console) -> None:
     it is said which checkpoint that was.
     """
     if not rows:
+        return
+    if rows[0]["kind"] == TREES:
+        _tree_table(rows, console)
         return
     metric, on_splits = metric_of({"evaluations": rows}), "baseline" in rows[0]
     columns: Columns = {} if on_splits else {"length": [f"{row['length']:,}" for row in rows]}
@@ -44,9 +60,28 @@ def evaluation_table(rows: Sequence[Evaluation], console: Console) -> None:
         if "prefix" in row:
             for label, text in at_positions(row["token"], row["sequence"], dict(row["prefix"])):
                 say(console, text, label=f"{label:<13} ")
-    known = [row for row in rows if "checkpoint_step" in row]
-    for rule, step in dict.fromkeys((row["which"], row["checkpoint_step"]) for row in known):
-        say(console, f"the checkpoint of rule {rule}, of update {step:,}", "dim")
+    _checkpoints(rows, console)
     names = dict.fromkeys(str(name) for row in rows if (name := row.get("baseline")))
     if names:
         say(console, f"baseline: the best of those that were measured: {', '.join(names)}", "dim")
+
+
+def _checkpoints(rows: Sequence[Evaluation], console: Console) -> None:
+    known = [row for row in rows if "checkpoint_step" in row]
+    for rule, step in dict.fromkeys((row["which"], row["checkpoint_step"]) for row in known):
+        say(console, f"the checkpoint of rule {rule}, of update {step:,}", "dim")
+
+
+def _tree_table(rows: Sequence[Evaluation], console: Console) -> None:
+    """Print a line a split: what its trees are worth, and the best tree that looks at nothing."""
+    of_split: dict[str, dict[str, Evaluation]] = {}
+    for row in rows:
+        of_split.setdefault(row["split"], {})[row["metric"]] = row
+    columns: Columns = {"": list(of_split)}
+    columns["strings"] = [f"{one['trees']['n']:,}" for one in of_split.values()]
+    for metric, title in TREE_TITLES.items():
+        values = [one[metric] for one in of_split.values()]
+        columns[title] = [f"{row['value']:.3f} ({number(row, 'chance', '.3f')})" for row in values]
+    columns_table(console, columns)
+    _checkpoints(rows, console)
+    say(console, TREE_LEGEND, "dim")

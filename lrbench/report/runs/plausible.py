@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lrbench.metrics import ACCURACY
+from lrbench.records import KINDS
 from lrbench.report.runs.collection import cell_of
 from lrbench.report.runs.columns import EVALUATION_COLUMNS, UNFINISHED, Row
 from lrbench.report.runs.schema import is_integer, is_length
 
 STATUSES = ("finished", "diverged", "failed", UNFINISHED)
-KINDS = ("look", "test")
 NAMED = ("task", "model", "protocol", "fingerprint", "folder")
 
 

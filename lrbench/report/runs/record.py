@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 from lrbench.errors import UserError
 from lrbench.metrics import METRICS, metric_of
 from lrbench.protocols.base import declared
-from lrbench.records import POSITIONS, Baseline, Evaluation, Guessing, Result
+from lrbench.records import POSITIONS, TREES, Baseline, Evaluation, Guessing, Result
 from lrbench.report.runs.certificates import FOLDER as CERTIFICATES
 from lrbench.report.runs.certificates import read_answers
 from lrbench.report.runs.columns import (
@@ -102,20 +102,22 @@ def digest_of(strings: Mapping[str, Any]) -> str:
 def further_rows(folder: Path, problems: Problems) -> list[Evaluation]:
     """Return the rows of evaluations/*.json of a run folder; damaged files are in `problems`.
 
-    Files are named by when they were written: of several rows for one rule, split and length the
-    newest file's counts.
+    Files are named by when they were written: of several rows for one rule and place the newest
+    file's counts.
     """
     try:
         names = evaluation_names(folder)
     except OSError as error:
         problems.append((shown(folder / FOLDER), f"cannot be listed: {error.strerror}"))
         return []
-    newest: dict[tuple[str, str, int], Evaluation] = {}
+    newest: dict[tuple[str, str, str, int], Evaluation] = {}
     for name in names:
         data = read_object(folder / FOLDER / name, problems, evaluations_complaint)
         for row in data["evaluations"] if data else []:
             if row["kind"] == "test":
-                newest[row["which"], row["split"], row["length"]] = row
+                newest[row["which"], row["split"], "", row["length"]] = row
+            elif row["kind"] == TREES:  # of however many strings, and so however long
+                newest[row["which"], row["split"], row["metric"], 0] = row
     return [row for _, row in sorted(newest.items())]
 
 
@@ -150,16 +152,20 @@ def further(rows: Iterable[Evaluation], result: Result) -> list[EvaluationRow]:
     tests = [
         row for row in result["evaluations"] if row["kind"] == "test" and row["split"] != POSITIONS
     ]
-    there = {(row["which"], row[key]) for row in tests}
+
+    def place(row: Evaluation) -> tuple[str, str | int]:
+        return (row["metric"] if row["kind"] == TREES else "", row[key])
+
+    there = {(row["which"], place(row)) for row in tests}
     current = [row for row in rows if _is_of(row, steps.get(row["which"]))]
-    rows_of = {(row["which"], row[key]): row for row in current}
+    rows_of = {(row["which"], place(row)): row for row in current}
     for row in current:
         for rule in _twins(row["which"], steps):
-            rows_of.setdefault((rule, row[key]), row)
+            rows_of.setdefault((rule, place(row)), row)
     return [
         evaluation(row | {"which": rule}, steps.get(rule))
-        for (rule, place), row in rows_of.items()
-        if (rule, place) not in there
+        for (rule, at), row in rows_of.items()
+        if (rule, at) not in there
     ]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
-from lrbench.records import SCHEMA
+from lrbench.records import KINDS, SCHEMA
 
 DEEPEST = 32  # levels of a configuration; a real one has four
 NESTED = (dict, list)
@@ -85,7 +85,7 @@ OPTIONAL: dict[str, Check] = {
 EVALUATION: dict[str, Check] = {
     **dict.fromkeys(["length", "n"], is_length),
     **dict.fromkeys(["split", "metric", "which"], is_text),
-    "kind": lambda value: value in ("look", "test"),
+    "kind": lambda value: value in KINDS,
 }
 BASELINE: dict[str, Check] = {"baseline": is_text, "value": is_number}
 LENGTH: dict[str, Check] = {"length": is_length}

@@ -35,6 +35,7 @@ from lrbench.report.tables.detail import (
 from lrbench.report.tables.length_curves import length_tables
 from lrbench.report.tables.notes import selection_notes
 from lrbench.report.tables.throughout import depth_table, prefix_table
+from lrbench.report.tables.trees import tree_tables
 from lrbench.report.tables.walks import walk_tables
 from lrbench.statistics import mean
 from lrbench.tables import SUITE, WALKS, TableSpec
@@ -101,14 +102,15 @@ def tables_of_grid(
 ) -> list[Table]:
     """Return every table of a grid; `models` are the paper's rows to show though alone."""
     main = _main(collection, spec, grid, grid.printed_models if models is None else models)
+    trees = tree_tables(grid, collection)
     if grid.kind == "look":  # beside looks fresh strings have tables of their own
         fresh = [fresh_table(grid), solved_table(grid)]
     elif any(len(filled.runs) for filled in grid.cells):
         fresh = []
     else:
-        return [main]
-    known = all_strings_table(grid, collection.answers)
-    return [main, verdicts_table(grid), *fresh, *known, cost_table(grid), *pairs_table(grid)]
+        return [main, *trees]
+    beside = [*fresh, *all_strings_table(grid, collection.answers), *trees]
+    return [main, verdicts_table(grid), *beside, cost_table(grid), *pairs_table(grid)]
 
 
 def _main(collection: Collection, spec: TableSpec, grid: Grid, models: Sequence[str]) -> Table:

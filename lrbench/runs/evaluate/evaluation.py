@@ -27,16 +27,21 @@ def evaluate_run(
     strings: int | None,
     device_name: str,
     splits: str = "",
+    trees: int | None = None,
 ) -> list[Evaluation]:
     """Score a run's checkpoint at `lengths`, of a run over a corpus on `splits`; finished or not.
 
+    trees: instead of scores, how the trees of so many strings of each split follow the brackets.
     Writes evaluations/<time>.json and returns its rows. Raises UserError as `score_run` does, and
     where nothing can be written.
     """
     name = f"{folder.absolute().parent.name}/{folder.name}"
     with ExaminationDisplay("evaluating", [name]) as display:
         rows, device = score_run(
-            folder, lengths, which, strings, device_name, splits=splits, display=display
+            *(folder, lengths, which, strings, device_name),
+            splits=splits,
+            trees=trees,
+            display=display,
         )
     _keep(folder, rows, device)
     return rows
@@ -51,6 +56,7 @@ def score_run(
     device_name: str,
     purpose: str = "evaluate",
     splits: str = "",
+    trees: int | None = None,
     display: ExaminationDisplay | None = None,
 ) -> tuple[list[Evaluation], torch.device]:
     """Score a run's checkpoint at `lengths` on the strings of a purpose; return rows and device.
@@ -62,10 +68,12 @@ def score_run(
     """
     if strings is not None and strings < 1:
         raise UserError(f"--strings must be at least 1, not {strings}", exit_code=2)
+    if trees is not None and trees < 1:
+        raise UserError(f"--trees must be at least 1, not {trees}", exit_code=2)
     device = resolve_device(device_name)
     run = trained(folder, which)
     procedure = procedure_for(run.config)
-    request = EvaluationRequest(lengths, strings, splits)
+    request = EvaluationRequest(lengths, strings, splits, trees)
     procedure.refuse(request)
     torch.set_num_threads(run.config.threads)
     trial = procedure.trial(run.seed, device)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from lrbench.encoders.base import Tree
+from lrbench.encoders.brackets import Found, found
 from lrbench.errors import UserError
 from lrbench.runs.evaluate.evaluation import take_weights
 from lrbench.runs.evaluate.trained import trained
@@ -21,55 +22,63 @@ from lrbench.training.trial import model_for
 class Parse:
     """A string's symbols, and the tree over their positions.
 
-    What is asked and what the model answers are given for tasks of single strings.
+    What is asked and what the model answers are given for tasks of single strings. `found` tells
+    of the brackets inside the string how many are nodes of the tree.
     """
 
-    task: str
-    model: str
-    seed: int
-    step: int
     symbols: list[str]
     tree: Tree
     answer: str | None
     predicted: str | None
+    found: Found
 
 
-def parse(folder: Path, text: str, which: str) -> Parse:
-    """Read a string with the checkpoint that a run's rule kept.
+@dataclass(frozen=True)
+class TreeReader:
+    """The encoder of a run, with the weights of update `step`."""
 
-    Raises UserError for a folder that holds no run of an encoder with trees, and for a text that is
-    no string of its task.
-    """
-    run = trained(folder, which)
-    task = make_task(run.config.task)
-    if not task.one_answer:
-        raise UserError(f"{folder}: {run.config.model.name} reads symbol by symbol, without a tree")
-    tokens = task.tokens_of(text)
-    model: Any = model_for(run.config, task, run.seed).eval()
-    take_weights(model, run.weights, folder, which)
-    encoder = model.reader.encoder
-    if not encoder.shows_trees:
-        raise UserError(f"{folder}: {run.config.model.name} has no tree to show")
-    string, length = torch.tensor([tokens]), torch.tensor([len(tokens)])
-    with torch.no_grad():
-        x = model.reader.embedding(string)
-        (tree,) = encoder.trees(x, torch.ones(1, len(tokens), dtype=torch.bool))
+    task: Any
+    model: Any
+    name: str
+    seed: int
+    step: int
+
+    def tokens(self, text: str) -> list[int]:
+        """Return the tokens of a typed string; UserError where it is none of the task."""
+        tokens: list[int] = self.task.tokens_of(text)
+        return tokens
+
+    @torch.no_grad()
+    def parse(self, tokens: list[int]) -> Parse:
+        """Read one string."""
+        task, reader = self.task, self.model.reader
+        string, length = torch.tensor([tokens]), torch.tensor([len(tokens)])
+        mask = torch.ones(1, len(tokens), dtype=torch.bool)
+        (tree,) = reader.encoder.trees(reader.embedding(string), mask)
         answer, predicted = None, None
         if task.sides == 1:
-            logits: Tensor = model(string, length)
+            logits: Tensor = self.model(string, length)
             answer = task.class_names[task.answer(tokens)]
             predicted = task.class_names[int(logits.argmax())]
-    symbols = [task.vocabulary[token] for token in tokens]
-    return Parse(
-        task.name,
-        run.config.model.name,
-        run.seed,
-        run.step,
-        symbols,
-        tree,
-        answer,
-        predicted,
-    )
+        symbols = [task.vocabulary[token] for token in tokens]
+        kept = found(tree, task.brackets(tokens), tokens, task.marks)
+        return Parse(symbols, tree, answer, predicted, kept)
+
+
+def tree_reader(folder: Path, which: str) -> TreeReader:
+    """Return a run's encoder with the checkpoint that a rule kept.
+
+    Raises UserError for a folder that holds no run of an encoder with trees.
+    """
+    run = trained(folder, which)
+    task, name = make_task(run.config.task), run.config.model.name
+    if not task.one_answer:
+        raise UserError(f"{folder}: {name} reads symbol by symbol, without a tree")
+    model: Any = model_for(run.config, task, run.seed).eval()
+    take_weights(model, run.weights, folder, which)
+    if not model.reader.encoder.shows_trees:
+        raise UserError(f"{folder}: {name} has no tree to show")
+    return TreeReader(task, model, name, run.seed, run.step)
 
 
 def bracketed(tree: Tree, symbols: list[str]) -> str:

@@ -22,10 +22,15 @@ class CorpusTask(TaskBase):
     """Strings of many lengths with one answer each, for models that read them whole (encoders).
 
     A corpus states `vocabulary`, `class_names` and `sides` (2 for pairs), and its `read` and
-    `baselines`. There is nothing to draw: whoever trains goes through a split in epochs.
+    `baselines`. There is nothing to draw: whoever trains goes through a split in epochs. Where its
+    strings nest it states `opening` and `closing`, the tokens of a bracket's ends, and `marks`,
+    those of both that do nothing but that.
     """
 
     protocols: ClassVar[tuple[str, ...]] = ("rir2023",)
+    opening: ClassVar[frozenset[int]] = frozenset()
+    closing: ClassVar[frozenset[int]] = frozenset()
+    marks: ClassVar[frozenset[int]] = frozenset()
     one_answer = True
 
     @abstractmethod
@@ -53,6 +58,19 @@ class CorpusTask(TaskBase):
         if not symbols:
             raise UserError(f"an empty string; {self.name} has {known}")
         return [ids[symbol] for symbol in symbols]
+
+    def brackets(self, tokens: Sequence[int]) -> list[tuple[int, int]]:
+        """Return (first position, one after the last) of each bracket, inner ones first.
+
+        The string must be right: `tokens_of` refuses others.
+        """
+        found, open_at = [], []
+        for position, token in enumerate(tokens):
+            if token in self.opening:
+                open_at.append(position)
+            elif token in self.closing:
+                found.append((open_at.pop(), position + 1))
+        return found
 
     def load(self, split: str) -> Strings:
         """Return a split, read once a process. Raises UserError as `read` does."""

@@ -13,7 +13,14 @@ from lrbench.tasks.corpus.recipe import load
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.corpus.task import CorpusTask
 from lrbench.tasks.listops.baselines import baselines
-from lrbench.tasks.listops.expressions import CLASS_NAMES, VOCABULARY, check_nesting, evaluate
+from lrbench.tasks.listops.expressions import (
+    CLASS_NAMES,
+    CLOSE,
+    DIGITS,
+    VOCABULARY,
+    check_nesting,
+    evaluate,
+)
 from lrbench.tasks.listops.released import FILES, FOLDER, from_file
 from lrbench.tasks.listops.splits import RECIPE, VERSION
 
@@ -39,6 +46,9 @@ class Listops(CorpusTask):
     """
 
     version = VERSION
+    opening = frozenset(range(DIGITS, CLOSE))
+    closing = frozenset([CLOSE])
+    marks = frozenset([CLOSE])
 
     def __init__(self, config: ListopsConfig) -> None:
         super().__init__(config)

@@ -11,7 +11,7 @@ from lrbench.checks import one_of
 from lrbench.registry import register_task
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.corpus.task import CorpusTask
-from lrbench.tasks.logic.formulas import RELATIONS, VOCABULARY, parse, relation
+from lrbench.tasks.logic.formulas import CLOSE, OPEN, RELATIONS, VOCABULARY, parse, relation
 from lrbench.tasks.logic.splits import SOURCES, load
 
 
@@ -37,6 +37,9 @@ class Logic(CorpusTask):
     """
 
     sides = 2
+    opening = frozenset([OPEN])
+    closing = frozenset([CLOSE])
+    marks = frozenset([OPEN, CLOSE])
 
     def __init__(self, config: LogicConfig) -> None:
         super().__init__(config)

@@ -5,6 +5,7 @@ Or, with --tree, how a trained tree encoder reads a string.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from lrbench.registry import Entry
-    from lrbench.runs.evaluate.parses import Parse
+    from lrbench.runs.evaluate.parses import Parse, TreeReader
     from lrbench.tasks.base import Batch, LabelledTask
+    from lrbench.tasks.corpus.strings import Strings
 
 HELP = (
     "Print a few strings of a task, each with its answers below.\n\n"
@@ -31,6 +33,8 @@ HELP = (
     "For example: lrbench show task=mod_arith length=11 count=2 task.modulus=7\n\n"
     "Of a corpus: lrbench show task=listops split=dev count=2 first=10\n\n"
     'How a trained tree encoder reads a string: lrbench show --tree RUN "[MAX 5 [SM 3 9 ] 2 ]"'
+    "\n\n"
+    "Or twenty of a split, one below the other: lrbench show --tree RUN split=near_iid count=20"
 )
 
 Arguments = Annotated[
@@ -156,10 +160,7 @@ def show(
 
     load_plugins()
     if tree is not None:
-        for text in arguments or []:
-            show_tree(tree, text, which)
-        if not arguments:
-            raise UserError('which string?\nlrbench show --tree RUN "[MAX 5 [SM 3 9 ] 2 ]"')
+        show_trees(tree, arguments or [], which)
         return
     values = pairs(arguments or [])
     entry = TASKS.get(values.pop("task", "sum"))
@@ -186,9 +187,7 @@ def show_corpus(entry: Entry, values: dict[str, str]) -> None:
     request = requested(entry, values, SplitRequest)
     task = entry.cls(request.task)
     there = task.load(request.split)
-    rows = range(request.first - 1, min(len(there), request.first - 1 + request.count))
-    if not rows:
-        raise UserError(f"split {request.split} of {task.name} has {len(there):,} rows")
+    rows = _rows(task.name, there, request)
     for row in rows:
         sides = [there.row(row, side).tolist() for side in range(there.sides)]
         if (answer := task.answer(*sides)) != there.labels[row]:
@@ -204,6 +203,14 @@ def show_corpus(entry: Entry, values: dict[str, str]) -> None:
         for side in range(there.sides):
             say(console, there.text(row, side), label=f"{'string' if not side else '':<8}")
         say(console, task.class_names[there.labels[row]], label=f"{'answer':<8}")
+
+
+def _rows(name: str, there: Strings, request: Any) -> range:
+    """Return the rows of a split that are asked for; UserError where there are none."""
+    rows = range(request.first - 1, min(len(there), request.first - 1 + request.count))
+    if not rows:
+        raise UserError(f"split {request.split} of {name} has {len(there):,} rows")
+    return rows
 
 
 def strings(task: LabelledTask, length: int, request: ShowRequest) -> Batch:
@@ -281,20 +288,78 @@ def _header(entry: Entry, request: Any, length: int, console: Console) -> None:
     say(console, " ".join([f"task={entry.name}", *own, *rest]))
 
 
-def show_tree(folder: Path, text: str, which: str) -> None:
-    """Print how a run's encoder reads a string: on one line, and as a tree of what is merged."""
+def show_trees(folder: Path, arguments: Sequence[str], which: str) -> None:
+    """Print how a run's encoder reads each string that was typed, or those of a split."""
     from lrbench.console import results
     from lrbench.report.output.display import say
-    from lrbench.runs.evaluate.parses import bracketed, parse
+    from lrbench.runs.evaluate.parses import tree_reader
 
-    found, console = parse(folder, text, which), results()
-    say(console, f"{found.task} · {found.model} · seed {found.seed}, update {found.step:,}", "bold")
+    if not arguments:
+        raise UserError(
+            'which string? name one, or a split of the task\nlrbench show --tree RUN "[MAX 5 [SM 3'
+            ' 9 ] 2 ]"\nlrbench show --tree RUN split=near_iid count=20'
+        )
+    reader, console = tree_reader(folder, which), results()
+    of_split = all(RANGE.match(argument) for argument in arguments)
+    head = f"{reader.task.name} · {reader.name} · seed {reader.seed}, update {reader.step:,}"
+    rows = _rows_of(reader, arguments) if of_split else list(map(reader.tokens, arguments))
+    parses = [reader.parse(tokens) for tokens in rows]
+    say(console, head, "bold")
+    for parse in parses:
+        if len(parses) > 1:
+            console.print()
+        _show_tree(parse, console, drawn=not of_split)
+    if of_split:
+        _sum_up(parses, console)
+
+
+RANGE = re.compile(r"(split|count|first)=")
+
+
+def _rows_of(reader: TreeReader, arguments: Sequence[str]) -> list[list[int]]:
+    from lrbench.registry import TASKS
+
+    entry = TASKS.get(reader.task.name)
+    request = requested(entry, pairs(arguments), SplitRequest)
+    there = reader.task.load(request.split)
+    rows = _rows(entry.name, there, request)
+    return [there.row(row, side).tolist() for row in rows for side in range(there.sides)]
+
+
+def _show_tree(found: Parse, console: Console, drawn: bool) -> None:
+    """Print a string's tree on one line, and as a drawing of what is merged."""
+    from lrbench.report.output.display import say
+    from lrbench.runs.evaluate.parses import bracketed
+
     say(console, " ".join(found.symbols), label="string  ")
     if found.answer is not None:
         say(console, f"{found.answer}, the model says {found.predicted}", label="answer  ")
     say(console, bracketed(found.tree, found.symbols), label="parse   ")
-    if len(found.symbols) <= DRAWN:
+    if found.found.brackets:
+        inside = f"{found.found.exact} of {found.found.brackets} brackets inside"
+        say(console, inside, label="nodes   ")
+    if drawn and len(found.symbols) <= DRAWN:
         console.print(drawing(found, console))
+
+
+def _sum_up(parses: Sequence[Parse], console: Console) -> None:
+    """Print how many strings have all their brackets, and how many answers are right."""
+    from lrbench.report.output.display import say
+
+    nested = [one.found for one in parses if one.found.brackets]
+    whole = sum(one.exact == one.brackets for one in nested)
+    console.print()
+    if nested:
+        inside, there = sum(one.exact for one in nested), sum(one.brackets for one in nested)
+        say(
+            console,
+            f"every bracket is a node in {whole} of {len(nested)} strings that nest; {inside} of"
+            f" {there} brackets are",
+            "bold",
+        )
+    if asked := [one for one in parses if one.answer is not None]:
+        right = sum(one.answer == one.predicted for one in asked)
+        say(console, f"{right} of {len(asked)} answers are right", "bold")
 
 
 def drawing(found: Parse, console: Console) -> Tree:

@@ -59,6 +59,13 @@ def evaluate(
     strings: Annotated[
         int | None, typer.Option(help="Strings for each length; default: 1000.")
     ] = None,
+    trees: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Instead of scores: how a tree encoder's trees of N strings follow the brackets.",
+        ),
+    ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="With --table: also runs that do not solve their task.")
     ] = False,
@@ -79,13 +86,15 @@ def evaluate(
             raise UserError(f"{option} names none\nleave it out for the default", exit_code=2)
     load_plugins()
     if run is None:
-        if splits:
-            raise UserError("--splits goes with a run over a corpus, not with --table", exit_code=2)
+        for option, one in (("--splits", splits), ("--trees", trees)):
+            if one:
+                reason = f"{option} goes with a run over a corpus, not with --table"
+                raise UserError(reason, exit_code=2)
         _evaluate_table(
             table, runs or Path("outputs"), lengths or "", which, strings, every, device
         )
         return
-    rows = evaluate_run(run, lengths or "", which, strings, device, splits or "")
+    rows = evaluate_run(run, lengths or "", which, strings, device, splits or "", trees)
     evaluation_table(rows, results())
 
 

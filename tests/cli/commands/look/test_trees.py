@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -107,3 +108,47 @@ def test_spans_of_a_tree() -> None:
         (2, range(1, 2)),
         (1, range(2, 3)),
     ]
+
+
+def test_a_split_string_by_string_and_what_trees_are_worth(lrbench: Run) -> None:
+    folder = train(lrbench, "listops", "bbt_grc")
+
+    shown = lrbench("show", "--tree", folder, "split=near_iid", "count=20", "first=3")
+    assert shown.code == 0, shown.err
+    lines = shown.out.splitlines()
+    [nodes] = [line for line in lines if line.startswith("every bracket is a node in ")]
+    told = [line.split() for line in lines if line.startswith("nodes   ")]
+    whole = sum(line[1] == line[3] for line in told)
+    assert nodes.startswith(f"every bracket is a node in {whole} of {len(told)} strings that nest")
+    assert sum(line.startswith("parse   ") for line in lines) == 20
+    answers = [line for line in lines if line.startswith("answer  ")]
+    right = sum(line.split()[1].strip(",") == line.split()[-1] for line in answers)
+    assert lines[-1] == f"{right} of 20 answers are right"
+    assert "├── " not in shown.out
+
+    counted = lrbench("evaluate", folder, "--trees", "15", "--splits", "near_iid,dev")
+    assert counted.code == 0, counted.err
+    assert "the checkpoint of rule best" in counted.out and "trees, unmarked" in counted.out
+    lrbench("evaluate", folder, "--trees", "12", "--splits", "near_iid")  # the newer one counts
+    report = lrbench("report", "--runs", "runs", "--format", "csv")
+    rows = list(csv.DictReader(report.out.splitlines()))
+    of_trees = [(row["split"], row["n"]) for row in rows if row["kind"] == "trees"]
+    assert sorted(set(of_trees)) == [("dev", "10"), ("near_iid", "12")]
+    assert len(of_trees) == 16  # four metrics of the one checkpoint, which two rules kept
+    shown = lrbench("report", "--runs", "runs", "--table", "rir2023_table2")
+    assert shown.out.count("Trees beside brackets") == 1
+
+
+def test_what_cannot_be_shown(lrbench: Run) -> None:
+    folder = train(lrbench, "listops", "bbt_grc")
+    for words, said in (
+        (("show", "--tree", folder, "split=nowhere"), "near_iid"),
+        (("show", "--tree", folder, "split=near_iid", "first=900"), "near_iid of listops has 24 r"),
+        (("show", "--tree", folder, "split=near_iid", "count=0"), "count must be at least 1"),
+        (("evaluate", folder, "--trees", "0"), "--trees must be at least 1, not 0"),
+        (("evaluate", folder, "--trees", "3", "--lengths", "50"), "--lengths does not go with"),
+        (("evaluate", "--table", "length_curves", "--trees", "3"), "--trees goes with a run over"),
+    ):
+        ended = lrbench(*words)
+        assert ended.code in (1, 2) and said in ended.err, ended.err
+        assert ended.err.startswith("lrbench: ")

@@ -1,0 +1,73 @@
+"""The table of how far the trees of encoders follow the brackets of their strings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from lrbench.records import TREES
+from lrbench.report.grids.grid import Grid, Row, left
+from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table
+from lrbench.report.output.evaluation import TREE_LEGEND, TREE_TITLES
+from lrbench.report.runs.collection import Collection
+from lrbench.statistics import mean
+
+
+class TreeScore(NamedTuple):
+    """One metric of the trees of a run on a split."""
+
+    folder: str
+    split: str
+    metric: str
+    which: str
+    value: float
+    n: int
+    chance: float
+
+
+def tree_tables(grid: Grid, collection: Collection) -> list[Table]:
+    """Return a row for each cell whose trees `lrbench evaluate --trees` has looked at, if any."""
+    scores = list(_scores(collection))
+    if not scores:
+        return []
+    names = [column.name for column in grid.columns]
+    rows: list[Row] = []
+    for filled in sorted(grid.filled_cells, key=lambda one: names.index(one.column)):
+        folders = {*filled.runs["folder"], *(run.folder for run in filled.under_way)}
+        place = (filled.split, grid.rule)
+        mine = [s for s in scores if s.folder in folders and (s.split, s.which) == place]
+        if mine:
+            head = (PrintedCell(filled.column), PrintedCell(filled.label))
+            accuracies = filled.values(grid.rule, "test") or filled.so_far(grid.rule, "test")
+            accuracy = f"{mean(accuracies):.{grid.digits}f}" if accuracies else MISSING
+            rows.append((*head, *_cells(mine), PrintedCell(accuracy)))
+    titles = ("n", "strings", *TREE_TITLES.values(), "accuracy")
+    columns = (*left(grid.heading), *map(Column, titles))
+    notes = (
+        TREE_LEGEND,
+        "strings: the first of the split with a bracket inside another, of pairs either side;"
+        " accuracy: of the whole split",
+    )
+    return [Table("Trees beside brackets", columns, tuple(rows), notes, "evidence")] if rows else []
+
+
+def _scores(collection: Collection) -> Iterable[TreeScore]:
+    frame = collection.frame
+    there = frame[frame["kind"] == TREES]
+    names = ("folder", "split", "metric", "which", "value", "n", "chance")
+    yield from map(TreeScore._make, zip(*(there[name].tolist() for name in names), strict=True))
+    for run in collection.under_way:
+        for _, split, metric, value, n, which, kind, _, chance, *_ in run.evaluations:
+            if kind == TREES:
+                yield TreeScore(run.folder, split, metric, which, value, n, chance)
+
+
+def _cells(scores: list[TreeScore]) -> Row:
+    """Return how many runs, of how many strings, and the mean of each metric with its chance."""
+    cells = [PrintedCell(f"{len({s.folder for s in scores})}")]
+    cells.append(PrintedCell(f"{min(s.n for s in scores):,}"))
+    for metric in TREE_TITLES:
+        own = [s for s in scores if s.metric == metric]
+        value, chance = mean([s.value for s in own]), mean([s.chance for s in own])
+        cells.append(PrintedCell(f"{value:.3f} ({chance:.3f})", (value,)))
+    return tuple(cells)
