@@ -35,7 +35,7 @@ def evaluation_table(rows: Sequence[Evaluation], console: Console) -> None:
     """
     if not rows:
         return
-    if rows[0]["kind"] == TREES:
+    if rows[0].get("kind") == TREES:
         _tree_table(rows, console)
         return
     metric, on_splits = metric_of({"evaluations": rows}), "baseline" in rows[0]
