@@ -23,7 +23,7 @@ Span = tuple[int, int]  # first position, and the one after the last
 
 
 @dataclass(frozen=True)
-class Found:
+class BracketCount:
     """Of one string: how many brackets it has inside, and how many of them are nodes of a tree.
 
     `unmarked` counts those that are nodes once symbols that only open or close are left out.
@@ -54,7 +54,7 @@ def nodes(tree: Tree) -> set[Span]:
 
 def found(
     tree: Tree, brackets: Sequence[Span], tokens: Sequence[int], marks: Collection[int]
-) -> Found:
+) -> BracketCount:
     """Return how many brackets inside a string a tree over its positions has.
 
     marks: the symbols that only open or close.
@@ -64,7 +64,7 @@ def found(
     before = np.concatenate([[0], np.cumsum([token not in marks for token in tokens])]).tolist()
     left = {(before[start], before[end]) for start, end in spans}
     exact = sum(span in spans for span in inner)
-    return Found(len(inner), exact, sum((before[a], before[b]) in left for a, b in inner))
+    return BracketCount(len(inner), exact, sum((before[a], before[b]) in left for a, b in inner))
 
 
 def fixed(length: int) -> Mapping[str, Tree]:

@@ -7,7 +7,7 @@ import random
 import torch
 
 from lrbench.encoders.base import Tree
-from lrbench.encoders.brackets import Found, Span, fixed, found, nodes
+from lrbench.encoders.brackets import BracketCount, Span, fixed, found, nodes
 from lrbench.registry import ENCODERS
 from lrbench.tasks import make_task
 from lrbench.tasks.listops.task import ListopsConfig
@@ -76,18 +76,18 @@ def test_what_is_found_by_either_reading() -> None:
     tokens = task.tokens_of("[MAX 5 [SM 3 9 ] 2 ]")
     for tree, expected in (
         # the bracket as one node, however it is made inside
-        ((((0, 1), ((2, 3), (4, 5))), (6, 7)), Found(1, 1, 1)),
-        (((0, 1), (((((2, 3), 4), 5), 6), 7)), Found(1, 1, 1)),
+        ((((0, 1), ((2, 3), (4, 5))), (6, 7)), BracketCount(1, 1, 1)),
+        (((0, 1), (((((2, 3), 4), 5), 6), 7)), BracketCount(1, 1, 1)),
         # operator and arguments, and what closes them joined to what follows
-        (((0, 1), (((2, 3), 4), ((5, 6), 7))), Found(1, 0, 1)),
-        (fixed(8)["left to right"], Found(1, 0, 0)),
-        (fixed(8)["right to left"], Found(1, 0, 0)),
+        (((0, 1), (((2, 3), 4), ((5, 6), 7))), BracketCount(1, 0, 1)),
+        (fixed(8)["left to right"], BracketCount(1, 0, 0)),
+        (fixed(8)["right to left"], BracketCount(1, 0, 0)),
     ):
         assert found(tree, task.brackets(tokens), tokens, task.marks) == expected
     logic = make_task(LogicConfig())
     tokens = logic.tokens_of("( ( not b ) ( or a ) )")  # `( not b` and `) ( or a` and `) )`
     crossed: Tree = ((0, ((1, 2), 3)), ((((4, 5), 6), 7), (8, 9)))
-    assert found(crossed, logic.brackets(tokens), tokens, logic.marks) == Found(2, 0, 2)
+    assert found(crossed, logic.brackets(tokens), tokens, logic.marks) == BracketCount(2, 0, 2)
 
 
 def test_a_tree_of_the_expression_has_every_bracket() -> None:
@@ -98,7 +98,7 @@ def test_a_tree_of_the_expression_has_every_bracket() -> None:
         brackets = task.brackets(tokens)
         tree = joined(draw, brackets, 0, len(tokens))
         inner = max(0, len(brackets) - 1)
-        assert found(tree, brackets, tokens, task.marks) == Found(inner, inner, inner)
+        assert found(tree, brackets, tokens, task.marks) == BracketCount(inner, inner, inner)
 
 
 def expression(draw: random.Random, depth: int) -> str:

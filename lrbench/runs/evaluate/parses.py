@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lrbench.encoders.base import Tree
-from lrbench.encoders.brackets import Found, found
+from lrbench.encoders.brackets import BracketCount, found
 from lrbench.errors import UserError
 from lrbench.runs.evaluate.evaluation import take_weights
 from lrbench.runs.evaluate.trained import trained
@@ -30,7 +30,7 @@ class Parse:
     tree: Tree
     answer: str | None
     predicted: str | None
-    found: Found
+    found: BracketCount
 
 
 @dataclass(frozen=True)
