@@ -4,7 +4,7 @@ A tree is binary and says for each of its nodes from where to where it reaches. 
 string, `[SM 3 9 ]` in `[MAX 5 [SM 3 9 ] 2 ]`, is found where some node reaches from its first
 symbol to its last. How its arguments are joined inside is free. The bracket around a whole string
 is the root of every tree and does not count. This is the recall of unlabelled brackets (Black et
-al. 1991; of latent trees Williams, Drozdov & Bowman 2018, section 4).
+al. 1991; of latent trees Williams, Drozdov & Bowman 2018).
 
 A tree may well gather an operator and its arguments and join the `]` later. So there is a second
 reading, with the symbols left out that only open or close: there `[SM 3 9` is enough.

@@ -22,9 +22,9 @@ class CorpusTask(TaskBase):
     """Strings of many lengths with one answer each, for models that read them whole (encoders).
 
     A corpus states `vocabulary`, `class_names` and `sides` (2 for pairs), and its `read` and
-    `baselines`. There is nothing to draw: whoever trains goes through a split in epochs. Where its
-    strings nest it states `opening` and `closing`, the tokens of a bracket's ends, and `marks`,
-    those of both that do nothing but that.
+    `baselines`. There is nothing to draw: whoever trains goes through a split in epochs. A
+    corpus of nested strings also states the tokens that open a bracket (`opening`), those that
+    close one (`closing`), and those of both that have no other meaning (`marks`).
     """
 
     protocols: ClassVar[tuple[str, ...]] = ("rir2023",)

@@ -44,9 +44,7 @@ def test_a_balanced_encoder_is_worth_the_balanced_tree(trial: Any) -> None:
     assert values(again) == values(rows)
 
 
-def test_trees_are_those_of_each_string_alone_whatever_the_batch(
-    trial: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trees_are_those_of_each_string_alone_whatever_the_batch(trial: Any) -> None:
     made = trial("task=listops", "model=rir_ebt_grc", "protocol.test_splits=[near_iid]")
     strings = nested(made.task, "near_iid", 24)
     together = trees_of(made.model, strings, "cpu", unwatched)

@@ -87,7 +87,7 @@ def evaluate(
     load_plugins()
     if run is None:
         for option, one in (("--splits", splits), ("--trees", trees)):
-            if one:
+            if one is not None:
                 reason = f"{option} goes with a run over a corpus, not with --table"
                 raise UserError(reason, exit_code=2)
         _evaluate_table(
