@@ -75,7 +75,9 @@ def write_unfinished(runs: Path, result: dict[str, Any], look: dict[str, Any]) -
     folder = run_folder(runs, result)
     (folder.parent / "config.json").write_text(json.dumps(result["config"]))
     (folder / "metrics.jsonl").write_text(json.dumps({"step": 500, "look": look}) + '\n{"st')
-    rows = [{**result["evaluations"][0], "value": 0.1 + 0.7, "kind": "test", "which": "best"}]
+    row = {**result["evaluations"][0], "which": "best"}
+    trees = {**row, "value": 0.75, "kind": "trees", "metric": "brackets", "n": 20}
+    rows = [{**row, "value": 0.1 + 0.7, "kind": "test"}, trees]
     (folder / "evaluations").mkdir()
     (folder / "evaluations" / "1.json").write_text(json.dumps({"schema": 1, "evaluations": rows}))
 
@@ -148,7 +150,7 @@ def test_the_csv_file_is_the_reports(odd: Callable[[], Collection]) -> None:
     made = archive(odd(), Path())["runs.csv"].decode()
     assert made == render(odd(), "csv")
     unfinished = [line for line in made.split("\n") if ",unfinished," in line]
-    assert len(unfinished) == 4 + 2  # and every look of the two
+    assert len(unfinished) == 4 + 2 + 2  # every look of the two, and the trees of each
     assert made.endswith("\n".join([*unfinished, ""]))
 
 
