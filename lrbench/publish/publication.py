@@ -174,7 +174,8 @@ def planned_certificates(runs_dir: Path, chosen: Iterable[Chosen], records: Path
     """Return what copying nothing but certificates of published runs would do.
 
     A run that was trained again is not the published one: its certificates say so, and whether its
-    scores are the same. Raises UserError where none of the runs is published and has one.
+    scores are the same. They replace none of the published run's own weights. Raises UserError
+    where none of the runs is published and has one.
     """
     copy = Copy({}, [], [], [])
     runs = {place: folder for _, folders in chosen for place, folder in folders.items()}
@@ -186,6 +187,8 @@ def planned_certificates(runs_dir: Path, chosen: Iterable[Chosen], records: Path
         scores = SAME if _scores(own) == _scores(published) else OTHER
         again = "" if own == published else scores
         there, mine = _there(records / below), _certificates(runs_dir / folder)
+        if again:
+            mine = {name: mine[name] for name in mine if not _is_of_own_weights(name, there)}
         files = {}
         for name, content in mine.items():
             if again and name.endswith(".json"):
@@ -202,6 +205,12 @@ def planned_certificates(runs_dir: Path, chosen: Iterable[Chosen], records: Path
             f"publish the runs themselves: leave out --certificates"
         )
     return copy
+
+
+def _is_of_own_weights(name: str, there: Files) -> bool:
+    """Tell whether the published certificate of a name is of the published run's own weights."""
+    json_name = Path(name).with_suffix(".json").as_posix()
+    return json_name in there and AGAIN not in json.loads(there[json_name])
 
 
 def _compact(certificate: Mapping[str, Any]) -> bytes:

@@ -204,6 +204,20 @@ def test_certificates_of_runs_trained_again(lrbench: Run, results: Path, runs: P
     assert ended.code == 2 and "goes with a table" in ended.err
 
 
+def test_the_published_weights_own_certificate_stays(
+    lrbench: Run, results: Path, runs: Path
+) -> None:
+    keep(runs / CELL / "s0", certificate())
+    arguments = ("publish", "toy", "--output", str(results), "--certificates", "--runs")
+    assert lrbench(*arguments, str(runs)).code == 0
+    published = content(results)
+    folder = write_run(runs.parent / "again", task="sum", seed=0, train_seconds=99.0)
+    keep(folder, certificate(verdict="open", witness=None))
+    ended = lrbench(*arguments, str(runs.parent / "again"))
+    assert ended.code == 0 and "0 runs copied" in ended.err, ended.err
+    assert content(results) == published
+
+
 def test_a_proof_is_published_with_its_boxes(lrbench: Run, results: Path, runs: Path) -> None:
     """And they go when a later search found a wrong string: then nothing is proved."""
     again = runs.parent / "again"
