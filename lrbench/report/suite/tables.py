@@ -85,8 +85,8 @@ def compact_suite(
     titles = ("tasks", *(f"score at {n:,}" for n in COMPACT), f"held to {HELD:,}", "runs wrong")
     note = (
         f"score: interquartile mean over tasks x seeds by the rule {rule}, chance at 0; held: tasks"
-        f" whose median seed failed at no tested length; runs wrong: those with a known string that"
-        " they answer wrongly, of those searched"
+        f" whose median seed failed at no tested length; runs wrong: those of which a search found"
+        " a string that they answer wrongly, of those searched; others may err on random strings"
     )
     heads = (Column("", right=False), *(Column(title) for title in titles))
     return Table(spec.title, heads, tuple(rows), (note,))
@@ -99,7 +99,7 @@ def _place(entry: SuiteEntry) -> tuple[bool, bool, float]:
 
 
 def _wrong(entry: SuiteEntry) -> PrintedCell:
-    """How many runs have a string that they are known to get wrong, of those searched."""
+    """How many runs a search found a wrong answer of, of those searched."""
     found = [answer for name in entry.sizes for answer in entry.failures(name) if answer]
     wrong = sum(answer.length is not None for answer in found)
     return PrintedCell(f"{wrong} of {len(found)}", (wrong,)) if found else PrintedCell()
