@@ -26,8 +26,8 @@ LEGEND = (
 OF_SUITE = (
     "Score: (accuracy - chance) / (1 - chance) on random strings, the interquartile mean over tasks"
     " and seeds with its 95 % interval; a model with tasks left has none. Held: tasks whose median"
-    " seed failed at no tested length. Runs wrong: those of which a search of 5 seconds found a"
-    " string that they get wrong, of those searched; the others may err on random strings."
+    " seed failed at no tested length. Runs wrong: those of which a search found a string that"
+    " they get wrong, of those searched; the others may err on random strings."
 )
 BLOCK = re.compile(
     r"(?P<head><!-- table: (?P<name>[\w.-]+)(?:, rows: (?P<rows>[^\n]+))? -->\n)"

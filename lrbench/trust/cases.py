@@ -1,9 +1,9 @@
 """The table of kernels: for each the small case of its self-check.
 
-A case is (dtype, device, *layout) -> (function, leaves). A check calls the very function that
-models call, once with the kernel and once the plain way, and asks for gradients by the leaves that
-have one. So what is compared is what is used, the choice included. Sizes are small and uneven, so
-that a loop meets the end of a row and of a tile.
+A case is (draw, *layout) -> (function, leaves); `draw` knows dtype and device. A check calls the
+very function that models call, once with the kernel and once the plain way, and asks for gradients
+by the leaves that have one. So what is compared is what is used, the choice included. Sizes are
+small and uneven, so that a loop meets the end of a row and of a tile.
 """
 
 from __future__ import annotations
@@ -50,42 +50,74 @@ from lrbench.scan.structured.one_hot import OneHotProducts
 from lrbench.scan.time_invariant.convolution import convolve
 from lrbench.scan.time_invariant.responses import superpose
 from lrbench.scan.transitions import PerceptronBlocks
-from lrbench.trust.draw import Draw, by_parameters
 
 Prepared = tuple[Callable[..., Sequence[Tensor]], Sequence[Tensor]]
 Case = Callable[..., Prepared]
 
 
-def cross_entropy(dtype: torch.dtype, device: torch.device, classes: int) -> Prepared:
+class Draw:
+    """Numbers of a dtype on a device, the same each time."""
+
+    def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
+        self.dtype, self.device = dtype, device
+        self.generator = torch.Generator().manual_seed(0)
+
+    def normal(self, *shape: int, scale: float = 1.0, dtype: torch.dtype | None = None) -> Tensor:
+        """Draw a leaf, normal with standard deviation `scale`."""
+        dtype = dtype or self.dtype
+        wide = torch.complex128 if dtype.is_complex else torch.float64
+        drawn = torch.randn(shape, generator=self.generator, dtype=wide) * scale
+        return drawn.to(self.device, dtype).requires_grad_()
+
+    def plain(self, *shape: int, scale: float = 1.0) -> Tensor:
+        """Draw such numbers that nobody asks a gradient of."""
+        return self.normal(*shape, scale=scale).detach()
+
+    def numbers(self, below: int, *shape: int) -> Tensor:
+        """Draw whole numbers from 0 to below - 1."""
+        return torch.randint(below, shape, generator=self.generator).to(self.device)
+
+    def module(self, made: nn.Module) -> nn.Module:
+        """Give a module such numbers, of a size that keeps its results of order 1."""
+        made = made.to(self.device, self.dtype)
+        with torch.no_grad():
+            for parameter in made.parameters():
+                parameter.copy_(self.plain(*parameter.shape, scale=0.3))
+        return made
+
+
+def by_parameters(module: nn.Module, *more: Tensor) -> list[Tensor]:
+    """Return the parameters of a module as leaves, and more."""
+    return [*module.parameters(), *more]
+
+
+def cross_entropy(draw: Draw, classes: int) -> Prepared:
     """Logits (C, N) and targets, one of them to be ignored."""
-    draw = Draw(dtype, device)
     logits, targets = draw.normal(classes, 48), draw.numbers(classes, 48)
     targets[5] = -100
     return lambda logits: [mean_cross_entropy(logits, targets, 0.1)], [logits]
 
 
-def channel_mix(dtype: torch.dtype, device: torch.device) -> Prepared:
+def channel_mix(draw: Draw) -> Prepared:
     """rwkv4's other half, for channels beside each other."""
-    draw = Draw(dtype, device)
     module = draw.module(RwkvChannelMixer(Rwkv4Config(), 32))
     u, state = draw.normal(3, 5, 32), draw.normal(3, 32)
     return lambda *leaves: module(leaves[-2], leaves[-1]), by_parameters(module, u, state)
 
 
-def gated_averages(dtype: torch.dtype, device: torch.device) -> Prepared:
+def gated_averages(draw: Draw) -> Prepared:
     """rwkv4's time mixing."""
-    draw = Draw(dtype, device)
     module = draw.module(Rwkv4Mixer(Rwkv4Config(), 32))
     u = draw.normal(3, 5, 32)
     return lambda *leaves: [module(leaves[-1])[0]], by_parameters(module, u)
 
 
-def delta(dtype: torch.dtype, device: torch.device, wide: int, rates: int) -> Prepared:
+def delta(draw: Draw, wide: int, rates: int) -> Prepared:
     """The delta rule, two updates a position, without a decay, with one, or with one a channel.
 
     Its backward keeps the states of some positions at a time; there are more than these.
     """
-    draw, length, keys = Draw(dtype, device), 50, 64
+    length, keys = 50, 64
     leaves = [draw.normal(2, length, 2, keys, scale=0.1) for _ in range(2)]
     leaves += [draw.normal(2, length, 2, wide), draw.normal(2, length, keys)]
     leaves += [draw.normal(2, wide, keys)]
@@ -100,12 +132,12 @@ def delta(dtype: torch.dtype, device: torch.device, wide: int, rates: int) -> Pr
     return outputs, leaves
 
 
-def dual(dtype: torch.dtype, device: torch.device, wide: int, later: int) -> Prepared:
+def dual(draw: Draw, wide: int, later: int) -> Prepared:
     """Matrix states under one decay a head, of two heads that share keys.
 
     Its backward keeps the states of some positions at a time; there are more than these.
     """
-    draw, length, keys = Draw(dtype, device), 140, 64
+    length, keys = 140, 64
     leaves = [draw.normal(2, length, 2), draw.normal(2, length, 1, keys, scale=0.3)]
     leaves += [draw.normal(2, length, 2, wide), draw.normal(2, length, 1, keys, scale=0.3)]
     leaves += [draw.normal(2, 2, wide, keys), draw.normal(2, length, 2)]
@@ -119,9 +151,8 @@ def dual(dtype: torch.dtype, device: torch.device, wide: int, later: int) -> Pre
     return outputs, leaves
 
 
-def one_hot(dtype: torch.dtype, device: torch.device, orientation: str) -> Prepared:
+def one_hot(draw: Draw, orientation: str) -> Prepared:
     """One-hot columns or rows, of three symbols at the positions of two strings."""
-    draw = Draw(dtype, device)
     leaves = [draw.normal(1, 3, 4), draw.normal(4, 6, 6), draw.normal(1, 3, 6, 2)]
     leaves += [draw.normal(1, 3, 1, 6, 2), draw.normal(2, 1, 6, 2)]
     index = draw.numbers(3, 2, 7)
@@ -134,9 +165,8 @@ def one_hot(dtype: torch.dtype, device: torch.device, orientation: str) -> Prepa
     return outputs, leaves
 
 
-def slstm(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
+def slstm(draw: Draw, wide: int) -> Prepared:
     """The cell of sLSTM over time, two heads."""
-    draw = Draw(dtype, device)
     drive, recurrent = draw.normal(3, 5, 2, 4, wide), draw.normal(2, wide, 4, wide, scale=0.3)
 
     def outputs(drive: Tensor, recurrent: Tensor) -> list[Tensor]:
@@ -146,9 +176,9 @@ def slstm(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
     return outputs, [drive, recurrent]
 
 
-def m2rnn(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
+def m2rnn(draw: Draw, wide: int) -> Prepared:
     """Matrix states that are not linear, of two heads."""
-    draw, values = Draw(dtype, device), 2 * wide if wide == 16 else wide
+    values = 2 * wide if wide == 16 else wide
     leaves = [draw.normal(2, values, values, scale=0.3), draw.normal(2, 5, 2, 3)]
     leaves += [draw.normal(2, 5, 2, values), draw.normal(2, 5, 2, 1), draw.normal(2, 5, 2, 3)]
     leaves += [draw.normal(2, 2, 3, values)]
@@ -161,33 +191,29 @@ def m2rnn(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
     return outputs, leaves
 
 
-def layer_norm(dtype: torch.dtype, device: torch.device, width: int) -> Prepared:
+def layer_norm(draw: Draw, width: int) -> Prepared:
     """Layer normalisation over `width` features."""
-    draw = Draw(dtype, device)
     module, x = draw.module(LayerNorm(width)), draw.normal(3, 7, width)
     return lambda *leaves: [module(leaves[-1])], by_parameters(module, x)
 
 
-def head_after_norm(dtype: torch.dtype, device: torch.device) -> Prepared:
+def head_after_norm(draw: Draw) -> Prepared:
     """Layer normalisation and a linear layer to few classes."""
-    draw = Draw(dtype, device)
     norm, head = draw.module(LayerNorm(32)), draw.module(nn.Linear(32, 5))
     x = draw.normal(3, 7, 32)
     leaves = [*norm.parameters(), *head.parameters(), x]
     return lambda *leaves: [normed_head(norm, _linear(head), leaves[-1])], leaves
 
 
-def two_layers(dtype: torch.dtype, device: torch.device, hidden: int, out: int) -> Prepared:
+def two_layers(draw: Draw, hidden: int, out: int) -> Prepared:
     """A perceptron of one hidden layer."""
-    draw = Draw(dtype, device)
     layers = nn.Sequential(nn.Linear(12, hidden), nn.ReLU(), nn.Linear(hidden, out))
     module, x = draw.module(layers), draw.normal(3, 7, 12)
     return lambda *leaves: [perceptron(layers, leaves[-1])], by_parameters(module, x)
 
 
-def gate(dtype: torch.dtype, device: torch.device, by_symbol: int) -> Prepared:
+def gate(draw: Draw, by_symbol: int) -> Prepared:
     """A gated linear unit with what goes round it, given or looked up."""
-    draw = Draw(dtype, device)
     layer, x = draw.module(nn.Linear(16, 32)), draw.normal(3, 7, 16)
     beside = draw.normal(5, 16) if by_symbol else draw.normal(3, 7, 16)
     index = draw.numbers(5, 3, 7) if by_symbol else None
@@ -198,9 +224,8 @@ def gate(dtype: torch.dtype, device: torch.device, by_symbol: int) -> Prepared:
     return outputs, by_parameters(layer, x, beside)
 
 
-def row_sums(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
+def row_sums(draw: Draw, wide: int) -> Prepared:
     """Rows added to rows, some of them several times."""
-    draw = Draw(dtype, device)
     target, source = draw.plain(5, 2 * wide), draw.plain(9, 2 * wide)
     index = draw.numbers(5, 9)
 
@@ -212,10 +237,9 @@ def row_sums(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
     return added, [target, source]
 
 
-def modulated(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
+def modulated(draw: Draw, wide: int) -> Prepared:
     """Complex diagonal systems whose transitions depend on the input."""
-    draw = Draw(dtype, device)
-    width, pairs = 2 * wide if wide == 16 else wide, dtype.to_complex()
+    width, pairs = 2 * wide if wide == 16 else wide, draw.dtype.to_complex()
     systems = [draw.normal(width, 3, scale=0.5, dtype=pairs) for _ in range(3)]
     inputs = [draw.normal(width), draw.normal(2, 5, width), draw.normal(2, 5, width, scale=0.5)]
 
@@ -226,9 +250,8 @@ def modulated(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
     return outputs, [*systems, *inputs, draw.normal(2, width, 3, dtype=pairs)]
 
 
-def selective(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
+def selective(draw: Draw, wide: int) -> Prepared:
     """The selective scan, with decays in (-1, 1)."""
-    draw = Draw(dtype, device)
     width, modes = 2 * wide if wide == 16 else wide, 3
     rates = draw.plain(modes, width).abs().neg().requires_grad_()
     steps = draw.plain(2, 5, width).abs().requires_grad_()
@@ -237,9 +260,8 @@ def selective(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
     return partial(selective_scan, reach=2.0), [rates, *middle, *rest]
 
 
-def generated(dtype: torch.dtype, device: torch.device, size: int, constraint: str) -> Prepared:
+def generated(draw: Draw, size: int, constraint: str) -> Prepared:
     """Blocks made from features, position by position."""
-    draw = Draw(dtype, device)
     weight, z = draw.normal(2, size, size, 3), draw.normal(16, 5, 3)
     rest = draw.normal(16, 5, 2, size), draw.normal(16, 2, size)
 
@@ -249,11 +271,8 @@ def generated(dtype: torch.dtype, device: torch.device, size: int, constraint: s
     return states, [weight, z, *rest]
 
 
-def of_perceptrons(
-    dtype: torch.dtype, device: torch.device, size: int, constraint: str
-) -> Prepared:
+def of_perceptrons(draw: Draw, size: int, constraint: str) -> Prepared:
     """Blocks whose features are a hidden layer's."""
-    draw = Draw(dtype, device)
     weight = draw.normal(2, size, size, 9)
     hidden = draw.normal(8, 6, scale=0.5), draw.normal(8), draw.normal(16, 5, 6)
     rest = draw.normal(16, 5, 2, size), draw.normal(16, 2, size)
@@ -265,37 +284,33 @@ def of_perceptrons(
     return states, [weight, *hidden, *rest]
 
 
-def constrained(dtype: torch.dtype, device: torch.device, size: int, constraint: str) -> Prepared:
+def constrained(draw: Draw, size: int, constraint: str) -> Prepared:
     """A table of blocks under a constraint."""
-    blocks = Draw(dtype, device).normal(5, size, size)
+    blocks = draw.normal(5, size, size)
     return lambda blocks: [constrain_few(blocks, constraint, 1.2)], [blocks]
 
 
-def by_table(dtype: torch.dtype, device: torch.device, size: int) -> Prepared:
+def by_table(draw: Draw, size: int) -> Prepared:
     """A scan by blocks of a table; they do not grow."""
-    draw = Draw(dtype, device)
     table = draw.plain(5, 2, size, size, scale=size**-0.5).requires_grad_()
     index = draw.numbers(5, 3, 7)
     leaves = [table, draw.normal(5, 2, size), draw.normal(3, 2, size)]
     return lambda table, inputs, initial: [table_scan(table, inputs, index, initial)], leaves
 
 
-def responses(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
+def responses(draw: Draw, wide: int) -> Prepared:
     """Responses to symbols, superposed."""
-    draw = Draw(dtype, device)
     kernel, index = draw.normal(5, 7, wide), draw.numbers(5, 3, 7)
     return lambda kernel: [superpose(kernel, index)], [kernel]
 
 
-def convolution(dtype: torch.dtype, device: torch.device) -> Prepared:
+def convolution(draw: Draw) -> Prepared:
     """A causal convolution of channels."""
-    draw = Draw(dtype, device)
     return lambda u, kernel: [convolve(u, kernel)], [draw.normal(3, 21, 32), draw.normal(32, 21)]
 
 
-def choose_merges(dtype: torch.dtype, device: torch.device, noisy: int, tracks: int) -> Prepared:
+def choose_merges(draw: Draw, noisy: int, tracks: int) -> Prepared:
     """Choosing the merges of a step of an easy-first search; nothing of it has a gradient."""
-    draw = Draw(dtype, device)
     beams, beam = _beams(draw, bool(tracks)), 4
     noise = None, None
     if noisy:
@@ -311,9 +326,8 @@ def choose_merges(dtype: torch.dtype, device: torch.device, noisy: int, tracks: 
     return chosen, [draw.plain(12)]
 
 
-def move_merges(dtype: torch.dtype, device: torch.device, tracks: int) -> Prepared:
+def move_merges(draw: Draw, tracks: int) -> Prepared:
     """Tables of pairs after a step of that search, whose merges torch chose."""
-    draw = Draw(dtype, device)
     beams = _beams(draw, bool(tracks))
     chosen = choose_fast(draw.plain(12), beams, 4, (None, None))
     made = draw.numbers(100, *chosen.positions.shape, 2)
@@ -324,9 +338,8 @@ def move_merges(dtype: torch.dtype, device: torch.device, tracks: int) -> Prepar
     return moved, []
 
 
-def pair_scores(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared:
+def pair_scores(draw: Draw, wide: int) -> Prepared:
     """Scores of pairs of nodes, and their slopes, which the encoder writes out itself."""
-    draw = Draw(dtype, device)
     scorer = PairScorer(2 * wide if wide == 16 else wide)
     draw.module(scorer)
     nodes, gradient = draw.plain(6, 2 * scorer.features), draw.plain(5)
@@ -340,29 +353,24 @@ def pair_scores(dtype: torch.dtype, device: torch.device, wide: int) -> Prepared
     return scores, [nodes, gradient]
 
 
-def grc_cell(dtype: torch.dtype, device: torch.device, wide: int, drops: int) -> Prepared:
+def grc_cell(draw: Draw, wide: int, drops: int) -> Prepared:
     """The gated recursive cell, with dropout or without."""
-    draw = Draw(dtype, device)
     width = 2 * wide if wide == 16 else wide
     cell = GatedRecursiveCell(width, 0.25)
     draw.module(cell)
     pairs = draw.normal(5, 2 * width)
-    bits = draw_bits((5, 4 * width), draw.generator, "cpu").to(device) if drops else None
+    bits = draw_bits((5, 4 * width), draw.generator, "cpu").to(draw.device) if drops else None
     return lambda *leaves: [cell.parents(leaves[-1], bits)], by_parameters(cell, pairs)
 
 
-def fused_diagonal(dtype: torch.dtype, device: torch.device, access: str, width: int) -> Prepared:
+def fused_diagonal(draw: Draw, access: str, width: int) -> Prepared:
     """A diagonal scan as one GPU kernel; numbers on the unit circle, so that states do not grow."""
-    draw = Draw(dtype, device)
     values = draw.plain(*_rows(access), width)
     return _fused(draw, access, (width,), values / values.abs())
 
 
-def fused_blocks(
-    dtype: torch.dtype, device: torch.device, access: str, heads: int, size: int
-) -> Prepared:
+def fused_blocks(draw: Draw, access: str, heads: int, size: int) -> Prepared:
     """A scan by blocks as one GPU kernel."""
-    draw = Draw(dtype, device)
     shape = heads, size, size
     blocks = draw.plain(*_rows(access), *shape, scale=0.7 * size**-0.5)
     return _fused(draw, access, shape[:2], blocks)
@@ -386,9 +394,8 @@ def _fused(draw: Draw, access: str, state: tuple[int, ...], numbers: Tensor) -> 
     return states, [numbers.requires_grad_(), inputs, draw.normal(3, *state)]
 
 
-def onednn_product(dtype: torch.dtype, device: torch.device, left: str, right: str) -> Prepared:
+def onednn_product(draw: Draw, left: str, right: str) -> Prepared:
     """A product large enough for oneDNN, and one added to a sum."""
-    draw = Draw(dtype, device)
     a, b, total = _lying(draw, left, 130, 129), _lying(draw, right, 129, 67), draw.plain(130, 67)
 
     def products(a: Tensor, b: Tensor, total: Tensor) -> list[Tensor]:

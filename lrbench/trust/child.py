@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lrbench.trust.cases import CASES, Case
+from lrbench.trust.cases import CASES, Case, Draw
 from lrbench.trust.checker import ANSWERED
 from lrbench.trust.decision import reached, trying
 from lrbench.trust.outcomes import Kernel
@@ -68,8 +68,8 @@ def compare(kernel: Kernel, case: Case) -> str:
 
 def results(kernel: Kernel, case: Case) -> list[tuple[str, Tensor]]:
     """Return values, and gradients of a sum that weighs each of them differently."""
-    dtype = getattr(torch, kernel.dtype)
-    function, leaves = case(dtype, torch.device(kernel.device), *kernel.layout)
+    draw = Draw(getattr(torch, kernel.dtype), torch.device(kernel.device))
+    function, leaves = case(draw, *kernel.layout)
     values: Sequence[Tensor] = function(*leaves)
     found = [(f"value {place}", value.detach()) for place, value in enumerate(values)]
     graded: list[Any] = [value for value in values if value.requires_grad]

@@ -99,7 +99,7 @@ def _place(entry: SuiteEntry) -> tuple[bool, bool, float]:
 
 
 def _wrong(entry: SuiteEntry) -> PrintedCell:
-    """How many runs a search found a wrong answer of, of those searched."""
+    """How many of the searched runs have a string that they were found to answer wrongly."""
     found = [answer for name in entry.sizes for answer in entry.failures(name) if answer]
     wrong = sum(answer.length is not None for answer in found)
     return PrintedCell(f"{wrong} of {len(found)}", (wrong,)) if found else PrintedCell()

@@ -22,7 +22,7 @@ class CorpusTask(TaskBase):
     """Strings of many lengths with one answer each, for models that read them whole (encoders).
 
     A corpus states `vocabulary`, `class_names` and `sides` (2 for pairs), and its `read` and
-    `baselines`. There is nothing to draw: whoever trains goes through a split in epochs. A
+    `baselines`. No string is drawn at random: training goes through a split in epochs. A
     corpus of nested strings also states the tokens that open a bracket (`opening`), those that
     close one (`closing`), and those of both that have no other meaning (`marks`).
     """
