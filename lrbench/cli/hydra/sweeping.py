@@ -171,10 +171,22 @@ def run_plan(
                 hydra_main(job, arguments, request.folder)
             if detach:
                 announce(LATER)
+        if not detach and launcher_of(request.launcher) != SLURM:
+            _search_finished(plan)
     finally:
         told = ("", "") if score else (request.rule, request.report_of(plan))
         end_table(ledger.ends.values(), len(ledger.open), results(), *told)
     return 1 if any(end.status == "failed" for end in ledger.ends.values()) else 0
+
+
+def _search_finished(plan: Plan) -> None:
+    """Search runs that a sweep before this one trained and was stopped before it searched them."""
+    from lrbench.runs.evaluate.ending import search_after_training
+    from lrbench.runs.train.result import Outcome
+
+    for run in plan.finished:
+        outcome = Outcome(run.seed, run.run.final_folder, "skipped", run.result)
+        search_after_training(run.cell.config, [outcome], run.label)
 
 
 def _check_launcher(arguments: Sequence[str]) -> None:

@@ -21,8 +21,12 @@ SHORT = SearchBudget(complete=100_000, seconds=SECONDS)
 RULE = "last"
 
 
-def search_after_training(config: Config, outcomes: Iterable[Outcome]) -> None:
+def search_after_training(
+    config: Config, outcomes: Iterable[Outcome], label: str | None = None
+) -> None:
     """Search the runs that have finished for strings that they get wrong; tell of each.
+
+    label: what a message calls the cell of these runs, if several cells are trained.
 
     By `protocol.certify`: auto for some seconds a run, always for as long as `lrbench certify`
     does, never not at all. Only tasks that are finite automata have strings to search. What is
@@ -51,7 +55,8 @@ def search_after_training(config: Config, outcomes: Iterable[Outcome]) -> None:
                 f"interrupted while seed {outcome.seed} was searched for wrong strings; every run"
                 " has its result\nthe same command searches on"
             ) from insisted
-        messages().print(f"seed {outcome.seed}: {message}", markup=False)
+        name = f"{label} · seed {outcome.seed}" if label else f"seed {outcome.seed}"
+        messages().print(f"{name}: {message}", markup=False)
 
 
 def _unsearched(outcome: Outcome, which: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -89,6 +90,27 @@ def test_what_train_did_is_finished(lrbench) -> None:
     assert lrbench("train", "task=sum", *TINY, "trials=2").code == 0
     ended = lrbench("sweep", "task=sum", *TINY, "seed=0,1")
     assert "skipped: 2 of 2 runs are finished" in ended.err
+
+
+def test_a_run_that_a_sweep_left_unsearched_is_searched_by_the_same_command(lrbench) -> None:
+    """As after a kill between a run's end and its search for wrong strings."""
+    words = ("sweep", "task=sum", "optim.lr=1e-3,1e-4", *TINY)
+    assert lrbench(*words).code == 0
+    first, second = sorted(Path("outputs").rglob("certificates/last.json"))
+    found = first.read_bytes()
+    first.unlink()
+    (witness,) = first.parents[1].glob("counterexample.json")
+    witness.unlink()
+    before = second.stat()
+    ended = lrbench(*words)
+    assert ended.code == 0
+    (line,) = (line for line in ended.err.splitlines() if ": wrong on " in line)
+    assert re.match(r"sum · blockdiag · optim\.lr=0\.\d+ · seed 0: wrong on \d", line)
+    now, then = (json.loads(content)["witness"] for content in (first.read_bytes(), found))
+    assert now["tokens"] == then["tokens"]
+    assert second.stat() == before
+    first.unlink()
+    assert ": wrong on " not in lrbench(*words, "protocol.certify=never").err and not first.exists()
 
 
 def test_presets_of_ones_own_count(lrbench, tmp_path: Path) -> None:
