@@ -1,4 +1,4 @@
-"""Contents of a bundle: the json files and one checkpoint of each run, the source of plugins."""
+"""Contents of a bundle: the json files, proof and one checkpoint of each run, plugins' source."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from lrbench.bundles.failures import certificate_files
 from lrbench.errors import UserError
 from lrbench.mixers.foreign.libraries import module_of
 from lrbench.plugins import VARIABLE, load_plugins
@@ -38,7 +39,8 @@ def contents(root: Path, folders: list[str], rule: str) -> Contents:
     found = Contents()
     for folder in folders:
         names = [(Path(folder).parent, name) for name in OF_CELL]
-        names += [(Path(folder), name) for name in (*OF_RUN, *evaluation_files(root / folder))]
+        more = (*evaluation_files(root / folder), *certificate_files(root / folder, rule))
+        names += [(Path(folder), name) for name in (*OF_RUN, *more)]
         for place, name in names:
             if (root / place / name).is_file():
                 found.files[(place / name).as_posix()] = _read(root / place / name)

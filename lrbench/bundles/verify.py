@@ -1,6 +1,7 @@
 """The check of a bundle: hashes, fingerprints, data, the table, and fresh scores.
 
-It also reports what is not scored again: splits, with the reason, and what was added later.
+It also reports what is not scored again (splits, with the reason, and what was added later), and
+puts wrong strings and proofs to the weights (failures.py).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from lrbench.bundles.archive import sha256, unpacked
 from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.contents import libraries_of, plugins_of, refuse_other
 from lrbench.bundles.data import SplitState, over_corpus, split_states, string_hashes
+from lrbench.bundles.failures import put_again, searched_runs, suite_extent
 from lrbench.bundles.pack import tables, unpack
 from lrbench.bundles.rescore import (
     ScoreComparison,
@@ -133,9 +135,10 @@ def verify(opened: Opened, options: Options) -> tuple[list[BundleFinding], list[
         unpack(opened.files, folder, layout.RUNS)
         findings += _suite_rules(opened.choice, folder / layout.RUNS)
         comparisons, unscored = _scores(opened, folder / layout.RUNS, options, states)
+        later = [*later_scores(opened.files, layout.RUNS)]
+        later += _on_all_strings(opened, folder / layout.RUNS, options)
     not_scored = list(unscored_splits(opened.results, opened.choice.rule, states))
     scored = _scored(opened, comparisons, bool(not_scored))
-    later = later_scores(opened.files, layout.RUNS)
     return [*findings, scored, *later, *not_scored, *unscored], comparisons
 
 
@@ -283,6 +286,28 @@ def _scores(
                 first = f"{', '.join(away)} was not run; read it, then add --trust-plugins"
             unscored.append(BundleFinding(run, OPEN if away else BAD, f"not scored again: {first}"))
     return comparisons, unscored
+
+
+def _on_all_strings(opened: Opened, runs: Path, options: Options) -> list[BundleFinding]:
+    """Put the wrong strings and proofs of the bundle to its weights; nothing where it has none."""
+    rule, extent = opened.choice.rule, suite_extent(opened.choice)
+    searched = searched_runs(opened.files, layout.RUNS, opened.results, rule)
+    wrong, away = [], set()
+    for run in searched:
+        plugins = set() if options.trust_plugins else {*plugins_of({run: opened.results[run]})}
+        away |= plugins
+        if plugins:
+            continue
+        try:
+            told = put_again(runs / run, run, rule, extent)
+        except (UserError, OSError) as error:
+            told = f"{run}: {str(error).splitlines()[0]}".replace(f"{runs}/", "")
+        wrong += [told] if told else []
+    if away and not wrong:
+        text = f"{', '.join(sorted(away))} was not run; read it, then add --trust-plugins"
+        return [BundleFinding("all strings", OPEN, text)]
+    text = f"{plural(len(searched), 'answer')} of lrbench certify held against the weights"
+    return [finding("all strings", wrong, text)] if searched else []
 
 
 def _loaded(path: Path) -> dict[str, Any]:

@@ -53,12 +53,14 @@ class WitnessRecord(TypedDict):
 class SearchRecord(TypedDict):
     """How far a search went; the fields of `WitnessSearch` say what each is.
 
-    beam: strings for each state that were asked for, beam_kept: that were kept. unconfirmed_from:
-    None where there are none. least_margin: None where no right answer was met. seconds_allowed:
-    None without a limit.
+    complete_asked, families_asked, beam, longest: the budget. beam_kept: strings for each state
+    that were kept. unconfirmed_from: None where there are none. least_margin: None where no right
+    answer was met. seconds_allowed: None without a limit.
     """
 
+    complete_asked: int
     complete_to: int
+    families_asked: int
     families: int
     families_kept: int
     families_to: int
@@ -170,7 +172,9 @@ def search_record(task: Task, search: WitnessSearch) -> SearchRecord:
     """Return what a file says of how far a search went."""
     met, allowed = search.least_margin_at != (), search.budget.seconds
     return {
+        "complete_asked": search.budget.complete,
         "complete_to": search.complete_to,
+        "families_asked": search.budget.families,
         "families": search.families,
         "families_kept": search.families_kept,
         "families_to": search.families_to,

@@ -35,7 +35,8 @@ class ProtocolConfig:
 
     start_from: the folder of a finished run, whose last weights training begins with. certify:
     whether a training ends with a search for wrong strings, where the task is a finite automaton:
-    for some seconds, not at all, or for as long as `lrbench certify` takes. It changes no number of
+    for some seconds (under a suite's protocol as far as the suite says), not at all, or for as long
+    as `lrbench certify` takes. It changes no number of
     a run, so no file of one names it.
     """
 
@@ -69,6 +70,20 @@ class Selection(NamedTuple):
     by: str
 
 
+class SearchExtent(NamedTuple):
+    """How far a search for wrong strings goes, in counts: the same on every machine.
+
+    complete: every string is tried up to the greatest length that has so many. families: words
+    with a repeated pattern. beam: strings kept for each state of the task. longest: symbols of the
+    longest string that the last two reach (lrbench/certificates/witness.py).
+    """
+
+    complete: int
+    families: int
+    beam: int
+    longest: int
+
+
 class Protocol(ABC):
     """The declaration of a protocol, registered by `register_protocol(NAME, CONFIG)`.
 
@@ -84,6 +99,7 @@ class Protocol(ABC):
     fixed_budget: why `lrbench tune` may not vary max_steps under it; nothing where it may.
     by_tests: whether the paper's number is that of tests at the end, not of looks.
     paper_runs: how many runs the paper's number is the best of; 1 where it is one, or their mean.
+    search: how far the search for wrong strings goes that ends a training; None: for some seconds.
 
     Settings and looks that methods get are data from anywhere: nothing in them is checked.
     """
@@ -100,6 +116,7 @@ class Protocol(ABC):
     fixed_budget: ClassVar[str] = ""
     by_tests: ClassVar[bool] = False
     paper_runs: ClassVar[int] = 1
+    search: ClassVar[SearchExtent | None] = None
 
     def __init__(self, name: str) -> None:
         self.name = name

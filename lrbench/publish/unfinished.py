@@ -54,7 +54,7 @@ def _entries(spec: TableSpec, collection: Collection) -> Iterator[str]:
     suite = suite_of(collection, spec, lock, spec.rule)
     models = {cell.label or cell.model: cell.model for cell in spec.cells}
     labels = dict.fromkeys([*models, *(e.label for e in suite.entries if e.division == MAIN)])
-    left = {label: wrong for label in labels if (wrong := violations(suite, lock, label))}
+    left = {label: wrong for label in labels if (wrong := violations(suite, lock, label, True))}
     for label, wrong in left.items():
         typed = f"lrbench sweep --table {spec.name} model={models.get(label, label.split()[0])}"
         more = f", and {len(wrong) - FEW} more" if len(wrong) > FEW else ""

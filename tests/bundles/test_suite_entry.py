@@ -29,8 +29,9 @@ protocol: suite_v1
 rule: last
 common: [protocol=suite_v1, trials=3, protocol.max_steps=12, protocol.look_every=6,
   protocol.batch_size=16, protocol.look.strings=16, protocol.validation_size=16,
-  "protocol.test.lengths=[40,500]", protocol.test.strings=400, protocol.certify=never]
-search: {grid: ["optim.lr=1e-3,1e-2"], settings: [seed=1000, trials=1, protocol.max_steps=6]}
+  "protocol.test.lengths=[40,500]", protocol.test.strings=400]
+search: {grid: ["optim.lr=1e-3,1e-2"], settings: [seed=1000, trials=1, protocol.max_steps=6,
+  protocol.certify=never]}
 tasks:
   - {overrides: [task=parity], label: parity}
   - {overrides: [task=even_pair, task.modulus=2], label: even_pair}
@@ -89,6 +90,45 @@ def test_an_entry_is_confirmed(small: tuple[Path, Files], tmp_path: Path) -> Non
     assert {status for status, _ in found.values()} == {GOOD}
     assert found["suite"][1] == "lstm: every rule of small is kept"
     assert found["scores"][1] == "10 of 10 runs scored again on fresh strings"
+    assert found["all strings"][1] == "6 answers of lrbench certify held against the weights"
+
+
+def test_what_is_said_of_all_strings_is_put_to_the_weights(
+    small: tuple[Path, Files], tmp_path: Path
+) -> None:
+    """Untrained, they are wrong on a string of a few symbols, which nobody may hide."""
+    name = result_of(small[1], "parity", 1).replace("result.json", "certificates/last.json")
+    shortest = json.loads(small[1][name])["witness"]
+    assert shortest["shortest"] and len(shortest["tokens"]) < 8
+
+    def hidden(content: dict[str, Any]) -> None:
+        content.update(verdict="open", witness=None)
+
+    def longer(content: dict[str, Any]) -> None:
+        tokens = [*shortest["tokens"], *shortest["tokens"], 0, 0, 0]
+        content["witness"].update(tokens=tokens, length=len(tokens))
+
+    def of_others(content: dict[str, Any]) -> None:
+        content["weights_sha256"] = "0" * 64
+
+    ways = {
+        hidden: f"wrong on a string of {len(shortest['tokens'])} symbol",
+        longer: "symbol",
+        of_others: "another weights",
+    }
+    for change, told_of in ways.items():
+        files = dict(small[1])
+        edited(files, name, change)
+        status, text = told(files, tmp_path / "x.zip")["all strings"]
+        assert status == BAD and told_of in text, (change, text)
+    files = dict(small[1])
+    del files[name]
+    found = told(files, tmp_path / "x.zip")
+    assert found["suite"] == (
+        BAD,
+        "parity: 1 run not searched for wrong strings as far as the suite says",
+    )
+    assert found["all strings"] == (GOOD, "5 answers of lrbench certify held against the weights")
 
 
 def test_a_missing_seed_is_refused(small: tuple[Path, Files], tmp_path: Path) -> None:

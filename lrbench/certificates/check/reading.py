@@ -28,7 +28,9 @@ PROVED = {
 # Where it came from and how it was found. Nothing follows from these; only their form is checked.
 ORIGIN = {"which": str, "step": int, "seed": int, "lrbench": str, "date": str}
 SEARCH = {
+    "complete_asked": int,
     "complete_to": int,
+    "families_asked": int,
     "families": int,
     "families_kept": int,
     "families_to": int,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from lrbench.checks import at_least, between
-from lrbench.protocols.base import MOST, Settings
+from lrbench.protocols.base import MOST, SearchExtent, Settings
 from lrbench.protocols.lengths.declaration import LAST, SeveralLengths
 from lrbench.protocols.lengths.settings import LONGEST_RANGE, LengthProtocolConfig, LookSettings
 from lrbench.registry import register_protocol
@@ -80,6 +80,7 @@ class SuiteV1(SeveralLengths):
     rules: ClassVar[Mapping[str, str]] = {rule: LAST[rule] for rule in ("last", "id")}
     tasks = (*TASKS, *FUNCTIONS)  # the suite's, and other functions of the name (table functions)
     by_tests = True
+    search = SearchExtent(complete=100_000, families=2_000, beam=5, longest=500)
 
     def unlike_paper(self, settings: Settings, runs: int) -> str:
         return "no paper prints numbers of this protocol"

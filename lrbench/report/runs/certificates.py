@@ -9,11 +9,12 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lrbench.report.runs.columns import Answer, Answers, Problems
+from lrbench.report.runs.columns import BY_CLOCK, Answer, Answers, Problems
 from lrbench.report.runs.files import content, read_object, shown
 from lrbench.report.runs.schema import is_integer
 
@@ -23,6 +24,9 @@ FORMAT = "lrbench-certificate"
 VERDICTS = ("certified", "wrong", "open")
 AGAIN = "trained_again"  # in a published file: of weights made anew by the same configuration
 MOST_SYMBOLS = 1_000_000
+EXTENT = ("complete_asked", "families_asked", "beam", "longest")
+UNTOLD = (100_000, 20_000)  # the first two of a training's search, before files had them
+EXTENTS = re.compile(rf"|{BY_CLOCK}|\d{{1,12}}(/\d{{1,12}}){{3}}")
 
 
 def certificate_names(folder: Path) -> list[str]:
@@ -100,7 +104,20 @@ def _answer(data: Mapping[str, Any]) -> Answer:
         data["searched"]["complete_to"],
         str(data.get("weights_sha256", "")),
         again if isinstance(again, str) else "",
+        _extent(data["searched"]),
     )
+
+
+def _extent(searched: Mapping[str, Any]) -> str:
+    """Return how far a search went; nothing of one that does not tell it, or was cut off."""
+    asked: list[Any] = [searched.get(name) for name in EXTENT]
+    cut_off = searched.get("out_of_time") != []
+    if "complete_asked" not in searched and searched.get("seconds_allowed") is not None:
+        asked[:2] = UNTOLD
+        if cut_off:
+            return BY_CLOCK
+    known = all(is_integer(count) and 0 <= count < 10**12 for count in asked)
+    return "/".join(map(str, asked)) if known and not cut_off else ""
 
 
 def answers_csv(answers: Mapping[str, Answers]) -> bytes:
@@ -124,12 +141,16 @@ def parsed_answers(path: Path) -> dict[str, Answers]:
 
 def _parsed(rows: Iterable[list[str]]) -> Iterator[tuple[str, Answer]]:
     header, *lines = list(rows) or [[]]
-    if header != ["folder", *Answer._fields]:
+    known = ["folder", *Answer._fields]
+    if header not in (known, known[:-1]):  # without the extent: of an earlier version
         raise ValueError("other columns than a certificates.csv has")
     for line in lines:
         if len(line) != len(header):
             raise ValueError(f"a row of {len(line)} columns, not {len(header)}")
-        folder, which, step, verdict, length, shortest, string, complete, weights, again = line
+        folder, which, step, verdict, length, shortest, string, complete, weights, again = line[:10]
+        extent = "".join(line[10:])
+        if not EXTENTS.fullmatch(extent):
+            raise ValueError(f"a row of {folder} has the extent '{extent[:40]}'")
         wrong = verdict == "wrong"
         if verdict not in VERDICTS or bool(length) != wrong or shortest not in ("True", "False"):
             raise ValueError(f"a row of {folder} says '{verdict}' with the length '{length}'")
@@ -145,5 +166,6 @@ def _parsed(rows: Iterable[list[str]]) -> Iterator[tuple[str, Answer]]:
                 int(complete),
                 weights,
                 again,
+                extent,
             ),
         )

@@ -66,6 +66,8 @@ NOT_EVALUATED: Evaluations = ((),) * len(EVALUATION_COLUMNS)
 
 BySplit = dict[str, dict[str, tuple[float, int | None]]]  # split, baseline: value and strings
 
+BY_CLOCK = "5 s"  # of a search that ended after so long, before a suite's had counts
+
 Problems = list[tuple[Path, str]]
 
 # Reads what each look of a run saw; what is wrong with its file is added to the problems.
@@ -85,6 +87,8 @@ class Answer(NamedTuple):
     length and string are of the shortest failure that was found, None and empty without one;
     `shortest`: nothing shorter is wrong. complete_to: every string of so many symbols was tried.
     again: empty, or how the scores of a run that was trained again compare with those published.
+    extent: how far was searched, "complete/families/beam/longest"; empty where that is not known or
+    the search was cut off, and `BY_CLOCK` where a version cut it off that had no extents.
     """
 
     which: str
@@ -96,6 +100,16 @@ class Answer(NamedTuple):
     complete_to: int
     weights: str
     again: str
+    extent: str = ""
+
+    def covers(self, extent: Sequence[int]) -> bool:
+        """Whether a search as far as `extent` finds nothing that is not known already."""
+        if self.verdict == "certified" or self.shortest:
+            return True
+        reached = self.extent.split("/")
+        return len(reached) == len(extent) and all(
+            int(mine) >= asked for mine, asked in zip(reached, extent, strict=True)
+        )
 
 
 Answers = dict[str, Answer]  # by rule

@@ -71,6 +71,11 @@ class Lock:
     enough: float
     search: Settings  # the settings of the runs that choose a rate, where they differ
 
+    @property
+    def protocol(self) -> str:
+        """The protocol of its runs, by name."""
+        return str(self.tasks[0].settings["protocol.name"])
+
     def place_of(self, settings: Settings) -> int | None:
         """Return which task a run is on; None where it is none of the suite's."""
         found = (at for at, task in enumerate(self.tasks) if task.is_task(settings))

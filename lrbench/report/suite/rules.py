@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
+from lrbench.protocols.base import declared
+from lrbench.report.output.display import plural
+from lrbench.report.runs.columns import BY_CLOCK
 from lrbench.report.suite.entries import MAIN, Suite, SuiteEntry, Tried, chosen_rates
 from lrbench.report.suite.lock import Lock
 
@@ -11,15 +15,20 @@ SEEDS = (0, 1, 2)  # every entry has these; further ones follow without a gap
 MOST_PARAMETERS, MOST_STATE = 2_000_000, 65_536
 
 
-def violations(suite: Suite, lock: Lock, label: str) -> list[str]:
-    """Return what keeps a model from standing in the division main; nothing where it may."""
+def violations(suite: Suite, lock: Lock, label: str, by_clock: bool = False) -> list[str]:
+    """Return what keeps a model from standing in the division main; nothing where it may.
+
+    by_clock: searches for wrong strings that a clock cut off count, as those of the runs that were
+    published before the suite said how far to search.
+    """
     entries = {entry.division: entry for entry in suite.entries if entry.label == label}
     if MAIN not in entries:
         return [f"no run of the division {MAIN}"]
     entry = entries[MAIN]
     tried = [one for one in suite.tried if one.label == label]
     found = [f"{count} runs {why}" for why, count in sorted(suite.refused.items())]
-    return [*found, *_seeds(entry), *_sizes(entry), *_searched(entry, tried, lock)]
+    found += [*_seeds(entry), *_sizes(entry), *_searched(entry, tried, lock)]
+    return [*found, *_examined(entry, lock, by_clock)]
 
 
 def _seeds(entry: SuiteEntry) -> Iterator[str]:
@@ -58,3 +67,19 @@ def _searched(entry: SuiteEntry, tried: list[Tried], lock: Lock) -> Iterator[str
             yield f"{name}: rate {', '.join(f'{rate:g}' for rate in missing)} was not tried"
         elif used != {chosen.get((entry.label, task))}:
             yield f"{name}: trained with {', '.join(f'{rate:g}' for rate in sorted(used))}"
+
+
+def _examined(entry: SuiteEntry, lock: Lock, by_clock: bool) -> Iterator[str]:
+    """Each run that was scored was searched for wrong strings as far as the suite says."""
+    extent = declared(lock.protocol).search
+    if extent is None:
+        return
+    left: Counter[str] = Counter()
+    for run in entry.every_run:
+        known = run.answer
+        timed = known is not None and by_clock and known.extent == BY_CLOCK
+        if run.tested and not timed and not (known and known.covers(extent)):
+            left[lock.name_of(run.task)] += 1
+    for name, count in left.items():
+        runs = plural(count, "run")
+        yield f"{name}: {runs} not searched for wrong strings as far as the suite says"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from lrbench.report.output.cells import (
     MISSING,
@@ -16,6 +15,7 @@ from lrbench.report.output.cells import (
     spread,
 )
 from lrbench.report.runs.collection import Collection
+from lrbench.report.runs.columns import BY_CLOCK, Answer
 from lrbench.report.suite.entries import (
     MAIN,
     SCORED,
@@ -40,6 +40,7 @@ from lrbench.report.tables.horizons import (
 from lrbench.statistics import mean
 from lrbench.tables import TableSpec
 
+TIMED = "\N{DAGGER}"  # behind what a search by a clock found
 CHOSEN = "#"  # behind the rate that a search chose
 COMPACT = (40, 500, 5000)  # the lengths of the small table
 HELD = 5000  # the length of the tasks that are counted as held
@@ -225,28 +226,39 @@ def _failures(suite: Suite, lock: Lock, spec: TableSpec) -> list[Table]:
     for entry in suite.entries:
         cells = (entry.failures(name) for name in _columns(lock))
         rows.append((_name(entry), *(PrintedCell(_failure(found)) for found in cells)))
-    legend = (
+    legend = [
         "symbols of the shortest string that is known to be answered wrongly, each run; open: none"
         " was found; certified: proved right on every string; -: not searched"
-    )
+    ]
+    if any(_by_clock(answer) for answer in known if answer):
+        legend.append(
+            f"{TIMED} of a search that was cut off after five seconds, before the suite said how"
+            " far to search: there may be a shorter one within that"
+        )
     return [
         Table(
             f"{spec.title}: shortest failures",
             _head(lock),
             tuple(rows),
-            (legend, *certified_legend(known)[1:]),
+            (*legend, *certified_legend(known)[1:]),
         )
     ]
 
 
-def _failure(found: Sequence[Any]) -> str:
+def _failure(found: Sequence[Answer | None]) -> str:
     words = []
     for answer in found:
         if answer is None:
             words.append(MISSING)
         else:
-            words.append(answer.verdict if answer.length is None else f"{answer.length:,}")
+            word = answer.verdict if answer.length is None else f"{answer.length:,}"
+            words.append(word + TIMED * _by_clock(answer))
     return "; ".join(words) or MISSING
+
+
+def _by_clock(answer: Answer) -> bool:
+    """Whether a search by counts might find a shorter string than is known."""
+    return answer.extent == BY_CLOCK and not answer.shortest
 
 
 def _pairs(suite: Suite, spec: TableSpec, digits: int) -> list[Table]:

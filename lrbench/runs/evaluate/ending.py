@@ -9,7 +9,8 @@ from lrbench.certificates.witness import SearchBudget
 from lrbench.config import Config
 from lrbench.console import messages
 from lrbench.errors import Interrupted, UserError
-from lrbench.protocols.base import declared
+from lrbench.protocols.base import SearchExtent, declared
+from lrbench.report.runs.certificates import read_answers
 from lrbench.runs.evaluate.certify import certify_run
 from lrbench.runs.evaluate.kept import certificate_file
 from lrbench.runs.train.result import Outcome
@@ -28,16 +29,17 @@ def search_after_training(
 
     label: what a message calls the cell of these runs, if several cells are trained.
 
-    By `protocol.certify`: auto for some seconds a run, always for as long as `lrbench certify`
-    does, never not at all. Only tasks that are finite automata have strings to search. What is
-    found is written as `lrbench certify` writes it; no proof is sought. A search that fails is
-    told: the run has its result. A run that had finished before is searched if nobody has searched
-    it and its checkpoint is there: the same command goes on where it was cut off. Raises
-    Interrupted on Ctrl-C.
+    By `protocol.certify`: auto for some seconds a run, or as far as the protocol says (a suite's);
+    always for as long as `lrbench certify` does; never not at all. Only tasks that are finite
+    automata have strings to search. What is found is written as `lrbench certify` writes it; no
+    proof is sought. A search that fails is told: the run has its result. A run that had finished
+    before is searched if nobody has searched it, or not as far as the protocol says, and its
+    checkpoint is there: the same command goes on where it was cut off. Raises Interrupted on
+    Ctrl-C.
     """
     protocol = declared(config.protocol.name)
     which = RULE if RULE in protocol.rules else protocol.usual_rule
-    ended = [outcome for outcome in outcomes if _unsearched(outcome, which)]
+    ended = [one for one in outcomes if _unsearched(one, which, protocol.search)]
     if config.protocol.certify == "never" or not ended:
         return
     task = None if protocol.by_split else make_task(config.task)
@@ -46,7 +48,9 @@ def search_after_training(
             why = f"task {config.task.name} is no finite automaton that lrbench knows"
             messages().print(f"not searched for wrong strings: {why}", markup=False)
         return
-    budget = SHORT if config.protocol.certify == "auto" else None
+    budget = SearchBudget(*protocol.search) if protocol.search else SHORT
+    if config.protocol.certify == "always":
+        budget = SearchBudget()
     for outcome in ended:
         try:
             message = _searched(config, outcome, task, which, budget)
@@ -59,17 +63,24 @@ def search_after_training(
         messages().print(f"{name}: {message}", markup=False)
 
 
-def _unsearched(outcome: Outcome, which: str) -> bool:
-    """Whether a run has just finished, or had before and was never searched."""
+def _unsearched(outcome: Outcome, which: str, extent: SearchExtent | None) -> bool:
+    """Whether a run has just finished, or had before and was never searched so far."""
+    result = outcome.result
     if outcome.status != "skipped":
         return outcome.status == "finished"
-    finished = outcome.result is not None and outcome.result["status"] == "finished"
-    known = certificate_file(outcome.folder, which).exists()
-    return finished and not known and (outcome.folder / "checkpoints" / f"{which}.pt").is_file()
+    checkpoint = outcome.folder / "checkpoints" / f"{which}.pt"
+    if result is None or result["status"] != "finished" or not checkpoint.is_file():
+        return False
+    if not certificate_file(outcome.folder, which).exists():
+        return True
+    if extent is None:
+        return False
+    known = read_answers(outcome.folder, result["checkpoints"], []).get(which)
+    return known is None or not known.covers(extent)
 
 
 def _searched(
-    config: Config, outcome: Outcome, task: Task, which: str, budget: SearchBudget | None
+    config: Config, outcome: Outcome, task: Task, which: str, budget: SearchBudget
 ) -> str:
     try:
         found = certify_run(

@@ -14,7 +14,7 @@ from lrbench.report.output.render import render
 from lrbench.report.runs.archive import archive, read_archive
 from lrbench.report.runs.certificates import answers_csv, complaint, parsed_answers
 from lrbench.report.runs.collect import collect
-from lrbench.report.runs.columns import Answer
+from lrbench.report.runs.columns import BY_CLOCK, Answer
 from lrbench.report.tables.request import Request
 
 Write = Callable[..., Path]
@@ -116,14 +116,56 @@ def test_without_certificates_nothing_is_added(write: Write, runs: Path) -> None
 
 def test_csv_gives_back_what_was_written(tmp_path: Path) -> None:
     wrong = Answer("best", 5, "wrong", 12, True, 'a "b", c', 9, "ab", "same scores")
-    claim = {"x/s0": {"best": wrong, "last": Answer("last", 9, "open", None, False, "", 0, "", "")}}
+    right = Answer("last", 9, "open", None, False, "", 0, "", "", "100000/2000/5/500")
+    claim = {"x/s0": {"best": wrong, "last": right}}
     path = tmp_path / "certificates.csv"
     path.write_bytes(answers_csv(claim))
     assert parsed_answers(path) == claim
-    for old, new in (("12,True", "12,yes"), ("wrong,12", "open,12"), (",9,ab,", ",ab,")):
+    changes = (("12,True", "12,yes"), ("wrong,12", "open,12"), (",9,ab,", ",ab,"), ("/5/", "/x/"))
+    for old, new in changes:
         path.write_text(answers_csv(claim).decode().replace(old, new))
         with pytest.raises(ValueError, match=r"row of|invalid literal"):
             parsed_answers(path)
+
+
+def test_a_table_without_extents_is_read(tmp_path: Path) -> None:
+    """Of an earlier version: its last column was `again`."""
+    path = tmp_path / "certificates.csv"
+    path.write_bytes(
+        b"folder,which,step,verdict,length,shortest,string,complete_to,weights,again\n"
+        b"x/s0,last,9,open,,False,,4,ab,\n"
+    )
+    known = Answer("last", 9, "open", None, False, "", 4, "ab", "")
+    assert parsed_answers(path) == {"x/s0": {"last": known}}
+
+
+WHOLE = {"complete_to": 16, "complete_asked": 100_000, "families_asked": 2000}
+WHOLE |= {"beam": 5, "longest": 500, "seconds_allowed": None, "out_of_time": []}
+TIMED = {"complete_to": 9, "beam": 100, "longest": 1000, "seconds_allowed": 5.0, "out_of_time": []}
+
+
+@pytest.mark.parametrize(
+    ("searched", "extent", "covers"),
+    [
+        (WHOLE, "100000/2000/5/500", True),
+        (WHOLE | {"longest": 499}, "100000/2000/5/499", False),
+        (WHOLE | {"out_of_time": ["beam"]}, "", False),
+        (WHOLE | {"families_asked": 2000.0}, "", False),
+        (TIMED, "100000/20000/100/1000", True),  # of a version that did not write what it asked
+        (TIMED | {"out_of_time": ["families"]}, BY_CLOCK, False),
+        (TIMED | {"seconds_allowed": None}, "", False),
+        ({"complete_to": 9}, "", False),
+    ],
+)
+def test_how_far_was_searched(
+    write: Write, runs: Path, searched: dict[str, Any], extent: str, covers: bool
+) -> None:
+    keep(write(), certificate(verdict="open", witness=None, searched=searched))
+    (answers,) = collect(runs).answers.values()
+    answer = answers["last"]
+    assert (answer.extent, answer.covers((100_000, 2000, 5, 500))) == (extent, covers)
+    assert answer._replace(verdict="certified").covers((10**9,) * 4)
+    assert answer._replace(verdict="wrong", length=3, shortest=True).covers((10**9,) * 4)
 
 
 def test_what_certify_writes_can_be_used() -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from lrbench.protocols.base import declared
+from lrbench.report.runs.certificates import EXTENT
 from lrbench.report.suite.lock import lock_path
 
 CONTENT: dict[str, Any] = json.loads(lock_path("suite_v1").read_text())
@@ -98,6 +100,19 @@ def suite_result(
     }
 
 
+def searched(run: Path, **changes: Any) -> Path:
+    """Write what the search of a run's last checkpoint found: by default nothing, all of it."""
+    file = run / "certificates" / "last.json"
+    file.parent.mkdir(exist_ok=True)
+    extent = declared("suite_v1").search
+    assert extent is not None
+    asked = dict(zip(EXTENT, extent, strict=True))
+    record = {"complete_to": 9, "seconds_allowed": None, "out_of_time": []} | asked | changes
+    content = {"format": "lrbench-certificate", "verdict": "open", "which": "last", "step": 5000}
+    file.write_text(json.dumps(content | {"searched": record}))
+    return run
+
+
 @pytest.fixture
 def enter(tmp_path: Path) -> Callable[..., Path]:
     """Write a run of a suite where it belongs; return its folder."""
@@ -111,6 +126,6 @@ def enter(tmp_path: Path) -> Callable[..., Path]:
         folder.mkdir(parents=True)
         (folder.parent / "config.json").write_text(json.dumps(content["config"]))
         (folder / "result.json").write_text(json.dumps(content))
-        return folder
+        return folder if "protocol" in changes else searched(folder)
 
     return write

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from lrbench.report.suite.entries import folders_of, suite_of
 from lrbench.report.suite.lock import read_lock
 from lrbench.report.suite.rules import violations
 from lrbench.tables import load_table
+from tests.report.suite.conftest import searched
 
 Enter = Callable[..., Path]
 LSTM: dict[str, Any] = {"name": "lstm"}
@@ -34,9 +36,9 @@ def entered(tmp_path: Path, enter: Enter) -> Path:
     return tmp_path / "runs"
 
 
-def told(runs: Path, label: str = "lstm") -> list[str]:
+def told(runs: Path, label: str = "lstm", by_clock: bool = False) -> list[str]:
     lock, spec = read_lock("suite_v1"), load_table("suite_v1")
-    return violations(suite_of(collect(runs), spec, lock, "last"), lock, label)
+    return violations(suite_of(collect(runs), spec, lock, "last"), lock, label, by_clock)
 
 
 def whole(enter: Enter) -> None:
@@ -51,6 +53,29 @@ def test_what_is_missing_is_told_and_nothing_of_a_whole_entry(entered: Path, ent
     suite = suite_of(collect(entered), load_table("suite_v1"), read_lock("suite_v1"), "last")
     assert len(folders_of(suite, ["lstm"])) == 72
     assert folders_of(suite, ["gru"]) == set()
+
+
+def test_every_run_is_searched_for_wrong_strings_as_far_as_the_suite_says(
+    entered: Path, enter: Enter
+) -> None:
+    whole(enter)
+    run = next(
+        path.parent
+        for path in entered.glob("mod_arith_ltr/lstm/suite_v1/*/s0/result.json")
+        if json.loads(path.read_text())["config"]["optim"]["lr"] == 0.003
+    )
+    line = "mod_arith_ltr: 1 run not searched for wrong strings as far as the suite says"
+    searched(run, longest=499)
+    assert told(entered) == [line]
+    searched(run, out_of_time=["beam"])
+    assert told(entered) == [line] == told(entered, by_clock=True)
+    file = run / "certificates" / "last.json"
+    content = json.loads(file.read_text())
+    content["searched"] = {"complete_to": 9, "beam": 100, "longest": 1000, "seconds_allowed": 5.0}
+    file.write_text(json.dumps(content | {"out_of_time": ["beam"]}))  # as before the suite said it
+    assert told(entered) == [line] and told(entered, by_clock=True) == []
+    file.unlink()
+    assert told(entered) == [line] == told(entered, by_clock=True)
 
 
 def test_another_rate_than_the_search_chose_does_not_count(entered: Path, enter: Enter) -> None:

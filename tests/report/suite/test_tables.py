@@ -74,7 +74,9 @@ def test_the_small_table_has_complete_models_first(tmp_path: Path, enter: Enter)
     lstm, gru = row(found, "lstm"), row(found, "gru")
     assert lstm["score at 40"] == "1.000 [1.000, 1.000]"
     assert lstm["score at 5,000"] == "0.000 [0.000, 0.000]"
-    assert (lstm["tasks"], lstm["held to 5,000"], lstm["runs wrong"]) == ("10/10", "0 of 10", "-")
+    assert (lstm["tasks"], lstm["held to 5,000"], lstm["runs wrong"]) == (
+        ("10/10", "0 of 10", "0 of 36")
+    )
     assert (gru["tasks"], gru["score at 40"], gru["held to 5,000"]) == ("1/10", "-", "1 of 1")
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import math
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,8 @@ import pytest
 from lrbench.certificates.record import search_record
 from lrbench.certificates.witness import SearchBudget, search
 from lrbench.errors import Interrupted, UserError
+from lrbench.protocols.base import declared
+from lrbench.report.runs.certificates import EXTENT
 from lrbench.runs.evaluate import ending
 from lrbench.runs.evaluate.ending import search_after_training, sentence
 from lrbench.runs.train.result import Outcome
@@ -77,6 +82,43 @@ def test_a_training_that_was_cut_off_in_its_search_goes_on(
     (tmp_path / "certificates" / "last.json").touch()
     search_after_training(config, again)
     assert len(searched) == 2
+
+
+def test_a_suite_is_searched_by_counts_and_again_where_that_was_less(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """No clock decides what stands in a suite; `always` goes further than it asks."""
+    budgets: list[SearchBudget] = []
+
+    def noted(_: Path, __: str, budget: SearchBudget, *___: object, **____: object) -> None:
+        budgets.append(budget)
+        raise UserError("enough")
+
+    monkeypatch.setattr(ending, "certify_run", noted)
+    suite = config_from(SETTINGS | {"protocol": {"name": "suite_v1"}})
+    result = {"status": "finished", "checkpoints": {"last": 5000, "id": 5000}}
+    for name in ("checkpoints/last.pt", "certificates/last.json"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+    skipped = [Outcome(3, tmp_path, "skipped", result)]
+    extent = declared("suite_v1").search
+    assert extent == (100_000, 2000, 5, 500)
+    asked = dict(zip(EXTENT, extent, strict=True))
+    searched = {"complete_to": 9, "out_of_time": [], **asked}
+    known = {"format": "lrbench-certificate", "verdict": "open", "which": "last", "step": 5000}
+    for record, times in ((searched, 0), (searched | {"beam": 4}, 1), ({"complete_to": 9}, 1)):
+        (tmp_path / "certificates/last.json").write_text(json.dumps(known | {"searched": record}))
+        search_after_training(suite, skipped)
+        assert budgets == [SearchBudget(*extent)] * times
+        budgets.clear()
+    search_after_training(config_from(SETTINGS), skipped)  # of another protocol: it was searched
+    assert not budgets
+    search_after_training(
+        config_from(SETTINGS | {"protocol": {"name": "suite_v1", "certify": "always"}}), skipped
+    )
+    (budget,) = budgets
+    assert budget.seconds == math.inf
+    assert all(most >= asked for most, asked in zip(astuple(budget), extent, strict=False))
 
 
 def test_a_search_that_fails_costs_no_result(
