@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from lrbench.errors import missing
 from lrbench.report.figures.axes import STYLE
 from lrbench.report.figures.data import Panel, panels, prefix_panels
-from lrbench.report.figures.horizon_chart import CAPTION, horizon_chart, horizon_figure
+from lrbench.report.figures.horizon_chart import CAPTION, CROSSES, horizon_chart, horizon_figure
 from lrbench.report.figures.labels import row_labels
 from lrbench.report.figures.learning import learning_panels
 from lrbench.report.figures.panels import (
@@ -100,7 +100,8 @@ def _suite(
     suite = suite_of(collection, table, read_lock(table.name), rule)
     with matplotlib.rc_context(settings()):
         if (chart := suite_chart(suite)) is not None:
-            caption = f"{CAPTION}; a bar reaches to the median run (rule {rule})"
+            more = f"; {CROSSES}" if any(any(found) for found in chart.failures.values()) else ""
+            caption = f"{CAPTION}; a bar reaches to the median run{more} (rule {rule})"
             yield Drawing("figure_horizons", caption, saved(horizon_figure(chart), formats))
         if any(entry.complete for entry in suite.entries):
             files = saved(price_figure(suite), formats)

@@ -1,9 +1,12 @@
-"""The chart of horizons: a row for each model, a dot for each run, a panel for each task."""
+"""The chart of horizons: a row for each model, a dot for each run, a panel for each task.
+
+A suite's has a cross as well: the shortest string that a run is known to get wrong.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lrbench.report.figures.axes import GREY, INK, above, drawable, log_ticks
@@ -26,11 +29,13 @@ Dots = list[tuple[float, float]]
 RING: Look = {"marker": "o", "markersize": 3, "mfc": "white", "mec": GREY, "mew": 0.6}
 ARROW: Look = {"marker": ">", "markersize": 4, "color": COLOUR, "mec": INK, "mew": 0.3}
 DOT: Look = {"marker": "o", "markersize": 3, "color": COLOUR, "mew": 0}
+CROSS: Look = {"marker": "x", "markersize": 3, "color": "#D55E00", "mew": 0.8}
 BAR: Look = {"color": "#cfe3f1", "height": 0.62, "linewidth": 0, "zorder": 2}
 CAPTION = (
     "Up to which length each run holds on random strings: a dot a run; an arrow failed nowhere; a"
     " ring at the left holds at no tested length"
 )
+CROSSES = "a cross is the shortest string that a run is known to get wrong"
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,8 @@ class HorizonChart:
 
     marked: by task, the words beside a length: those of training and of the test, the paper's where
     its table has the task. bars: whether a bar reaches to the median run. panel: inches of one.
-    across: how many panels stand side by side, unset all.
+    across: how many panels stand side by side, unset all. failures: of each run in turn, the
+    symbols of the shortest string that it is known to get wrong, None where none is.
     """
 
     labels: tuple[str, ...]
@@ -49,6 +55,7 @@ class HorizonChart:
     bars: bool = False
     panel: float = PANEL
     across: int | None = None
+    failures: dict[tuple[str, str], list[int | None]] = field(default_factory=dict)
 
 
 def horizon_chart(collection: Collection, spec: TableSpec, rule: str) -> HorizonChart | None:
@@ -86,13 +93,20 @@ def horizon_figure(chart: HorizonChart) -> Figure:
     for axes in placed[panels:]:
         axes.remove()
     lengths = [one.length for runs in chart.runs.values() for one in runs if one.length]
+    lengths += [length for found in chart.failures.values() for length in found if length]
     known = [*lengths, *(n for found in chart.marked.values() for n in found.values())]
     low, high = min(known) / 1.6, max(known) * 1.8
     for axes, task in zip(all_axes, chart.tasks, strict=True):
         _panel(axes, chart, task, low, high)
     all_axes[0].set_yticks(range(rows), [drawable(short(label)) for label in chart.labels])
     all_axes[0].set_ylim(rows - 0.4, -0.6)
-    figure.supxlabel("longest length held on random strings (log scale)", fontsize=8)
+    crosses = (
+        "; \u00d7 shortest string known to be wrong"
+        if any(map(any, chart.failures.values()))
+        else ""
+    )
+    label = f"longest length held on random strings (log scale){crosses}"
+    figure.supxlabel(label, fontsize=8)
     return figure
 
 
@@ -129,18 +143,23 @@ def _dots(chart: HorizonChart, task: str, low: float, high: float) -> Iterator[t
     rings: Dots = []
     arrows: Dots = []
     dots: Dots = []
+    crosses: Dots = []
     for row, label in enumerate(chart.labels):
-        runs = sorted(chart.runs.get((task, label), ()))
+        runs = chart.runs.get((task, label), [])
+        known = chart.failures.get((task, label), [None] * len(runs))
+        paired = sorted(zip(runs, known, strict=True), key=lambda pair: pair[0])
         apart = min(APART, SPREAD / max(1, len(runs) - 1))
-        for index, one in enumerate(runs):
+        for index, (one, failure) in enumerate(paired):
             place = row + apart * (index - (len(runs) - 1) / 2)
+            if failure:
+                crosses.append((failure, place))
             if not one.length:
                 rings.append((low, place))
             elif one.everywhere:
                 arrows.append((min(one.length, high), place))
             else:
                 dots.append((one.length, place))
-    kinds = ((RING, rings), (ARROW, arrows), (DOT, dots))
+    kinds = ((RING, rings), (ARROW, arrows), (DOT, dots), (CROSS, crosses))
     yield from ((look, points) for look, points in kinds if points)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lrbench.report.figures.axes import drawable, legend_below, log_ticks, new_figure
 from lrbench.report.figures.horizon_chart import HorizonChart
 from lrbench.report.figures.panels import COLOURS, MARKERS
+from lrbench.report.runs.columns import Answer
 from lrbench.report.suite.entries import MAIN, SCORED, Suite, SuiteEntry
 from lrbench.report.suite.scores import interquartile_mean, stratified_interval
 from lrbench.report.tables.horizons import Reached
@@ -38,7 +40,17 @@ def suite_chart(suite: Suite) -> HorizonChart | None:
     )
     labels = tuple(entry.label for entry in entries)
     marked = {name: {"trained": SCORED[0]} for name in tasks}
-    return HorizonChart(labels, tasks, runs, marked, True, PANEL, ACROSS)
+    failures = {
+        (name, entry.label): [_shortest(found) for found in entry.failures_by_seed(name)]
+        for entry in entries
+        for name in entry.columns
+    }
+    return HorizonChart(labels, tasks, runs, marked, True, PANEL, ACROSS, failures)
+
+
+def _shortest(found: Sequence[Answer | None]) -> int | None:
+    """The shortest failure of a seed's runs, of which a task of several automata has several."""
+    return min((one.length for one in found if one and one.length is not None), default=None)
 
 
 def price_figure(suite: Suite) -> Figure:

@@ -109,7 +109,11 @@ class SuiteEntry:
 
     def failures(self, column: str) -> list[Answer | None]:
         """Return what is known of each run on all strings."""
-        return [run.answer for seed in self.seeds(column) for run in self.runs[column, seed]]
+        return [answer for found in self.failures_by_seed(column) for answer in found]
+
+    def failures_by_seed(self, column: str) -> list[list[Answer | None]]:
+        """Return the same of each seed: of several tasks in a column, several."""
+        return [[run.answer for run in self.runs[column, seed]] for seed in self.seeds(column)]
 
     @property
     def every_run(self) -> list[SuiteRun]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -46,6 +47,36 @@ def test_a_bar_reaches_to_the_median_run_and_a_dot_is_a_run(runs: Path) -> None:
     assert ends == [500, 5000]
     dots = [line for line in panel.lines if line.get_linestyle() == "None"]
     assert sum(len(line.get_xdata()) for line in dots) == 6
+    assert not any(line.get_marker() == "x" for line in dots)
+
+
+def test_a_cross_is_the_shortest_failure_beside_the_dot_of_its_run(
+    tmp_path: Path,
+    enter: Enter,  # noqa: F811
+) -> None:
+    """Of a seed's three automata the shortest of all; none where nothing is known to be wrong."""
+    for at, lengths in {0: (12, None, 3), 7: (30, 9, 8), 8: (20, 40, 8), 9: (25, 41, 8)}.items():
+        for seed, length in enumerate(lengths):
+            held = 500 if seed == 0 else 40
+            run = enter(at, lambda n, to=held: 1.0 if n <= to else 0.3, {"name": "lstm"}, seed=seed)
+            if length is not None:
+                file = run / "certificates" / "last.json"
+                wrong = {"string": "1", "length": length, "shortest": False}
+                content = json.loads(file.read_text()) | {"verdict": "wrong", "witness": wrong}
+                file.write_text(json.dumps(content))
+    chart = suite_chart(suite(tmp_path / "runs"))
+    assert chart is not None
+    assert chart.failures["parity", "lstm"] == [12, None, 3]
+    assert chart.failures["dfa", "lstm"] == [20, 9, 8]
+    with matplotlib.rc_context(settings()):
+        panel = horizon_figure(chart).axes[0]
+    (crosses,) = (line for line in panel.lines if line.get_marker() == "x")
+    places = dict(zip(crosses.get_xdata(), crosses.get_ydata(), strict=True))
+    dots = [line for line in panel.lines if line.get_marker() == "o"]
+    rows = {y: x for line in dots for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)}
+    assert sorted(places) == [3, 12]
+    assert (rows[places[12]], rows[places[3]]) == (500, 40)
+    assert panel.get_xlim()[0] < 3
 
 
 def test_scores_stand_above_what_they_cost(runs: Path) -> None:
