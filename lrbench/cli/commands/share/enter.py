@@ -13,8 +13,9 @@ from lrbench.errors import UserError, unknown
 HELP = (
     "Pack a model's runs of a suite as an entry.\n\n"
     "The rules are checked first (docs/suite.md): the suite's settings and test strings, every"
-    " task, every seed from 0 on, a complete search, and the learning rate that it chose. `lrbench"
-    " verify` checks the same, and scores the checkpoints again.\n\n"
+    " task, every seed from 0 on, a complete search, the learning rate that it chose, and for each"
+    " run a search for wrong strings. `lrbench verify` checks the same, scores the checkpoints"
+    " again, and gives them their wrong strings.\n\n"
     "For example: lrbench sweep --table suite_v1 model=lstm; lrbench enter lstm"
 )
 SHOWN = 8  # violations, in full

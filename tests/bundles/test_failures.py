@@ -1,0 +1,80 @@
+"""A proof in a bundle: it travels with its boxes, goes through the checker again, or is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lrbench.bundles import layout
+from lrbench.bundles.archive import packed, sha256, unpacked
+from lrbench.bundles.choice import TableChoice
+from lrbench.bundles.failures import certificate_files
+from lrbench.bundles.pack import pack
+from lrbench.bundles.verify import BAD, GOOD, Options, open_bundle, verify
+from lrbench.cli.hydra.compose import composed
+from lrbench.errors import UserError
+from lrbench.runs.evaluate.certify import certify_run
+from lrbench.runs.train.job import run_cell
+from tests.bundles.conftest import TINY
+
+Files = dict[str, bytes]
+EXACT = [
+    *(word for word in TINY if not word.startswith(("task=", "model", "protocol.max_steps"))),
+    *("task=parity", "model=rnn", "model.mixer.init=exact", "model.width=8"),
+    *("model.backbone.name=bare", "protocol.max_steps=1", "optim.lr=1e-9"),
+]
+
+
+@pytest.fixture(scope="module")
+def proved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Files]:
+    """A run that is right by construction, certified, and its bundle."""
+    folder = tmp_path_factory.mktemp("proved")
+    (outcome,) = run_cell(composed([*EXACT, "trials=1", f"output_dir={folder}"]))
+    assert certify_run(outcome.folder, "last").verdict == "certified"
+    path = folder / "a.zip"
+    path.write_bytes(pack(folder, TableChoice(rule="last"), path.name).data)
+    return outcome.folder, unpacked(path)
+
+
+def told(files: Files, path: Path) -> tuple[str, str]:
+    manifest = json.loads(files.pop(layout.MANIFEST))
+    manifest["files"] = {name: {"sha256": sha256(data)} for name, data in files.items()}
+    files[layout.MANIFEST] = json.dumps(manifest).encode()
+    path.write_bytes(packed(files, path.name))
+    findings, _ = verify(open_bundle(path), Options(strings=100, device="cpu"))
+    return next((one.status, one.text) for one in findings if one.what == "all strings")
+
+
+def test_a_proof_is_checked_again_and_its_boxes_cannot_be_changed(
+    proved: tuple[Path, Files], tmp_path: Path
+) -> None:
+    files = dict(proved[1])
+    assert told(files, tmp_path / "a.zip") == (
+        GOOD,
+        "1 answer of lrbench certify held against the weights",
+    )
+    (boxes,) = (name for name in files if name.endswith("certificates/last.npz"))
+    damaged = bytearray(files[boxes])
+    damaged[len(damaged) // 2] ^= 1
+    status, text = told(dict(proved[1]) | {boxes: bytes(damaged)}, tmp_path / "b.zip")
+    assert status == BAD and "its proof is refused" in text
+    without = dict(proved[1])
+    del without[boxes]
+    status, text = told(without, tmp_path / "c.zip")
+    assert status == BAD and "its proof is refused" in text
+
+
+def test_what_is_no_certificate_is_not_packed(proved: tuple[Path, Files], tmp_path: Path) -> None:
+    file = tmp_path / "certificates" / "last.json"
+    assert certificate_files(tmp_path, "last") == []
+    file.parent.mkdir()
+    content: dict[str, Any] = json.loads((proved[0] / "certificates" / "last.json").read_text())
+    names = ["certificates/last.json", "certificates/last.npz"]
+    assert certificate_files(proved[0], "last") == names
+    for damaged in ("{", "[]", json.dumps(content | {"verdict": "maybe"})):
+        file.write_text(damaged)
+        with pytest.raises(UserError, match=r"last\.json (cannot be read|holds|is no)"):
+            certificate_files(tmp_path, "last")
