@@ -435,7 +435,7 @@ def _under_way(rows: list[Row], settings: Settings, stored: dict[str, Any]) -> U
         budget=budget if is_integer(budget) else None,
         look=look,
         look_scores=last_look_rows(look, first["protocol"], settings),
-        evaluations=tuple(_evaluation(row) for row in rows if row["kind"] != "look"),
+        evaluations=tuple(_evaluation(row) for row in rows if row["kind"] not in (None, "look")),
     )
 
 

@@ -82,6 +82,14 @@ def write_unfinished(runs: Path, result: dict[str, Any], look: dict[str, Any]) -
     (folder / "evaluations" / "1.json").write_text(json.dumps({"schema": 1, "evaluations": rows}))
 
 
+def write_without_a_look(runs: Path, config: dict[str, Any]) -> None:
+    """A run that was stopped before its first look."""
+    result = make_result(model="lru", fingerprint="d" * 12, config=config)
+    folder = run_folder(runs, result)
+    (folder.parent / "config.json").write_text(json.dumps(config))
+    (folder / "metrics.jsonl").write_text('{"step": 100, "loss": 2.25, "seconds": 1.5}\n')
+
+
 def write_corpus_runs(runs: Path) -> None:
     scores = {"near_iid": 0.61, "args_10": 1 / 3}
     for seed in range(3):
@@ -103,6 +111,7 @@ def odd(
     look = {"step": 500, "test_length": 500, "test_accuracy": 0.25, "test_n": 128}
     config = {"protocol": {"name": "fan2024"}, "task": {"name": "sum"}, "model": {"name": "lru"}}
     write_unfinished(runs, make_result(model="lru", fingerprint="f" * 12, config=config), look)
+    write_without_a_look(runs, config)
     write_corpus_runs(runs)
     monkeypatch.chdir(runs)
     return lambda: collect(Path())
@@ -111,7 +120,7 @@ def odd(
 def test_every_report_is_the_same(odd: Callable[[], Collection], tmp_path: Path) -> None:
     first = odd()
     assert len(first.runs) == 12
-    assert len(first.under_way) == 2
+    assert len(first.under_way) == 3
     second = read_archive(published(first, tmp_path / "published"))
     for format in FORMATS:  # the page has the figures
         assert render(first, format) == render(second, format), format
@@ -150,7 +159,7 @@ def test_the_csv_file_is_the_reports(odd: Callable[[], Collection]) -> None:
     made = archive(odd(), Path())["runs.csv"].decode()
     assert made == render(odd(), "csv")
     unfinished = [line for line in made.split("\n") if ",unfinished," in line]
-    assert len(unfinished) == 4 + 2 + 2  # every look of the two, and the trees of each
+    assert len(unfinished) == 4 + 2 + 2 + 1  # looks of two, trees of each; one without a look
     assert made.endswith("\n".join([*unfinished, ""]))
 
 
