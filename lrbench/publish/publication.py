@@ -220,9 +220,9 @@ def _compact(certificate: Mapping[str, Any]) -> bytes:
 
 
 def _result(folder: Path) -> Any:
-    """The content of a run's result.json, None where there is none."""
+    """The content of a run's result.json as it may be published, None where there is none."""
     path = folder / ENDED
-    return json.loads(path.read_bytes()) if path.is_file() else None
+    return json.loads(public(path)) if path.is_file() else None
 
 
 def _scores(result: Mapping[str, Any]) -> list[tuple[Any, ...]]:

@@ -218,6 +218,23 @@ def test_the_published_weights_own_certificate_stays(
     assert content(results) == published
 
 
+def test_the_same_run_in_another_folder_was_not_trained_again(
+    lrbench: Run, results: Path, runs: Path
+) -> None:
+    """Its result names the folder, which is not published; a later search of it replaces one."""
+    keep(runs / CELL / "s0", certificate())
+    arguments = ("publish", "toy", "--output", str(results), "--certificates", "--runs")
+    assert lrbench(*arguments, str(runs)).code == 0
+    moved = write_run(runs.parent / "moved", task="sum", seed=0)
+    result = json.loads((moved / "result.json").read_text())
+    result["config"]["output_dir"] = "/home/someone/moved"
+    (moved / "result.json").write_text(json.dumps(result))
+    keep(moved, certificate(verdict="open", witness=None))
+    assert lrbench(*arguments, str(runs.parent / "moved")).code == 0
+    rows = (results / "toy" / "certificates.csv").read_text().splitlines()[1:]
+    assert rows and all(",open," in row and "scores" not in row for row in rows)
+
+
 def test_a_proof_is_published_with_its_boxes(lrbench: Run, results: Path, runs: Path) -> None:
     """And they go when a later search found a wrong string: then nothing is proved."""
     again = runs.parent / "again"
