@@ -18,8 +18,8 @@ MOST_PARAMETERS, MOST_STATE = 2_000_000, 65_536
 def violations(suite: Suite, lock: Lock, label: str, by_clock: bool = False) -> list[str]:
     """Return what keeps a model from standing in the division main; nothing where it may.
 
-    by_clock: searches for wrong strings that a clock cut off count, as those of the runs that were
-    published before the suite said how far to search.
+    by_clock: searches for wrong strings that a clock cut off count, and those of a run that was
+    trained again, as those of runs that were published before the suite said how far to search.
     """
     entries = {entry.division: entry for entry in suite.entries if entry.label == label}
     if MAIN not in entries:
@@ -77,8 +77,9 @@ def _examined(entry: SuiteEntry, lock: Lock, by_clock: bool) -> Iterator[str]:
     left: Counter[str] = Counter()
     for run in entry.every_run:
         known = run.answer
-        timed = known is not None and by_clock and known.extent == BY_CLOCK
-        if run.tested and not timed and not (known and known.covers(extent)):
+        far = known is not None and known.covers(extent) and (by_clock or not known.again)
+        far |= known is not None and by_clock and known.extent == BY_CLOCK
+        if run.tested and not far:
             left[lock.name_of(run.task)] += 1
     for name, count in left.items():
         runs = plural(count, "run")

@@ -33,6 +33,7 @@ from lrbench.report.suite.scores import (
     stratified_interval,
 )
 from lrbench.report.tables.horizons import (
+    again_mark,
     certified_legend,
     horizon_cells,
     median_of,
@@ -252,7 +253,7 @@ def _failure(found: Sequence[Answer | None]) -> str:
             words.append(MISSING)
         else:
             word = answer.verdict if answer.length is None else f"{answer.length:,}"
-            words.append(word + TIMED * _by_clock(answer))
+            words.append(word + TIMED * _by_clock(answer) + again_mark(answer))
     return "; ".join(words) or MISSING
 
 

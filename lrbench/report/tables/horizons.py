@@ -76,7 +76,7 @@ def of_rule(
 
 def of_other_weights(answer: Answer) -> bool:
     """Whether an answer is of other weights than those that the table's scores are of."""
-    return _again(answer) == AGAIN_OTHER
+    return again_mark(answer) == AGAIN_OTHER
 
 
 def certified_columns(rule: str = "") -> tuple[Column, ...]:
@@ -113,7 +113,7 @@ def certified_legend(found: Iterable[Answer | None]) -> list[str]:
     if any(answer.verdict == "certified" for answer in known):
         text += f"; {EVERYWHERE}: right on every string, so at every length"
     lines = [text]
-    marks = {_again(answer) for answer in known}
+    marks = {again_mark(answer) for answer in known}
     if AGAIN_SAME in marks:
         lines.append(
             f"{AGAIN_SAME} of the same run trained again, with the same scores as those here"
@@ -129,10 +129,11 @@ def certified_legend(found: Iterable[Answer | None]) -> list[str]:
 def _failure(answer: Answer | None) -> str:
     if answer is None or answer.length is None:
         return NONE
-    return f"{EXACT if answer.shortest else ''}{answer.length:,}{_again(answer)}"
+    return f"{EXACT if answer.shortest else ''}{answer.length:,}{again_mark(answer)}"
 
 
-def _again(answer: Answer) -> str:
+def again_mark(answer: Answer) -> str:
+    """Return the mark of an answer on weights that were trained again; nothing of another."""
     if not answer.again:
         return ""
     return AGAIN_SAME if answer.again.startswith("same") else AGAIN_OTHER

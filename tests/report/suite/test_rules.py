@@ -74,6 +74,9 @@ def test_every_run_is_searched_for_wrong_strings_as_far_as_the_suite_says(
     content["searched"] = {"complete_to": 9, "beam": 100, "longest": 1000, "seconds_allowed": 5.0}
     file.write_text(json.dumps(content | {"out_of_time": ["beam"]}))  # as before the suite said it
     assert told(entered) == [line] and told(entered, by_clock=True) == []
+    searched(run)
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"trained_again": "same scores"}))
+    assert told(entered) == [line] and told(entered, by_clock=True) == []
     file.unlink()
     assert told(entered) == [line] == told(entered, by_clock=True)
 

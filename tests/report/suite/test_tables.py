@@ -191,3 +191,27 @@ def test_a_search_takes_the_first_rate_that_is_enough(tmp_path: Path, enter: Ent
     names = [cells[0].text for cells in found["scores"].rows]
     assert names == ["lstm", "lstm lr=0.01 (open)"]
     assert row(found["scores"], "lstm")["tasks"] == "2/10"
+
+
+def test_a_failure_says_how_it_was_found(tmp_path: Path, enter: Enter) -> None:
+    """Cut off by a clock, in weights that were trained again, and with nothing shorter."""
+
+    def keep(run: Path, **changes: Any) -> None:
+        file = run / "certificates" / "last.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+    def wrong(length: int, shortest: bool = False) -> dict[str, Any]:
+        witness = {"string": "1", "length": length, "shortest": shortest}
+        return {"verdict": "wrong", "witness": witness}
+
+    first, second, third = (enter(0, lambda _: 1.0, LSTM, seed=seed) for seed in SEEDS)
+    timed = {"complete_to": 9, "beam": 100, "longest": 1000, "seconds_allowed": 5.0}
+    keep(first, **wrong(30), searched=timed | {"out_of_time": ["beam"]})
+    keep(second, trained_again="other scores")
+    keep(third, **wrong(1234), searched=timed | {"out_of_time": []})
+    table = tables(tmp_path / "runs")["shortest failures"]
+    assert row(table, "lstm")["parity"] == "30\N{DAGGER}; open\N{SECTION SIGN}; 1,234"
+    assert [note[0] for note in table.notes[1:]] == ["\N{DAGGER}", "\N{SECTION SIGN}"]
+    keep(first, **wrong(30, shortest=True))
+    notes = tables(tmp_path / "runs")["shortest failures"].notes
+    assert [note[0] for note in notes[1:]] == ["\N{SECTION SIGN}"]
