@@ -1,7 +1,7 @@
 """What a bundle says of its runs on all strings: certificates, put to the packed weights again.
 
-A wrong string is given to the weights once more, a proof goes through the checker. In a suite, a
-run is searched again of which it is said that no string, or no shorter one, is answered wrongly.
+A wrong string is given to the weights once more, and a proof goes through the checker. A suite
+searches a run again if its certificate says that no string, or no shorter one, is wrong.
 """
 
 from __future__ import annotations

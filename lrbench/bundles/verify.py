@@ -299,10 +299,11 @@ def _on_all_strings(opened: Opened, runs: Path, options: Options) -> list[Bundle
         if plugins:
             continue
         try:
-            told = put_again(runs / run, run, rule, extent)
+            problem = put_again(runs / run, run, rule, extent)
         except (UserError, OSError) as error:
-            told = f"{run}: {str(error).splitlines()[0]}".replace(f"{runs}/", "")
-        wrong += [told] if told else []
+            problem = f"{run}: {str(error).splitlines()[0]}".replace(f"{runs}/", "")
+        if problem:
+            wrong.append(problem)
     if away and not wrong:
         text = f"{', '.join(sorted(away))} was not run; read it, then add --trust-plugins"
         return [BundleFinding("all strings", OPEN, text)]

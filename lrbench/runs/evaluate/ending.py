@@ -32,9 +32,9 @@ def search_after_training(
     By `protocol.certify`: auto for some seconds a run, or as far as the protocol says (a suite's);
     always for as long as `lrbench certify` does; never not at all. Only tasks that are finite
     automata have strings to search. What is found is written as `lrbench certify` writes it; no
-    proof is sought. A search that fails is told: the run has its result. A run that had finished
-    before is searched if nobody has searched it, or not as far as the protocol says, and its
-    checkpoint is there: the same command goes on where it was cut off. Raises Interrupted on
+    proof is sought. A failed search is reported, and the run keeps its result. A run that had
+    finished before is searched if nobody has searched it, or not as far as the protocol says, and
+    its checkpoint is there: the same command goes on where it was cut off. Raises Interrupted on
     Ctrl-C.
     """
     protocol = declared(config.protocol.name)
