@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from lrbench.bundles.archive import packed, sha256, unpacked
 from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.pack import pack
 from lrbench.cli.hydra.compose import composed
+from lrbench.runs.folder.fingerprint import fingerprint
 from lrbench.runs.train.job import run_cell
 
 TINY = [
@@ -41,6 +44,34 @@ TINY = [
 ]
 
 Change = Callable[[dict[str, bytes]], None]
+
+
+def one(files: dict[str, bytes], ending: str) -> str:
+    """Return the first name that ends so."""
+    return min(name for name in files if name.endswith(ending))
+
+
+def name_a_plugin(files: dict[str, bytes], source: bytes) -> None:
+    """Let the one cell of a bundle's files say that it was made with `told_plugin`."""
+    used = {"told_plugin": hashlib.sha256(source).hexdigest()}
+    config = json.loads(files[one(files, "config.json")])
+    result = json.loads(files[one(files, "result.json")])
+    old = result["fingerprint"]
+    new = fingerprint(config, result["versions"] | {"plugins": used})
+    for name in [name for name in files if name.startswith("runs/")]:
+        data = files.pop(name)
+        if not (name.endswith(".pt") or "/certificates/" in name):  # these have hashes
+            data = data.replace(b'"plugins": {}', b'"plugins": ' + json.dumps(used).encode())
+            data = data.replace(old.encode(), new.encode())
+        files[name.replace(old, new)] = data
+    files["plugins/told_plugin.py"] = source
+
+
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """Forget `told_plugin` after the test, as the next process would."""
+    yield
+    sys.modules.pop("told_plugin", None)
 
 
 @pytest.fixture(scope="session")

@@ -13,12 +13,12 @@ from lrbench.bundles.archive import packed, sha256, unpacked
 from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.failures import certificate_files
 from lrbench.bundles.pack import pack
-from lrbench.bundles.verify import BAD, GOOD, Options, open_bundle, verify
+from lrbench.bundles.verify import BAD, GOOD, OPEN, Options, open_bundle, verify
 from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
 from lrbench.runs.evaluate.certify import certify_run
 from lrbench.runs.train.job import run_cell
-from tests.bundles.conftest import TINY
+from tests.bundles.conftest import TINY, name_a_plugin
 
 Files = dict[str, bytes]
 EXACT = [
@@ -39,12 +39,12 @@ def proved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Files]:
     return outcome.folder, unpacked(path)
 
 
-def told(files: Files, path: Path) -> tuple[str, str]:
+def told(files: Files, path: Path, trust: bool = False) -> tuple[str, str]:
     manifest = json.loads(files.pop(layout.MANIFEST))
     manifest["files"] = {name: {"sha256": sha256(data)} for name, data in files.items()}
     files[layout.MANIFEST] = json.dumps(manifest).encode()
     path.write_bytes(packed(files, path.name))
-    findings, _ = verify(open_bundle(path), Options(strings=100, device="cpu"))
+    findings, _ = verify(open_bundle(path), Options(100, device="cpu", trust_plugins=trust))
     return next((one.status, one.text) for one in findings if one.what == "all strings")
 
 
@@ -65,6 +65,23 @@ def test_a_proof_is_checked_again_and_its_boxes_cannot_be_changed(
     del without[boxes]
     status, text = told(without, tmp_path / "c.zip")
     assert status == BAD and "its proof is refused" in text
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_weights_of_a_plugin_are_put_to_the_proof_only_where_it_is_trusted(
+    proved: tuple[Path, Files], tmp_path: Path
+) -> None:
+    files = dict(proved[1])
+    name_a_plugin(files, b'from pathlib import Path\nPath("ran").write_text("!")\n')
+    assert told(dict(files), tmp_path / "a.zip") == (
+        OPEN,
+        "told_plugin was not run; read it, then add --trust-plugins",
+    )
+    assert not (tmp_path / "ran").exists()
+    status, text = told(dict(files), tmp_path / "b.zip", trust=True)
+    assert (tmp_path / "ran").exists()
+    # These weights were made without it, which is seen as soon as they are looked at.
+    assert status == BAD and "the source of plugin 'told_plugin' was changed" in text
 
 
 def test_what_is_no_certificate_is_not_packed(proved: tuple[Path, Files], tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import pickle
@@ -21,8 +20,8 @@ from lrbench.bundles.verify import BAD, GOOD, OPEN, BundleFinding, Options, open
 from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
 from lrbench.runs.evaluate.evaluation import evaluate_run
-from lrbench.runs.folder.fingerprint import fingerprint
 from lrbench.runs.train.job import run_cell
+from tests.bundles.conftest import name_a_plugin, one
 
 Bundle = Callable[..., Path]
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
@@ -35,10 +34,6 @@ def found(path: Path, **options: Any) -> dict[str, BundleFinding]:
 
 def statuses(findings: dict[str, BundleFinding]) -> dict[str, str]:
     return {what: finding.status for what, finding in findings.items()}
-
-
-def one(files: dict[str, bytes], ending: str) -> str:
-    return min(name for name in files if name.endswith(ending))
 
 
 def test_all_as_recorded(bundle: Bundle) -> None:
@@ -214,35 +209,17 @@ def test_a_checkpoint_less_is_reported(bundle: Bundle) -> None:
 def with_plugin(bundle: Bundle, tmp_path: Path) -> Path:
     """A bundle whose runs name a plugin that leaves a trace when it is imported."""
     source = b'from pathlib import Path\nPath("ran").write_text("!")\n'
-    used = {"told_plugin": hashlib.sha256(source).hexdigest()}
-
-    def change(files: dict[str, bytes]) -> None:
-        config = json.loads(files[one(files, "config.json")])
-        result = json.loads(files[one(files, "result.json")])
-        old = result["fingerprint"]
-        new = fingerprint(config, result["versions"] | {"plugins": used})
-        for name in [name for name in files if name.startswith("runs/")]:
-            data = files.pop(name).replace(
-                b'"plugins": {}', b'"plugins": ' + json.dumps(used).encode()
-            )
-            files[name.replace(old, new)] = (
-                data if name.endswith(".pt") else data.replace(old.encode(), new.encode())
-            )
-        files["plugins/told_plugin.py"] = source
-
-    return bundle(change)
+    return bundle(lambda files: name_a_plugin(files, source))
 
 
-def test_plugins_run_only_where_trusted(
-    with_plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("forgotten")
+def test_plugins_run_only_where_trusted(with_plugin: Path, tmp_path: Path) -> None:
     finding = found(with_plugin)["plugins"]
     assert finding.status == OPEN
     assert "--trust-plugins" in finding.text
     assert not (tmp_path / "ran").exists()
     before = list(sys.path)
     finding = found(with_plugin, trust_plugins=True)["plugins"]
-    monkeypatch.delitem(sys.modules, "told_plugin")
     assert finding == BundleFinding("plugins", GOOD, "told_plugin: run, as you asked")
     assert (tmp_path / "ran").exists()
     assert sys.path == before
