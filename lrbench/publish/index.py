@@ -20,6 +20,9 @@ from lrbench.report.grids.selection import row_labels
 from lrbench.report.output.cells import MISSING, escape
 from lrbench.report.output.display import plural
 from lrbench.report.runs.archive import read_archive
+from lrbench.report.suite.entries import suite_of
+from lrbench.report.suite.lock import read_lock
+from lrbench.tables import SUITE
 
 TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 DATE = re.compile(r"\b20\d\d-\d\d-\d\d\b")
@@ -47,6 +50,11 @@ def _row(folder: Path) -> tuple[str, ...]:
     rows = len(set(row_labels(spec.cells)))
     columns = len(spec.columns) or len({cell.task for cell in spec.cells})
     runs = plural(len(collection.runs), "run")
+    if spec.kind == SUITE:
+        suite = suite_of(collection, spec, read_lock(spec.name), spec.rule)
+        rows, columns = len(suite.entries), len({name for e in suite.entries for name in e.sizes})
+        ended = sum(len(entry.every_run) for entry in suite.entries)
+        runs = f"{plural(ended, 'run')}, and {len(suite.tried):,} of the search"
     under_way = len(collection.under_way)
     count = f"{runs}, {under_way} under way" if under_way else runs
     newest = max(dates(collection), default=MISSING)

@@ -80,7 +80,8 @@ def _lines(
         yield from disagreements(cells, notes)
     yield "## Unfinished\n"
     yield from unfinished(spec, collection)
-    yield "## How sure\n"
+    if details:
+        yield "## How sure\n"
     yield from (_below(table, "### ") for table in details)
     yield "## How it was made\n"
     yield from provenance(spec, collection, notes)

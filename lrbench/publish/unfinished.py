@@ -33,8 +33,7 @@ def unfinished(spec: TableSpec, collection: Collection) -> Iterator[str]:
     for cell, filled in zip(spec.cells, select(collection, spec), strict=True):
         going = filled.under_way
         ended = len(filled.runs) - filled.count("failed")
-        short = filled.wanted is not None and ended < filled.wanted
-        if short or going:
+        if filled.lacking(ended) or going:
             line = f"- **{escape(_name(cell, filled))}**: {_progress(filled, ended, going)}"
             groups.setdefault(command(spec, cell), []).append(line)
     for typed, lines in groups.items():
@@ -68,7 +67,9 @@ def command(spec: TableSpec, cell: TableCell) -> str:
 
 
 def _progress(filled: FilledCell, ended: int, going: Iterable[UnderWay]) -> str:
-    wanted = f"{ended} of {filled.wanted} runs have ended" if filled.wanted else ""
+    wanted = filled.lacking(ended)
+    if not wanted and filled.wanted:
+        wanted = f"{ended} of {filled.wanted} runs have ended"
     failed = filled.count("failed")
     parts = [wanted, f"{failed} failed" if failed else "", *map(_steps, going)]
     return ", ".join(part for part in parts if part) + "."

@@ -133,8 +133,8 @@ def test_a_table_on_another_page(lrbench: Run, results: Path, tmp_path: Path) ->
     lines = front.read_text().splitlines()
     assert lines[2] == "<!-- table: toy -->"
     assert lines[3].split("|")[2:4] == [
-        " sum: at 500 / at 40 / paper      ",
-        " even_pair: at 500 / at 40 / paper ",
+        " sum (chance 0.204): at 500 / at 40 / paper ",
+        " even_pair (chance 0.204): at 500 / at 40 / paper ",
     ]
     assert [[cell.strip() for cell in line.split("|")[1:4]] for line in lines[5:7]] == [
         ["blockdiag", "1.000 ± 0.000 (3) / 1.000 / 1.00", "0.950 (1) / 1.000 / 0.99"],
@@ -170,6 +170,7 @@ def test_a_table_of_splits(lrbench: Run, tmp_path: Path) -> None:
     reported = section(text, "Where we and the paper disagree")
     assert "- **near_iid x bbt_grc**: ours 0.6200 ± 0.0100 (3)" in reported
     assert "0.5918 (BBT-GRC); above" in reported and "x mega**" not in reported
-    assert "**listops x bbt_grc**: 3 of 3 runs have ended, seed 3 is under way" in text
+    assert "- **listops x bbt_grc**: 0 of 3 runs have ended, 3 with other settings (¶)," in text
+    assert ", seed 3 is under way" in text
     assert "- update budget: 100 epochs: every cell" in text
     assert lrbench("publish", "--rebuild", "results", "--check").code == 0

@@ -40,5 +40,7 @@ def test_a_suites_page(lrbench: Any, runs: Path, tmp_path: Path) -> None:
     assert "- **lstm**: parity: no run of seed 1, 2; sum 5: no run of seed 0, 1, 2;" in unfinished
     assert "`lrbench sweep --table suite_v1 model=lstm`" in unfinished
     assert "the search" in text.partition("## How sure")[2]
+    row = (results / "README.md").read_text().splitlines()[-1]
+    assert row.split(" | ")[1:3] == ["2 x 10", "37 runs, and 36 of the search"]
     again = lrbench("publish", "--check", "--rebuild", str(results))
     assert again.code == 0, again.out

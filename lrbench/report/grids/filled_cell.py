@@ -13,6 +13,7 @@ from lrbench.report.paper.reference import Published, Reference
 from lrbench.report.paper.verdict import Evidence, Guesser
 from lrbench.report.runs.columns import Settings, UnderWay
 
+UNLIKE = "¶"  # at numbers of runs whose settings are not those that the table asks for
 LEARNED_BY = "id"  # the rule that keeps the checkpoint of the lowest loss at the training length
 
 
@@ -82,6 +83,14 @@ class FilledCell:
         """Whether nothing is known of it but what its unfinished runs have so far."""
         none_ended = bool((self.runs["status"] == "failed").all())
         return bool(self.under_way) and none_ended and not self.contested
+
+    def lacking(self, ended: int) -> str:
+        """Say how many of the runs that the table wants have ended; nothing where all have."""
+        of_table, others = (ended, 0) if self.unlike is None else (0, ended)
+        if not self.wanted or of_table >= self.wanted:
+            return ""
+        elsewhere = f", {others} with other settings ({UNLIKE})" if others else ""
+        return f"{of_table} of {self.wanted} runs have ended{elsewhere}"
 
     @property
     def metric(self) -> Metric:

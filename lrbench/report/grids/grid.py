@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from lrbench.report.grids.filled_cell import FilledCell
+from lrbench.report.grids.filled_cell import UNLIKE, FilledCell
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, marked, spread
 from lrbench.report.paper.reference import Published, Reference
 from lrbench.report.paper.verdict import (
@@ -25,7 +25,6 @@ from lrbench.report.paper.verdict import (
 )
 from lrbench.report.runs.columns import UNFINISHED, Settings
 
-UNLIKE = "¶"  # at numbers of runs whose settings are not those that the table asks for
 LEVEL_DIGITS = 3  # of chance, guessing and baselines
 Row = tuple[PrintedCell, ...]
 

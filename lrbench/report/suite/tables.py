@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from lrbench.report.output.cells import (
@@ -33,6 +34,7 @@ from lrbench.report.suite.scores import (
     stratified_interval,
 )
 from lrbench.report.tables.horizons import (
+    ONE_WRONG,
     again_mark,
     certified_legend,
     horizon_cells,
@@ -41,7 +43,7 @@ from lrbench.report.tables.horizons import (
 from lrbench.statistics import mean
 from lrbench.tables import TableSpec
 
-TIMED = "\N{DAGGER}"  # behind what a search by a clock found
+TIMED = "*"  # behind what a search by a clock found
 CHOSEN = "#"  # behind the rate that a search chose
 COMPACT = (40, 500, 5000)  # the lengths of the small table
 HELD = 5000  # the length of the tasks that are counted as held
@@ -214,8 +216,22 @@ def _horizons(suite: Suite, lock: Lock, spec: TableSpec) -> Table:
         "the longest length of the grid up to which every tested length is right on 0.99 of strings"
         " (lower end of the 95 % interval), each seed; >= : none failed; < : the first one did"
     )
+    notes = [note, *_pooled(lock)]
+    if any(ONE_WRONG in cell.text for row in rows for cell in row):
+        notes.append(f"{ONE_WRONG} a single wrong string at the next length ended it")
     title = f"{spec.title}: how far each run holds on random strings"
-    return Table(title, _head(lock), tuple(rows), (note,))
+    return Table(title, _head(lock), tuple(rows), tuple(notes))
+
+
+def _pooled(lock: Lock) -> list[str]:
+    """Say which columns are of several tasks, whose strings are counted together."""
+    sizes = Counter(task.label for task in lock.tasks)
+    return [
+        f"{name}: the strings of {size} tasks counted together; a seed has a run of each, and one"
+        " of these may fail earlier"
+        for name, size in sizes.items()
+        if size > 1
+    ]
 
 
 def _failures(suite: Suite, lock: Lock, spec: TableSpec) -> list[Table]:

@@ -15,7 +15,7 @@ from typing import Any
 from lrbench.errors import unknown
 from lrbench.protocols.base import declared
 from lrbench.report.grids.filled_cell import FilledCell
-from lrbench.report.grids.grid import Grid, Row, missing, with_unlike
+from lrbench.report.grids.grid import LEVEL_DIGITS, Grid, Row, missing, with_unlike
 from lrbench.report.grids.lengths import length_grid
 from lrbench.report.grids.splits import split_grids
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table, spread, with_best
@@ -209,7 +209,10 @@ def compact_table(
     for name in names:
         mine = [filled for (_, column), (_, filled) in by_place.items() if column == name]
         cells = [_compact_cell(by_place.get((label, name)), rule, digits) for label in labels]
-        columns.append(_compact_column(name, mine))
+        chance = next(
+            grid.chance[name] for (_, column), (grid, _) in by_place.items() if column == name
+        )
+        columns.append(_compact_column(name, mine, chance))
         held.append(with_best(cells, any(not f.metric.counts for f in mine), UNRANKED))
     return Table(
         title, tuple(columns), tuple(zip(*held, strict=True)), (_compact_note(grids, rule),)
@@ -238,14 +241,15 @@ def _compact_cell(place: tuple[Grid, FilledCell] | None, rule: str, digits: int)
     return with_unlike(cell, filled)
 
 
-def _compact_column(name: str, mine: Sequence[FilledCell]) -> Column:
-    """Return the task with its lengths, in the order of the numbers below."""
+def _compact_column(name: str, mine: Sequence[FilledCell], chance: float | None) -> Column:
+    """Return the task with chance and its lengths, in the order of the numbers below."""
+    known = "" if chance is None else f" (chance {chance:.{LEVEL_DIGITS}f})"
     if any(filled.split for filled in mine):
-        return Column(f"{name} / paper", right=False)
+        return Column(f"{name}{known} / paper", right=False)
     shown = [filled.length for filled in mine if filled.length and len(filled.runs)]
     trained = [n for filled in mine if (n := filled.settings.get("protocol.train_length"))]
     at = [f"at {group[0]}" if group else MISSING for group in (shown, trained)]
-    return Column(f"{name}: {at[0]} / {at[1]} / paper", right=False)
+    return Column(f"{name}{known}: {at[0]} / {at[1]} / paper", right=False)
 
 
 def _compact_note(grids: Sequence[Grid], rule: str) -> str:

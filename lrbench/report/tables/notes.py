@@ -10,8 +10,8 @@ import pandas as pd
 from lrbench.metrics import METRICS
 from lrbench.protocols.base import Protocol
 from lrbench.registry import FOREIGN
-from lrbench.report.grids.filled_cell import FilledCell
-from lrbench.report.grids.grid import UNLIKE, Grid
+from lrbench.report.grids.filled_cell import UNLIKE, FilledCell
+from lrbench.report.grids.grid import Grid
 from lrbench.report.grids.selection import DAGGER, compared_settings
 from lrbench.report.output.cells import MISSING, escape, span
 from lrbench.report.runs.collection import Collection, cell_of, groups
@@ -253,9 +253,8 @@ def _short(filled: FilledCell, grid: Grid) -> list[str]:
         return []
     ended = len(filled.runs) - filled.count("failed")
     lines = list(grid.without_number(filled, ended))
-    of_table = ended if filled.unlike is None else 0
-    if filled.wanted and of_table < filled.wanted:
-        lines.insert(0, f"{of_table} of {filled.wanted} runs have ended")
+    if told := filled.lacking(ended):
+        lines.insert(0, told)
     return [f"{_name(filled)}: {line}" for line in lines]
 
 

@@ -189,9 +189,15 @@ def _steps(spec: TableSpec, one: Walked, digits: int) -> Table:
         " step minus the one after it; alone: the end with this one step left out, minus the end;"
         f" {REASON}: that is half of the gap between both ends or more",
         f"between both ends: {_change(one.gap, digits).text}",
+        *_chance_note(one.stands, digits),
         *_missing(one.stands),
     )
     return Table(f"{spec.title}: {one.walk.label}", columns, tuple(rows), notes)
+
+
+def _chance_note(stands: Iterable[Stand], digits: int) -> list[str]:
+    levels = {f"{one.chance:.{digits}f}" for one in stands if one.chance is not None}
+    return [f"chance, raw: {' to '.join(sorted(levels))}; scaled: 0"] if levels else []
 
 
 def _row(

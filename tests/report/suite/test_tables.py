@@ -99,6 +99,21 @@ def test_two_models_are_compared_run_by_run(tmp_path: Path, enter: Enter) -> Non
     assert (row(found, "lstm")["gru"], row(found, "gru")["lstm"]) == ("1.000", "0.000")
 
 
+def test_a_horizon_says_what_it_is_of(tmp_path: Path, enter: Enter, lock: Lock) -> None:
+    """One wrong string of 400 ends it; tasks of one column are counted together."""
+    first, *others = (at for at, task in enumerate(lock.tasks) if task.label == "dfa")
+    enter(first, lambda length: 0.98 if length == 500 else 1.0, LSTM)
+    for at in others:
+        enter(at, lambda _: 1.0, LSTM)
+    enter(0, lambda length: 1.0 - (length == 5000) / 400, LSTM)
+    table = tables(tmp_path / "runs")["how far each run holds on random strings"]
+    assert row(table, "lstm")["parity"] == "500\N{DAGGER}"
+    assert row(table, "lstm")["dfa"] == ">= 5,000"
+    one, wrong = table.notes[1:]
+    assert one.startswith("dfa: the strings of 3 tasks counted together")
+    assert wrong == "\N{DAGGER} a single wrong string at the next length ended it"
+
+
 def test_a_run_on_other_strings_is_refused(tmp_path: Path, enter: Enter, lock: Lock) -> None:
     enter(0, lambda _: 1.0, LSTM)
     for seed, damage in ((1, {"40": {"n": 2000, "sha256": {"strings": "0" * 64}}}), (2, None)):
@@ -210,8 +225,8 @@ def test_a_failure_says_how_it_was_found(tmp_path: Path, enter: Enter) -> None:
     keep(second, trained_again="other scores")
     keep(third, **wrong(1234), searched=timed | {"out_of_time": []})
     table = tables(tmp_path / "runs")["shortest failures"]
-    assert row(table, "lstm")["parity"] == "30\N{DAGGER}; open\N{SECTION SIGN}; 1,234"
-    assert [note[0] for note in table.notes[1:]] == ["\N{DAGGER}", "\N{SECTION SIGN}"]
+    assert row(table, "lstm")["parity"] == "30*; open\N{SECTION SIGN}; 1,234"
+    assert [note[0] for note in table.notes[1:]] == ["*", "\N{SECTION SIGN}"]
     keep(first, **wrong(30, shortest=True))
     notes = tables(tmp_path / "runs")["shortest failures"].notes
     assert [note[0] for note in notes[1:]] == ["\N{SECTION SIGN}"]

@@ -361,7 +361,10 @@ def test_a_compact_table_has_a_cell_a_model_and_task(runs: Path, write: Write) -
     trained(write, [0.5], model="gru", fingerprint=C)
     table = spec("gru", "blockdiag", "s4", "lru")
     found = compact_table("t", grids_of(collect(runs), table, "best"), "best")
-    assert [column.title for column in found.columns] == ["", "sum: at 500 / at 40 / paper"]
+    assert [column.title for column in found.columns] == [
+        "",
+        "sum (chance 0.204): at 500 / at 40 / paper",
+    ]
     assert [[cell.text for cell in row] for row in found.rows] == [
         ["gru", "0.500 (1) / 1.000 / -"],
         ["blockdiag", "0.950 ± 0.071 (2) / 1.000 / 1.00"],
