@@ -15,6 +15,7 @@ import torch
 
 from lrbench.bundles.choice import TableChoice
 from lrbench.certificates import check
+from lrbench.certificates.record import joined
 from lrbench.certificates.witness import SearchBudget, search
 from lrbench.errors import UserError
 from lrbench.protocols.base import SearchExtent, declared
@@ -23,6 +24,7 @@ from lrbench.report.output.display import plural
 from lrbench.report.runs.certificates import FOLDER, complaint
 from lrbench.runs.evaluate.certify import loaded, of_these_weights, recheck
 from lrbench.runs.evaluate.trained import trained
+from lrbench.runs.train.validate import check_fits
 from lrbench.tables import SUITE
 
 
@@ -63,19 +65,21 @@ def put_again(folder: Path, run: str, rule: str, extent: SearchExtent | None) ->
         of_these_weights(file, folder, proof["automaton"])
         return ""
     of_these_weights(file, folder)
-    witness, longest = content["witness"], math.inf
+    witness, longest = content.get("witness"), math.inf
+    run_here, device = trained(folder, rule), torch.device("cpu")
+    check_fits(run_here.config, device)
+    task, model = loaded(run_here, folder, rule, device)
     if witness is not None:
         longest = witness["length"]
-        if not recheck(file, folder).confirmed:
+        again = recheck(file, folder)
+        if not again.confirmed:
             return f"{run}: right on the string that it is said to get wrong"
-        if not witness["shortest"]:
-            return ""
+        if (longest, witness["string"]) != (again.length, joined(task, witness["tokens"])):
+            return f"{run}: its string is not of the length and the words that are told"
     if extent is None:
         return ""
-    if witness is not None:  # all that are shorter, which are right
+    if witness is not None and witness["shortest"]:  # all that are shorter, which are right
         extent = extent._replace(families=0, beam=0)
-    device = torch.device("cpu")
-    task, model = loaded(trained(folder, rule), folder, rule, device)
     machine = task.machine()
     assert machine is not None  # `loaded` refused it otherwise
     found = search(model, machine, SearchBudget(*extent), device).witness

@@ -13,7 +13,7 @@ from pathlib import Path
 from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.metrics import ACCURACY, METRICS
-from lrbench.records import BY_LENGTH, Evaluation, Result
+from lrbench.records import BY_LENGTH, FURTHER, Evaluation, Result
 from lrbench.runs.evaluate.evaluation import score_run
 from lrbench.runs.train.validate import check_fits, resolve_device
 from lrbench.schema import config_from
@@ -21,6 +21,7 @@ from lrbench.schema import config_from
 LEVEL = 0.01  # the chance that any of a bundle's numbers is doubted though all are right
 ROUNDING = 0.01  # of an error measured twice on the same series, by other hardware
 FLIPPED = 0.005  # of the answers to the same strings, by rounding on other hardware
+MOST = 10**8  # strings that a stranger's file may say it was scored on
 LONGEST = 100_000  # a length that a stranger's file may make us read
 
 
@@ -70,18 +71,32 @@ def differing(comparisons: list[ScoreComparison]) -> list[ScoreComparison]:
 
 
 def rescore(
-    folder: Path, run: str, result: Result, rule: str, strings: int, seed: int, device: str
+    folder: Path,
+    run: str,
+    result: Result,
+    rule: str,
+    strings: int,
+    seed: int,
+    device: str,
+    further: bool = False,
 ) -> list[ScoreComparison]:
     """Score the checkpoint of one run at those training and test lengths it tells accuracies of.
 
-    Nothing in the checkpoint is executed. Raises UserError where it cannot be scored.
+    further: at further lengths as well, on no more strings than were told of each. Nothing in the
+    checkpoint is executed. Raises UserError where it cannot be scored.
     """
-    recorded = _recorded_at_lengths(result, rule)
+    recorded = _recorded_at_lengths(result, rule, further)
     if not recorded:
         return []
     check_fits(_config(result), resolve_device(device))
-    lengths = ",".join(str(length) for length in sorted(recorded))
-    rows, _ = score_run(folder, lengths, rule, strings, device, purpose=f"verify {seed}")
+    by_count: dict[int, list[int]] = {}
+    for length, row in sorted(recorded.items()):
+        count = min(strings, row["n"]) if further else strings
+        by_count.setdefault(count, []).append(length)
+    rows = []
+    for count, lengths in by_count.items():
+        text = ",".join(map(str, lengths))
+        rows += score_run(folder, text, rule, count, device, purpose=f"verify {seed}")[0]
     return [
         ScoreComparison(
             run=run,
@@ -140,7 +155,7 @@ def _pair(interval: list[float] | None) -> tuple[float, float] | None:
     return None if interval is None else (interval[0], interval[1])
 
 
-def _recorded_at_lengths(result: Result, rule: str) -> dict[int, Evaluation]:
+def _recorded_at_lengths(result: Result, rule: str, further: bool) -> dict[int, Evaluation]:
     """The scores at single lengths; of a test over a range those of its shortest and longest."""
     tests = [
         row
@@ -148,11 +163,12 @@ def _recorded_at_lengths(result: Result, rule: str) -> dict[int, Evaluation]:
         if (row["which"], row["kind"]) == (rule, "test")
         and row["value"] is not None
         and row["length"] <= LONGEST
+        and row["n"] <= MOST
     ]
     over_range = {row["length"]: row for row in tests if row["split"] == BY_LENGTH}
     if over_range:
         return {length: over_range[length] for length in {min(over_range), max(over_range)}}
-    single = ("train_length", "test")
+    single = ("train_length", "test", FURTHER) if further else ("train_length", "test")
     return {r["length"]: r for r in tests if r["metric"] in METRICS and r["split"] in single}
 
 

@@ -21,7 +21,9 @@ from lrbench.bundles.archive import sha256, unpacked
 from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.contents import libraries_of, plugins_of, refuse_other
 from lrbench.bundles.data import SplitState, over_corpus, split_states, string_hashes
+from lrbench.bundles.entry import broken_rules, built_otherwise, by_own_table, is_entry
 from lrbench.bundles.failures import put_again, searched_runs, suite_extent
+from lrbench.bundles.identity import config_complaint, differences, versions_complaint
 from lrbench.bundles.pack import tables, unpack
 from lrbench.bundles.rescore import (
     ScoreComparison,
@@ -32,19 +34,17 @@ from lrbench.bundles.rescore import (
 )
 from lrbench.errors import UserError
 from lrbench.plugins import trust_plugin
-from lrbench.plugins.sources import source_hash
+from lrbench.plugins.sources import source_files, source_hash
 from lrbench.records import Result
 from lrbench.report.output.display import plural
-from lrbench.report.runs.collect import collect
+from lrbench.report.runs.certificates import FOLDER as ANSWERS
 from lrbench.report.runs.record import FOLDER
 from lrbench.report.runs.schema import result_complaint
-from lrbench.report.suite.entries import suite_of
-from lrbench.report.suite.lock import read_lock
-from lrbench.report.suite.rules import violations
+from lrbench.report.suite.lock import has_lock
 from lrbench.runs.folder import checkpoints
 from lrbench.runs.folder.files import UnreadableFile
-from lrbench.runs.folder.fingerprint import fingerprint
-from lrbench.tables import SUITE
+
+COMPILED = re.compile(r"__pycache__|\.(pyc|pyo|pyd|so|dll|dylib)$")  # code without source
 
 GOOD, BAD, OPEN = "confirmed", "differs", "not checked"
 
@@ -76,6 +76,12 @@ class Opened:
     manifest: dict[str, Any]
     choice: TableChoice
     results: dict[str, Result] = field(default_factory=dict)
+    differs: tuple[str, ...] = ()  # of an entry of a suite: in what its choice is not the suite's
+
+    @property
+    def entry(self) -> bool:
+        """Whether it is of a suite."""
+        return is_entry(self.choice)
 
 
 @dataclass(frozen=True)
@@ -108,11 +114,18 @@ def open_bundle(path: Path) -> Opened:
     missing = [name for name in (layout.TABLE, layout.CSV, layout.STRINGS) if name not in files]
     if missing:
         raise UserError(f"bundle '{path}' has no {', '.join(missing)}")
-    opened = Opened(files, manifest, TableChoice.from_json(manifest["choice"]))
+    choice, differs = TableChoice.from_json(manifest["choice"]), list[str]()
+    if is_entry(choice):
+        choice, differs = by_own_table(choice)
+    opened = Opened(files, manifest, choice, differs=tuple(differs))
     for name in sorted(files):
         if name.startswith(f"{layout.RUNS}/") and name.endswith("/result.json"):
             result = _json(name, files[name])
-            complaint = result_complaint(result)
+            complaint = (
+                result_complaint(result)
+                or config_complaint(result["config"])
+                or versions_complaint(result.get("versions") or {})
+            )
             if complaint:
                 raise UserError(f"bundle '{path}': {name}: {complaint}")
             opened.results[name.removeprefix(f"{layout.RUNS}/").removesuffix("/result.json")] = (
@@ -127,13 +140,14 @@ def verify(opened: Opened, options: Options) -> tuple[list[BundleFinding], list[
     """Look at everything; return what was found, and the scores side by side."""
     with tempfile.TemporaryDirectory(prefix="lrbench-") as place:
         folder = Path(place)
-        findings = [BundleFinding("hashes", GOOD, f"{len(opened.files)} files"), _plugins(opened)]
-        if options.trust_plugins:
-            findings[-1] = _run_plugins(opened, folder)
-        states = _splits(opened)
-        findings += [_fingerprints(opened), _strings(opened, states), *_tables(opened)]
+        findings = [BundleFinding("hashes", GOOD, f"{len(opened.files)} files")]
+        findings += [_fingerprints(opened), *_tables(opened)]
         unpack(opened.files, folder, layout.RUNS)
-        findings += _suite_rules(opened.choice, folder / layout.RUNS)
+        findings += _suite_rules(opened, folder / layout.RUNS)  # before a plugin's code can run
+        findings.append(_run_plugins(opened, folder) if options.trust_plugins else _plugins(opened))
+        states = _splits(opened)
+        findings.append(_strings(opened, states))
+        findings += _models(opened, options)
         comparisons, unscored = _scores(opened, folder / layout.RUNS, options, states)
         later = [*later_scores(opened.files, layout.RUNS)]
         later += _on_all_strings(opened, folder / layout.RUNS, options)
@@ -156,7 +170,11 @@ def _run_plugins(opened: Opened, folder: Path) -> BundleFinding:
     """Import the plugins of the bundle, if their source is what the runs recorded."""
     libraries = libraries_of(opened.results).values()  # scoring refuses another version of one
     used = dict.fromkeys(libraries) | plugins_of(opened.results)
+    compiled = [name for name in _plugin_files(opened) if COMPILED.search(name)]
+    if compiled:
+        return BundleFinding("plugins", BAD, f"{compiled[0]} is compiled: nobody can read it")
     unpack(opened.files, folder, layout.PLUGINS)
+    read: set[str] = set()
     sys.path.insert(0, str(folder / layout.PLUGINS))
     try:
         for name, hashes in sorted(used.items()):
@@ -169,10 +187,17 @@ def _run_plugins(opened: Opened, folder: Path) -> BundleFinding:
                 return BundleFinding(
                     "plugins", BAD, f"{name} is not the source that the runs recorded"
                 )
+            read |= {f"{layout.PLUGINS}/{path}" for path in source_files(module)}
             trust_plugin(module)
     finally:
         sys.path.remove(str(folder / layout.PLUGINS))
+    if beside := sorted({*_plugin_files(opened)} - read):
+        return BundleFinding("plugins", BAD, f"{beside[0]} is no part of the plugins' source")
     return BundleFinding("plugins", GOOD, f"{', '.join(sorted(used)) or 'none'}: run, as you asked")
+
+
+def _plugin_files(opened: Opened) -> list[str]:
+    return [name for name in opened.files if name.startswith(f"{layout.PLUGINS}/")]
 
 
 def _fingerprints(opened: Opened) -> BundleFinding:
@@ -180,11 +205,7 @@ def _fingerprints(opened: Opened) -> BundleFinding:
     wrong = []
     for run, result in opened.results.items():
         path = f"{layout.RUNS}/{run.rpartition('/')[0]}/config.json"
-        config = _json(path, opened.files.get(path))
-        recorded = result["fingerprint"]
-        made = fingerprint(config, result.get("versions") or {})
-        if not (made == recorded == run.split("/")[-2:][0]):
-            wrong.append(f"{run}: {recorded} is recorded, its configuration gives {made}")
+        wrong += differences(run, result, _json(path, opened.files.get(path)))
     return finding("fingerprints", wrong, plural(len(opened.results), "run"))
 
 
@@ -237,16 +258,31 @@ def _tables(opened: Opened) -> Iterator[BundleFinding]:
         yield finding(name, _lines_that_differ(opened.files[name], made[name]), "rebuilt")
 
 
-def _suite_rules(choice: TableChoice, runs: Path) -> list[BundleFinding]:
+def _suite_rules(opened: Opened, runs: Path) -> list[BundleFinding]:
     """Return what the rules of a suite say of each row of the bundle; nothing of other tables."""
-    if choice.table is None or choice.table.kind != SUITE:
-        return []
-    lock = read_lock(choice.table.name)
-    suite = suite_of(collect(runs), choice.table, lock, choice.rule)
-    labels = dict.fromkeys([*choice.rows, *(entry.label for entry in suite.entries)])
-    wrong = [line for label in labels for line in violations(suite, lock, label)]
+    choice = opened.choice
+    if choice.table is None or not opened.entry:
+        names = {result["protocol"] for result in opened.results.values()}
+        suites = [name for name in sorted(names) if has_lock(name)]
+        text = "runs of it that are no entry: its rules were not looked at"
+        return [BundleFinding(name, OPEN, text) for name in suites]
+    labels, wrong = broken_rules(choice, runs, opened.results, opened.files)
     text = f"{', '.join(labels)}: every rule of {choice.table.name} is kept"
-    return [finding("suite", wrong, text)]
+    return [finding("suite", [*opened.differs, *wrong], text)]
+
+
+def _models(opened: Opened, options: Options) -> list[BundleFinding]:
+    """Build the models of an entry and hold what is told of them against these."""
+    if not opened.entry:
+        return []
+    results = {
+        run: result
+        for run, result in opened.results.items()
+        if f"{layout.RUNS}/{run}/{ANSWERS}/{opened.choice.rule}.json" in opened.files
+        and (options.trust_plugins or not plugins_of({run: result}))
+    }
+    wrong = built_otherwise(results)
+    return [finding("models", wrong, f"{plural(len(results), 'run')} as built before training")]
 
 
 def _lines_that_differ(recorded: bytes, made: bytes) -> list[str]:
@@ -277,7 +313,8 @@ def _scores(
                 comparisons += rescore_splits(runs / run, run, result, rule, here, options.device)
                 continue
             comparisons += rescore(
-                runs / run, run, result, rule, options.strings, options.seed, options.device
+                *(runs / run, run, result, rule, options.strings, options.seed, options.device),
+                further=opened.entry,
             )
         except (UserError, OSError) as error:
             first = str(error).splitlines()[0].replace(f"{runs}/", "")

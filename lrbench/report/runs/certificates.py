@@ -60,6 +60,9 @@ def read_answers(
         data = read_object(folder / name, problems, complaint)
         if data is not None:
             answer = _answer(data)
+            if Path(name).stem != answer.which:
+                problems.append((shown(folder / name), f"is of the rule {answer.which[:40]}"))
+                continue
             if steps.get(answer.which) == answer.step or answer.again:
                 own[answer.which] = answer
     by_step = {answer.step: answer for answer in own.values() if not answer.again}

@@ -94,7 +94,7 @@ def digest_of(strings: Mapping[str, Any]) -> str:
     told = {
         length: [one.get("n"), one.get("sha256", {}).get("strings")]
         for length, one in strings.items()
-        if isinstance(one, dict)
+        if isinstance(one, dict) and isinstance(one.get("sha256", {}), dict)
     }
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 

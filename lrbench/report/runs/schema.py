@@ -28,6 +28,11 @@ def is_number(value: Any) -> bool:
     return type(value) is float or is_integer(value)
 
 
+def is_finite(value: Any) -> bool:
+    """Tell a number that is neither infinite nor NaN."""
+    return is_number(value) and math.isfinite(value)
+
+
 def is_text(value: Any) -> bool:
     """Tell a string."""
     return isinstance(value, str)
@@ -76,7 +81,7 @@ REQUIRED: dict[str, Check] = {
 OPTIONAL: dict[str, Check] = {
     **dict.fromkeys(["task_title", "stopped", "device", "dtype", "mode"], is_text),
     **dict.fromkeys(["data_seed", "parameters", "state_size", "threads"], is_integer),
-    **dict.fromkeys(["train_seconds", "examination_seconds", "epochs"], is_number),
+    **dict.fromkeys(["train_seconds", "examination_seconds", "epochs"], is_finite),
     "versions": is_settings,
     **dict.fromkeys(["checkpoints", "perfect_look", "horizon", "data", "telemetry"], is_object),
     **dict.fromkeys(["baselines", "guessing"], is_list),

@@ -19,7 +19,7 @@ from lrbench.report.grids.selection import parsed_value
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.columns import Answer, Settings
 from lrbench.report.runs.record import STRINGS
-from lrbench.report.suite.lock import LAYERS, Lock
+from lrbench.report.suite.lock import LAYERS, Lock, LockedTask
 from lrbench.report.suite.scores import Array, scaled_score
 from lrbench.report.tables.horizons import Reached, reached
 from lrbench.tables import TableCell, TableSpec, first_enough
@@ -46,6 +46,7 @@ class SuiteRun:
     """One run: its task in the lock, its seed, and what it came to at each length.
 
     tested: nothing of a run that diverged, whose score is 0.
+    steps: updates that were done.
     """
 
     folder: str
@@ -57,6 +58,8 @@ class SuiteRun:
     parameters: int
     state: int | None
     answer: Answer | None
+    steps: int = 0
+    diverged: bool = False
 
     def score_at(self, length: int) -> float:
         """Return its score at the longest tested length up to `length`."""
@@ -81,7 +84,7 @@ class SuiteEntry:
         return sorted(
             seed
             for (name, seed), runs in self.runs.items()
-            if name == column and len(runs) == self.sizes[column]
+            if name == column and len(runs) == len({run.task for run in runs}) == self.sizes[column]
         )
 
     def scores(self, column: str, length: int) -> list[float]:
@@ -178,7 +181,7 @@ def suite_of(collection: Collection, spec: TableSpec, lock: Lock, rule: str) -> 
             continue
         task = lock.tasks[place]
         differing = task.differing(settings)
-        if _is_search(differing, search, settings, row["seed"]):
+        if _is_search(task, differing, search, settings, row["seed"]):
             told = looks.get(folder)
             tried.append(Tried(folder, label, task.label, place, float(settings["optim.lr"]), told))
             continue
@@ -192,16 +195,21 @@ def suite_of(collection: Collection, spec: TableSpec, lock: Lock, rule: str) -> 
         settings = collection.settings[folder]
         rate = settings.get("optim.lr")
         kept = not differing and rate == chosen.get((label, place), rate) and rate in lock.rates
-        division, name = (MAIN, label) if kept and _own_data(row) else (OPEN, label)
+        others = [*_not_random(settings), *_other_data(row, settings)]
+        division, name = (MAIN, label) if kept and not others else (OPEN, label)
         if division == OPEN:
-            name = " ".join([label, *_words(settings, differing or ["optim.lr"])])
+            words = _words(settings, differing or ([] if kept else ["optim.lr"]))
+            name = " ".join([label, *words, *others])
         entry = entries.setdefault((division, name), SuiteEntry(name, division, {}, sizes))
+        diverged = row["status"] == "diverged"
         answer = collection.answers.get(folder, {}).get(rule)
         entry.runs.setdefault((task.label, int(row["seed"])), []).append(
             SuiteRun(
-                *(folder, place, int(row["seed"]), tuple(tests.get(folder, ())), settings),
+                *(folder, place, int(row["seed"])),
+                *(() if diverged else _of_task(task, tests.get(folder, ())), settings),
                 *(float(row["train_seconds"] or 0), int(row["parameters"] or 0)),
                 *(None if pd.isna(row["state_size"]) else int(row["state_size"]), answer),
+                *(int(row["steps"] or 0), diverged),
             )
         )
     order = {label: at for at, label in enumerate(dict.fromkeys(_listed(spec)))}
@@ -219,11 +227,13 @@ def folders_of(suite: Suite, labels: Iterable[str] = ()) -> set[str]:
     return {*(run.folder for entry in entered for run in entry.every_run), *tried}
 
 
-def _is_search(differing: list[str], search: Settings, settings: Settings, seed: int) -> bool:
+def _is_search(
+    task: LockedTask, differing: list[str], search: Settings, settings: Settings, seed: int
+) -> bool:
     """Whether a run is one that a rate was chosen by: it differs as the search does, and so far."""
-    changed = {key: value for key, value in search.items() if key.startswith("protocol.")}
+    changed = {key: value for key, value in search.items() if key in task.settings}
     return seed == search.get("seed") and all(
-        settings.get(key) == changed.get(key) for key in differing
+        settings.get(key) == changed.get(key) for key in {*differing, *changed}
     )
 
 
@@ -232,9 +242,19 @@ def _words(settings: Settings, keys: Iterable[str]) -> list[str]:
     return [f"{key.partition('.')[2]}={settings.get(key)}" for key in keys]
 
 
-def _own_data(row: Mapping[Any, Any]) -> bool:
-    """Whether the strings it was trained on are those of its seed."""
-    return bool(pd.isna(row["data_seed"]) or row["data_seed"] == row["seed"])
+def _other_data(row: Mapping[Any, Any], settings: Settings) -> list[str]:
+    """Return the seed of the strings it was trained on where that is not its own."""
+    told = {settings.get("data_seed"), None if pd.isna(row["data_seed"]) else row["data_seed"]}
+    return [f"data_seed={seed}" for seed in told - {None, row["seed"]}]
+
+
+def _not_random(settings: Settings) -> list[str]:
+    """Return the settings by which weights began as the solution, built by hand."""
+    return [
+        f"{key.partition('.')[2]}={value}"
+        for key, value in settings.items()
+        if key.startswith("model.") and key.endswith(".init") and value == "exact"
+    ]
 
 
 def _tests(frame: pd.DataFrame, rule: str) -> dict[str, list[Tested]]:
@@ -251,6 +271,12 @@ def _tests(frame: pd.DataFrame, rule: str) -> dict[str, list[Tested]]:
     for folder, *tested in zip(*(rows[name].tolist() for name in names), strict=True):
         found.setdefault(folder, []).append(Tested(*tested))
     return {folder: sorted(tests) for folder, tests in found.items()}
+
+
+def _of_task(task: LockedTask, tests: Iterable[Tested]) -> tuple[Tested, ...]:
+    """Of the tests of a run those at the lengths of the suite; others were made later."""
+    lengths = {length for length, _ in task.tests}
+    return tuple(one for one in tests if one.length in lengths)
 
 
 def _looks(frame: pd.DataFrame) -> dict[str, tuple[float, float]]:

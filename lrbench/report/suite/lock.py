@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -31,12 +32,14 @@ class LockedTask:
 
     settings: those of task, protocol and optimiser, flat, with the versions of task and protocol.
     layers: of every model, unless it enters with others.
+    tests: the length and the number of strings of each test, shortest first.
     """
 
     label: str
     settings: Settings
     layers: int
     digest: str
+    tests: tuple[tuple[int, int], ...]
 
     def differing(self, settings: Settings) -> list[str]:
         """Return the settings in which a run is not one of the suite's."""
@@ -93,11 +96,16 @@ def lock_path(suite: str) -> Path:
     return reference_dir() / f"{suite}.lock"
 
 
+def has_lock(suite: str) -> bool:
+    """Tell whether there is a suite of this name; a path is none."""
+    return bool(re.fullmatch(r"[\w-]+", suite)) and lock_path(suite).is_file()
+
+
 @cache
 def read_lock(suite: str) -> Lock:
     """Return the lock of a suite. Raises UserError where there is none, or it was changed."""
     path = lock_path(suite)
-    if not path.is_file():
+    if not has_lock(suite):
         raise UserError(
             f"suite '{suite}' has no lock at {path}\n"
             "only a suite whose test strings are locked can be reported as one"
@@ -109,7 +117,10 @@ def read_lock(suite: str) -> Lock:
             "restore it from the repository"
         )
     tasks = tuple(
-        LockedTask(task["label"], task["settings"], task["layers"], digest_of(task["strings"]))
+        LockedTask(
+            *(task["label"], task["settings"], task["layers"], digest_of(task["strings"])),
+            tuple(sorted((int(at), told["n"]) for at, told in task["strings"].items())),
+        )
         for task in content["tasks"]
     )
     return Lock(

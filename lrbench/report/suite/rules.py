@@ -12,14 +12,19 @@ from lrbench.report.suite.entries import MAIN, Suite, SuiteEntry, Tried, chosen_
 from lrbench.report.suite.lock import Lock
 
 SEEDS = (0, 1, 2)  # every entry has these; further ones follow without a gap
+MOST_SEEDS = 1000
+# Rows that were published before the suite said how far to search; their weights are gone.
+BY_CLOCK_ONCE = frozenset(
+    ["blockdiag", "deltanet [-1,1]", "deltaproduct 2 [-1,1]", "rnn", "transformer (no positions)"]
+)
 MOST_PARAMETERS, MOST_STATE = 2_000_000, 65_536
 
 
 def violations(suite: Suite, lock: Lock, label: str, by_clock: bool = False) -> list[str]:
     """Return what keeps a model from standing in the division main; nothing where it may.
 
-    by_clock: searches for wrong strings that a clock cut off count, and those of a run that was
-    trained again, as those of runs that were published before the suite said how far to search.
+    by_clock: of the rows in BY_CLOCK_ONCE searches for wrong strings that a clock cut off count,
+    and those of runs that were trained again.
     """
     entries = {entry.division: entry for entry in suite.entries if entry.label == label}
     if MAIN not in entries:
@@ -28,13 +33,17 @@ def violations(suite: Suite, lock: Lock, label: str, by_clock: bool = False) -> 
     tried = [one for one in suite.tried if one.label == label]
     found = [f"{count} runs {why}" for why, count in sorted(suite.refused.items())]
     found += [*_seeds(entry), *_sizes(entry), *_searched(entry, tried, lock)]
-    return [*found, *_examined(entry, lock, by_clock)]
+    found += [*_whole(entry, lock)]
+    return [*found, *_examined(entry, lock, by_clock and label in BY_CLOCK_ONCE)]
 
 
 def _seeds(entry: SuiteEntry) -> Iterator[str]:
     """Every column has the seeds 0, 1, 2, and the same further ones as the others."""
     there = {name: entry.seeds(name) for name in entry.sizes}
     most = max((seeds[-1] for seeds in there.values() if seeds), default=0)
+    if most > MOST_SEEDS:
+        yield f"seed {most}: the seeds are {', '.join(map(str, SEEDS))} and those that follow"
+        return
     wanted = [*range(max(most, SEEDS[-1]) + 1)]
     for name, seeds in there.items():
         missing = [seed for seed in wanted if seed not in seeds]
@@ -53,6 +62,10 @@ def _sizes(entry: SuiteEntry) -> Iterator[str]:
 
 def _searched(entry: SuiteEntry, tried: list[Tried], lock: Lock) -> Iterator[str]:
     """The search of each task is whole, and what it chose is what was trained with."""
+    twice = Counter((one.task, one.rate) for one in tried)
+    for (task, rate), count in twice.items():
+        if count > 1:
+            yield f"{lock.name_of(task)}: rate {rate:g} was tried {count} times"
     rates: dict[int, set[float]] = {}
     for one in tried:
         rates.setdefault(one.task, set()).add(one.rate)
@@ -67,6 +80,21 @@ def _searched(entry: SuiteEntry, tried: list[Tried], lock: Lock) -> Iterator[str
             yield f"{name}: rate {', '.join(f'{rate:g}' for rate in missing)} was not tried"
         elif used != {chosen.get((entry.label, task))}:
             yield f"{name}: trained with {', '.join(f'{rate:g}' for rate in sorted(used))}"
+
+
+def _whole(entry: SuiteEntry, lock: Lock) -> Iterator[str]:
+    """Each run had all updates, and one score at each length, of as many strings as all others."""
+    for run in entry.every_run:
+        task, name = lock.tasks[run.task], f"{lock.name_of(run.task)}, seed {run.seed}"
+        budget = task.settings.get("protocol.max_steps")
+        if run.diverged:
+            continue
+        if run.steps != budget:
+            yield f"{name}: {run.steps:,} updates; the suite has {budget:,}"
+        if tuple((one.length, one.n) for one in run.tested) != task.tests:
+            yield f"{name}: its scores are not one at each of the suite's lengths and numbers"
+        if not all(0 <= one.chance < 1 for one in run.tested):
+            yield f"{name}: chance is no accuracy below 1"
 
 
 def _examined(entry: SuiteEntry, lock: Lock, by_clock: bool) -> Iterator[str]:

@@ -23,7 +23,12 @@ LEVEL = 0.95
 
 
 def scaled_score(accuracy: float, chance: float) -> float:
-    """Return (accuracy - chance) / (1 - chance), not below 0 and not above 1."""
+    """Return (accuracy - chance) / (1 - chance), not below 0 and not above 1.
+
+    Nothing is above a chance of 1: the score is 0.
+    """
+    if chance >= 1:
+        return 0.0
     return float(np.clip((accuracy - chance) / (1 - chance), 0.0, 1.0))
 
 

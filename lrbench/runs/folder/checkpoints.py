@@ -52,6 +52,9 @@ def load(path: Path) -> dict[str, Any]:
         raise UnreadableFile(path, f"damaged: {folder} is marked as a folder")
     if not isinstance(state, dict):
         raise UnreadableFile(path, f"holds a {type(state).__name__}, not a dictionary")
+    for name, kind in (("step", int), ("seed", int), ("fingerprint", str), ("model", dict)):
+        if name in state and not (isinstance(state[name], kind) and state[name] is not True):
+            raise UnreadableFile(path, f"its {name} is a {type(state[name]).__name__}")
     return state
 
 

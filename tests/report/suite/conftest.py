@@ -32,6 +32,11 @@ def nested(flat: dict[str, Any], prefix: str) -> dict[str, Any]:
     return found
 
 
+def tests_of(task: dict[str, Any]) -> dict[int, int]:
+    """Return how many strings a task is tested on, by length."""
+    return {int(length): told["n"] for length, told in task["strings"].items()}
+
+
 def suite_result(
     at: int,
     accuracy: Callable[[int], float],
@@ -51,11 +56,11 @@ def suite_result(
             "split": "further",
             "metric": "accuracy",
             "value": accuracy(length),
-            "n": 2000 if length < 1000 else 400,
+            "n": n,
             "which": "last",
             "kind": "test",
         }
-        for length in LENGTHS
+        for length, n in sorted(tests_of(task).items())
     ]
     looks = [
         {"length": 40, "split": "train_length", "metric": metric, "value": value, "n": 1024}
@@ -93,7 +98,7 @@ def suite_result(
         "evaluations": [*tests, *(look | {"which": "id", "kind": "look"} for look in looks)],
         "baselines": [
             {"baseline": "majority", "length": length, "value": CHANCE, "n": 10_000}
-            for length in LENGTHS
+            for length in tests_of(task)
         ],
         "guessing": [],
         "horizon": {},

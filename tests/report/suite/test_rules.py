@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from lrbench.report.runs.collect import collect
+from lrbench.report.suite import rules
 from lrbench.report.suite.entries import folders_of, suite_of
 from lrbench.report.suite.lock import read_lock
 from lrbench.report.suite.rules import violations
@@ -56,7 +58,7 @@ def test_what_is_missing_is_told_and_nothing_of_a_whole_entry(entered: Path, ent
 
 
 def test_every_run_is_searched_for_wrong_strings_as_far_as_the_suite_says(
-    entered: Path, enter: Enter
+    entered: Path, enter: Enter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole(enter)
     run = next(
@@ -73,6 +75,8 @@ def test_every_run_is_searched_for_wrong_strings_as_far_as_the_suite_says(
     content = json.loads(file.read_text())
     content["searched"] = {"complete_to": 9, "beam": 100, "longest": 1000, "seconds_allowed": 5.0}
     file.write_text(json.dumps(content | {"out_of_time": ["beam"]}))  # as before the suite said it
+    assert told(entered) == [line] == told(entered, by_clock=True)  # of a row that is not so old
+    monkeypatch.setattr(rules, "BY_CLOCK_ONCE", {"lstm"})
     assert told(entered) == [line] and told(entered, by_clock=True) == []
     searched(run)
     file.write_text(json.dumps(json.loads(file.read_text()) | {"trained_again": "same scores"}))
@@ -96,6 +100,93 @@ def test_another_string_is_told(entered: Path, enter: Enter) -> None:
     old, new = '"sha256": {"strings": "', '"sha256": {"strings": "0'
     path.write_text(path.read_text().replace(old, new, 1))
     assert any(line.startswith("1 runs tested on other strings") for line in told(entered))
+
+
+@pytest.fixture
+def one(entered: Path, enter: Enter) -> Callable[[Callable[[dict[str, Any]], None]], list[str]]:
+    """Change one run of a whole entry; return what is told of the entry then."""
+    whole(enter)
+    path = next(
+        path
+        for path in entered.glob("parity/lstm/suite_v1/*/s0/result.json")
+        if json.loads(path.read_text())["config"]["optim"]["lr"] == 0.003
+    )
+
+    def changed(change: Callable[[dict[str, Any]], None]) -> list[str]:
+        kept = path.read_text()
+        content = json.loads(kept)
+        change(content)
+        path.write_text(json.dumps(content))
+        found = told(entered)
+        path.write_text(kept)
+        return found
+
+    return changed
+
+
+def rows_at(content: dict[str, Any], length: int) -> list[dict[str, Any]]:
+    rows = content["evaluations"]
+    return [row for row in rows if row["kind"] == "test" and row["length"] == length]
+
+
+def test_scores_are_one_at_each_length_of_all_strings_after_all_updates(one: Any) -> None:
+    line = "parity, seed 0: its scores are not one at each of the suite's lengths and numbers"
+    assert one(lambda run: None) == []
+    assert one(lambda run: run["evaluations"].remove(*rows_at(run, 5000))) == [line]
+    assert one(lambda run: run["evaluations"].extend(rows_at(run, 500))) == [line]
+    assert one(lambda run: rows_at(run, 40)[0].update(n=1)) == [line]
+    assert one(lambda run: run.update(steps=50_000)) == [
+        "parity, seed 0: 50,000 updates; the suite has 5,000"
+    ]
+    none = ["parity, seed 0: chance is no accuracy below 1"]
+    assert one(lambda run: [row.update(value=-1e6) for row in run["baselines"]]) == none
+    assert one(lambda run: [row.update(value=1.0) for row in run["baselines"]]) == none
+    assert one(lambda run: run.update(seed=2**40)) == ["parity: no run of seed 0"]  # else 2^40
+    assert one(lambda run: run.update(seed=2**40, data_seed=2**40)) == [
+        f"seed {2**40}: the seeds are 0, 1, 2 and those that follow"
+    ]
+
+
+def test_a_run_that_diverged_has_no_scores(one: Any, entered: Path) -> None:
+    assert one(lambda run: run.update(status="diverged", data=None)) == []
+    suite = suite_of(collect(entered), load_table("suite_v1"), read_lock("suite_v1"), "last")
+    assert {len(run.tested) > 0 for entry in suite.entries for run in entry.every_run} == {True}
+
+
+def test_weights_made_by_hand_and_strings_of_another_seed_are_of_the_open_division(
+    one: Any,
+) -> None:
+    missing = ["parity: no run of seed 0"]
+    assert one(lambda run: run["config"]["model"].update(mixer={"init": "exact"})) == missing
+    assert one(lambda run: run["config"].update(data_seed=7)) == missing
+    assert one(lambda run: run.update(data_seed=7)) == missing
+
+
+def test_an_automaton_twice_does_not_stand_for_another(entered: Path, enter: Enter) -> None:
+    whole(enter)
+    first, second = (
+        next(
+            path.parent
+            for path in entered.glob("dfa/lstm/suite_v1/*/s0/result.json")
+            if (config := json.loads(path.read_text())["config"])["task"]["automaton"] == number
+            and config["optim"]["lr"] == 0.003
+        )
+        for number in (0, 1)
+    )
+    (second / "result.json").unlink()
+    (second / "result.json").write_text((first / "result.json").read_text())
+    assert told(entered) == ["dfa: no run of seed 0"]
+
+
+def test_a_rate_is_tried_once(entered: Path, enter: Enter) -> None:
+    whole(enter)
+    first = next(entered.glob("parity/lstm/suite_v1/*/s1000")).parent
+    again = first.with_name("0123456789ab")
+    shutil.copytree(first, again)
+    content = json.loads((again / "s1000" / "result.json").read_text())
+    (again / "s1000" / "result.json").write_text(json.dumps(content | {"fingerprint": again.name}))
+    (line,) = told(entered)
+    assert line.startswith("parity: rate 0.0") and line.endswith("was tried 2 times")
 
 
 def test_sizes_are_bounded_and_a_model_must_be_there(entered: Path, enter: Enter) -> None:

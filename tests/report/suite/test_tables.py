@@ -107,7 +107,7 @@ def test_a_horizon_says_what_it_is_of(tmp_path: Path, enter: Enter, lock: Lock) 
         enter(at, lambda _: 1.0, LSTM)
     enter(0, lambda length: 1.0 - (length == 5000) / 400, LSTM)
     table = tables(tmp_path / "runs")["how far each run holds on random strings"]
-    assert row(table, "lstm")["parity"] == "500\N{DAGGER}"
+    assert row(table, "lstm")["parity"] == "2,000\N{DAGGER}"
     assert row(table, "lstm")["dfa"] == ">= 5,000"
     one, wrong = table.notes[1:]
     assert one.startswith("dfa: the strings of 3 tasks counted together")
