@@ -41,16 +41,23 @@ class ProofSearch:
 
 
 def find_proof(
-    model: nn.Module, config: dict[str, Any], machine: Machine, most_nodes: int = MOST_NODES
+    model: nn.Module,
+    config: dict[str, Any],
+    machine: Machine,
+    most_nodes: int = MOST_NODES,
+    refusal: str = "",
 ) -> ProofSearch:
     """Search for closed boxes on one graph after another, up to `most_nodes` nodes.
 
     With no nodes at all none are sought.
 
-    config: the `model` node of the configuration. What is found is to be checked (check/).
+    config: the `model` node of the configuration. refusal: why none is sought, known before. What
+    is found is to be checked (check/).
     """
     began = time.perf_counter()
-    found = ProofSearch()
+    found = ProofSearch(refusal=refusal)
+    if refusal:
+        return found
     if config.get("name") in LINEAR:
         if most_nodes > 0:
             states = counted_states(model, config, machine, most_nodes)

@@ -47,7 +47,7 @@ class WitnessRecord(TypedDict):
     found_by: str
     shortest: bool
     one_in: float | None
-    one_in_log10: float
+    one_in_log10: float | None
 
 
 class SearchRecord(TypedDict):
@@ -154,7 +154,7 @@ def weights_digest(weights: Mapping[str, Any]) -> str:
 
 def witness_record(task: Task, witness: Witness) -> WitnessRecord:
     """Return what a file says of a witness."""
-    names = task.class_names
+    names, uniform = task.class_names, task.uniform_letters
     return {
         "string": joined(task, witness.tokens),
         "tokens": list(witness.tokens),
@@ -163,8 +163,8 @@ def witness_record(task: Task, witness: Witness) -> WitnessRecord:
         "right": names[witness.right],
         "found_by": witness.found_by,
         "shortest": witness.shortest,
-        "one_in": float(witness.rarity) if witness.rarity <= LARGEST_FLOAT else None,
-        "one_in_log10": round(math.log10(witness.rarity), 3),
+        "one_in": float(witness.rarity) if uniform and witness.rarity <= LARGEST_FLOAT else None,
+        "one_in_log10": round(math.log10(witness.rarity), 3) if uniform else None,
     }
 
 

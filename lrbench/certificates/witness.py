@@ -143,13 +143,33 @@ def search(
 class _Front:
     """Strings side by side, one symbol a step: what they are, their states here and in the model.
 
-    margins are of the last position that was asked, infinite before any.
+    margins are of the last position that was asked, or of the next that would be if the string
+    ended the shortest way. asked: whether any was. fresh: whether the margin is of this very string
+    and not of one that it goes on from.
     """
 
     words: Spelling
     at: Rows  # states of the machine (B,)
     states: Any
     margins: NDArray[np.float64]
+    asked: NDArray[np.bool_]
+    fresh: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """Some strings of a front, each with the same symbols behind it."""
+
+    words: Spelling
+    rows: Rows
+    ending: Word
+
+    @property
+    def length(self) -> int:
+        return self.words.length + len(self.ending)
+
+    def of(self, row: int) -> Word:
+        return (*self.words.of(int(self.rows[row])), *self.ending)
 
 
 class _Seeker:
@@ -158,6 +178,7 @@ class _Seeker:
     def __init__(self, reader: SymbolReader, machine: Machine, budget: SearchBudget) -> None:
         self.reader, self.machine, self.budget = reader, machine, budget
         self.table, self.targets = machine.table, machine.targets
+        self.endings = shortest_endings(machine)
         self.found = WitnessSearch(budget)
         self.until = math.inf
         numbers = reader.numbers(machine.symbols)
@@ -236,7 +257,8 @@ class _Seeker:
     def _empty(self, count: int) -> _Front:
         """The empty string, so many times."""
         at = np.full(count, self.machine.start)
-        return _Front(Grown(), at, None, np.full(count, np.inf))
+        never = np.zeros(count, bool)
+        return _Front(Grown(), at, None, np.full(count, np.inf), never, never)
 
     # --- families
 
@@ -297,10 +319,42 @@ class _Seeker:
         states = None if front.states is None else chosen(front.states, picked)
         logits, states = self.reader.step(torch.from_numpy(np.ascontiguousarray(symbols)), states)
         margins, wrong = self._judged(logits, at)
-        kept = np.where(self.targets[at] >= 0, margins, front.margins[rows])
         self.found.strings += len(rows)
         self._note(longer, at, margins, wrong, how)
-        return _Front(longer, at, states, kept)
+        fresh = self.targets[at] >= 0
+        kept, asked = np.where(fresh, margins, front.margins[rows]), front.asked[rows] | fresh
+        if how != COMPLETE:
+            ended = self._ended(longer, at, states, ~asked, how)
+            kept, fresh = np.where(np.isnan(ended), kept, ended), fresh | ~np.isnan(ended)
+        return _Front(longer, at, states, kept, asked, fresh)
+
+    def _ended(
+        self, words: Spelling, at: Rows, states: Any, never: NDArray[np.bool_], how: str
+    ) -> NDArray[np.float64]:
+        """Ask strings as if they ended the shortest way; return the margins, NaN of the others.
+
+        Those that were never asked: tasks that ask once, at the end, would be searched in vain. And
+        those that the next symbol does not ask either, of which older margins tell little.
+        """
+        found = np.full(len(at), np.nan)
+        for state in np.unique(at).tolist():
+            ending = self.endings[state]
+            if not ending or words.length + len(ending) > self._longest():
+                continue
+            rows = np.nonzero((at == state) & (never | (len(ending) > 1)))[0]
+            if not len(rows):
+                continue
+            carried = chosen(states, torch.from_numpy(rows))
+            for symbol in ending:
+                tokens = torch.full((len(rows),), symbol)
+                logits, carried = self.reader.step(tokens, carried)
+                state = int(self.table[state, symbol])
+            reached = np.full(len(rows), state)
+            margins, wrong = self._judged(logits, reached)
+            self.found.strings += len(rows)
+            self._note(_Ended(words, rows, ending), reached, margins, wrong, how)
+            found[rows] = margins
+        return found
 
     def _judged(self, logits: Tensor, at: Rows) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return by how much each right answer leads, in logits, and which answers are wrong.
@@ -321,7 +375,7 @@ class _Seeker:
 
     def _note(
         self,
-        words: Spelling,
+        words: Spelling | _Ended,
         at: Rows,
         margins: NDArray[np.float64],
         wrong: NDArray[np.bool_],
@@ -417,10 +471,29 @@ class _Seeker:
             return False
 
 
+def shortest_endings(machine: Machine) -> list[Word]:
+    """Return, of each state that asks nothing, the fewest symbols to one that asks; else none."""
+    endings: list[Word] = [()] * machine.states
+    known = {q for q, answer in enumerate(machine.answers) if answer is not None}
+    while True:
+        found: dict[int, Word] = {}
+        for state, following in enumerate(machine.delta):
+            if state not in known:
+                ways = [(s, to) for s, to in enumerate(following) if to in known]
+                if ways:
+                    symbol, to = ways[0]
+                    found[state] = (symbol, *endings[to])
+        if not found:
+            return endings
+        for state, ending in found.items():
+            endings[state] = ending
+        known |= set(found)
+
+
 def rarity(machine: Machine, tokens: Word) -> int:
     """Return how many random strings of its length contain `tokens` once, on average.
 
-    Symbols are taken to be drawn uniformly among those that may come, as built-in tasks draw them.
+    Symbols are taken to be drawn uniformly among those that may come (`Task.uniform_letters`).
     """
     branches = (machine.table != NOWHERE).sum(1).tolist()
     return math.prod(branches[state] for state in [machine.start, *machine.walk(tokens)[:-1]])
@@ -430,16 +503,22 @@ def _part(front: _Front, rows: Rows) -> _Front:
     """Return some strings of a front."""
     picked = torch.from_numpy(np.ascontiguousarray(rows))
     states = None if front.states is None else chosen(front.states, picked)
-    return _Front(front.words.picked(rows), front.at[rows], states, front.margins[rows])
+    each = (front.margins[rows], front.asked[rows], front.fresh[rows])
+    return _Front(front.words.picked(rows), front.at[rows], states, *each)
 
 
 def _narrowest(front: _Front, width: int) -> Rows:
-    """Return the `width` strings of least margin of each state, no two with the same margin."""
+    """Return the `width` strings of least margin of each state.
+
+    Of those with the same margin one, unless it is the margin of an earlier symbol: strings that
+    were not asked since may differ.
+    """
     margins = np.round(front.margins, DIGITS)
     order = np.lexsort((margins, front.at))
     at, sorted_margins = front.at[order], margins[order]
     new = np.ones(len(order), bool)
     new[1:] = (at[1:] != at[:-1]) | (sorted_margins[1:] != sorted_margins[:-1])
+    new |= ~front.fresh[order]
     order = order[new]
     _, first, inverse = np.unique(front.at[order], return_index=True, return_inverse=True)
     place = np.arange(len(order)) - first[inverse]

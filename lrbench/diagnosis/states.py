@@ -8,7 +8,7 @@ for a moment, and looked at together.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -168,7 +168,8 @@ def survey(
     numbers = reader.numbers(machine.symbols)
     fixed = getattr(model, "state_size", 0) is not None
     window = max(1, min(WINDOW, MOST_FLOATS // (strings * numbers)))
-    looked = _Survey(machine, lengths, window if fixed else WINDOW, fixed, strings)
+    ends = {n: task.positions(n) for n in lengths}
+    looked = _Survey(machine, ends, window if fixed else WINDOW, fixed, strings)
     state: Any = None
     at = np.full(strings, machine.start)
     last: Rows = np.full((strings, max(SUFFIXES)), -1)
@@ -205,12 +206,16 @@ class _Survey:
     """What was seen so far: sums over bins of positions, and the windows that are open."""
 
     def __init__(
-        self, machine: Machine, lengths: Sequence[int], window: int, fixed: bool, strings: int
+        self, machine: Machine, ends: Mapping[int, int], window: int, fixed: bool, strings: int
     ) -> None:
-        self.machine, self.lengths, self.fixed, self.strings = machine, lengths, fixed, strings
+        """ends: the last position of a string of each length, both increasing."""
+        self.machine, self.fixed, self.strings = machine, fixed, strings
         self.targets = machine.targets
-        self.windows = {n: _Window(max(1, n - min(window, (n + 1) // 2) + 1), n) for n in lengths}
-        self.edges = _edges(lengths[-1])
+        self.windows = {
+            n: _Window(max(1, end - min(window, (end + 1) // 2) + 1), end)
+            for n, end in ends.items()
+        }
+        self.edges = _edges(max(ends.values()))
         self.parts: tuple[str, ...] = ()
         self.bins: list[Bin] = []
         self.open = _OpenBin()
@@ -237,16 +242,16 @@ class _Survey:
         if position == self.edges[len(self.bins)]:
             self.bins.append(bin_.closed(position))
             self.open = _OpenBin()
-        for window in self.windows.values():
-            if window.first <= position <= window.length:
+        for length, window in self.windows.items():
+            if window.first <= position <= window.end:
                 window.add(state if self.fixed else None, at, last, given)
-                if position == window.length:
-                    self._close(window)
+                if position == window.end:
+                    self._close(length, window)
 
     def survey(self) -> Survey:
         return Survey(self.strings, self.parts, tuple(self.bins), tuple(self.done))
 
-    def _close(self, window: _Window) -> None:
+    def _close(self, length: int, window: _Window) -> None:
         """Look at a window's states together, and forget them."""
         at, last, rows = (np.concatenate(part) for part in (window.at, window.last, window.rows))
         given, targets = np.concatenate(window.given), self.targets[at]
@@ -278,8 +283,8 @@ class _Survey:
             picture = self._picture(x, at, rows)
         self.done.append(
             AtLength(
-                window.length,
-                window.length - window.first + 1,
+                length,
+                window.end - window.first + 1,
                 by_state,
                 confusion,
                 tuple(saturation),
@@ -335,10 +340,10 @@ class _OpenBin:
 
 @dataclass
 class _Window:
-    """The states of some positions: by layer, by part, a tensor (B, numbers) a position."""
+    """The states of positions `first` to `end`: by layer, by part, a tensor (B, numbers) each."""
 
     first: int
-    length: int
+    end: int
     layers: list[list[list[Tensor]]] = field(default_factory=list)
     at: list[Rows] = field(default_factory=list)
     last: list[Rows] = field(default_factory=list)

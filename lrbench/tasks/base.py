@@ -122,6 +122,11 @@ class SampledTask(TaskBase):
     averaged: ClassVar[bool] = False
     uniform_walks: ClassVar[bool] = False
 
+    @property
+    def uniform_letters(self) -> bool:
+        """Whether each symbol is drawn uniformly among those that may come in its place."""
+        return self.uniform_walks
+
     @abstractmethod
     def _pieces(
         self, stream: Stream, batch: int, length: int, segment: int, device: Device, step: int

@@ -40,6 +40,9 @@ def test_a_string_rarer_than_floats_is_named_by_a_power_of_ten() -> None:
     task = make_task(TASKS.get("sum").config(modulus=5))
     machine = task.machine()
     assert machine is not None
+    uneven = make_task(TASKS.get("flip_flop").config())
+    told = witness_record(uneven, Witness((0, 1), 0, 1, "beam", False, 4))
+    assert (told["one_in"], told["one_in_log10"]) == (None, None)  # symbols are not drawn evenly
     for length, one_in, power in ((12, 5.0**12, 8.388), (442, None, 308.945)):
         word = (1,) * length
         claim = witness_record(task, Witness(word, 0, 1, "beam", False, rarity(machine, word)))

@@ -19,6 +19,7 @@ from lrbench.certificates.witness import (
     WitnessSearch,
     rarity,
     search,
+    shortest_endings,
 )
 from lrbench.config import Config
 from lrbench.models.build import build_model
@@ -31,8 +32,9 @@ from tests.named_layers import named
 from .exact import exact_rnn
 
 
-def machine_of(name: str, modulus: int) -> Machine:
-    machine = make_task(TASKS.get(name).config(modulus=modulus)).machine()
+def machine_of(name: str, *modulus: int) -> Machine:
+    settings = dict(zip(("modulus",), modulus, strict=False))
+    machine = make_task(TASKS.get(name).config(**settings)).machine()
     assert machine is not None
     return machine
 
@@ -72,6 +74,41 @@ def right_class(machine: Machine, found: WitnessSearch) -> None:
     assert witness is not None
     assert machine.run(witness.tokens)[-1] == witness.right != witness.given
     assert witness.rarity == rarity(machine, witness.tokens)
+
+
+def test_a_task_that_asks_once_at_its_end_is_asked_on_the_way() -> None:
+    """Its prefixes ask nothing, so families and beam end each with the query to see a margin."""
+    machine = machine_of("nnch_parity_check")
+    symbols = make_task(TASKS.get("nnch_parity_check").config()).vocabulary
+    one, zero, query = (symbols.index(symbol) for symbol in "10?")
+    assert shortest_endings(machine)[machine.start] and machine.run([one, zero, query])[-1] == 1
+    drifts = Planted(
+        machine,
+        lambda w: w[-1] == query and len(w) > 30 and set(w[1:-1]) == {zero} and w[0] == one,
+        lambda w: 1.0 - 0.01 * len(w) * (set(w[1:-1]) <= {zero}),
+    )
+    for budget in (SearchBudget(complete=50, beam=0), SearchBudget(complete=50, families=0)):
+        found = search(drifts, machine, budget)
+        assert found.witness is not None and found.witness.length == 31
+        right_class(machine, found)
+
+
+def test_strings_that_differ_since_they_were_asked_are_told_apart() -> None:
+    """A flip-flop asks behind r alone: strings that go on from one answer have its margin."""
+    task = make_task(TASKS.get("flip_flop").config())
+    machine = task.machine()
+    assert machine is not None
+    word = tuple(task.vocabulary.index(c) for c in "w0i1r0i0i1r1i1i1r0i1i0r0i1r1")
+
+    def lead(tokens: tuple[int, ...]) -> float:
+        """Narrower the longer a string follows the word, whatever its last question is."""
+        followed = next(n for n in range(len(word), -1, -1) if tokens[:n] == word[:n])
+        return 1.0 - 0.02 * followed * (followed >= len(tokens) - 3)
+
+    planted = Planted(machine, lambda tokens: tokens == word, lead)
+    found = search(planted, machine, SearchBudget(complete=50, families=20, longest=40))
+    assert found.witness is not None and found.witness.tokens == word
+    assert found.witness.found_by == "beam"
 
 
 def test_every_string_is_tried_once_and_the_shortest_is_found() -> None:

@@ -18,6 +18,20 @@ from lrbench.tasks import make_task
 from lrbench.tasks.base import IGNORE
 
 
+@pytest.mark.parametrize("name", ["nnch_parity_check", "xlstm_parity"])
+def test_a_string_may_have_more_or_fewer_positions_than_its_length(name: str) -> None:
+    task = make_task(TASKS.get(name).config())
+    machine = task.machine()
+    assert machine is not None
+    lengths = [task.nearest_length(length) for length in (21, 41)]
+    assert [task.positions(length) for length in lengths] != lengths
+    config = Config(task=TASKS.get(name).config(), model=model_node("rnn")())
+    model = build_model(config, len(task.vocabulary), task.num_classes, seed=0).eval()
+    found = survey(model, task, machine, lengths, task.stream(0, "test"), strings=8)
+    assert [one.length for one in found.lengths] == lengths
+    assert found.bins[-1].last == task.positions(lengths[-1])
+
+
 class Stack(nn.Module):
     """Sum(5) as two layers: one holds the sum as a point on a circle, the other copies it.
 

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from .automata import OF_FILE, Automaton, automaton, same_language
+from .automata import OF_FILE, OF_THE_FILE, Automaton, automaton, same_language
 from .enclosures import Array, gamma, image, margin, output
 from .network import ARITHMETIC, BEFORE, MOST_SYMBOLS, network
 from .reading import Refused, digest, need, read
@@ -53,6 +53,11 @@ def check(file: Path) -> dict[str, Any]:
         raise Refused(f"parts of another kind than a certificate's: {error!r:.200}") from error
 
 
+def of_the_file(found: dict[str, Any]) -> bool:
+    """Tell whether a part of the automaton came with the file, not from the task's rule."""
+    return bool(found["automaton"].source == OF_FILE)
+
+
 def about(found: dict[str, Any], compared: bool = False) -> list[str]:
     """Return lines that say what was proved, and of what, as `check` found it.
 
@@ -61,7 +66,7 @@ def about(found: dict[str, Any], compared: bool = False) -> list[str]:
     task, machine = found["task"], found["automaton"]
     edges = sum(to is not None for row in machine.delta for to in row)
     size = f"{len(machine.delta):,} states, {len(machine.delta[0]):,} symbols, {edges:,} edges"
-    unchecked = machine.source == OF_FILE and not compared
+    unchecked = of_the_file(found) and not compared
     claim = "; that it is the task's was not checked" if unchecked else ""
     return [
         f"task: {_settings(task['name'], task['settings'])}, version {task['version']}",
@@ -95,7 +100,8 @@ def _checked(claim: Any, arrays: dict[str, Array]) -> dict[str, Any]:
     need(following.dtype == np.int32, "successors must be int32")
     need(len(net["table"]) == len(delta[0]), "another number of symbols than the task has")
     classes = 1 + max(a for a in answers if a is not None)
-    more = MOST_SYMBOLS if machine.source == OF_FILE else classes  # classes that nothing asks for
+    carried = claim["task"]["name"] in OF_THE_FILE  # may have classes that nothing asks for
+    more = MOST_SYMBOLS if carried else classes
     need(classes <= len(net["head"][2]) <= more, "another number of classes than the task has")
     labels = _labels(following, machine)
     begins = (lo[0] <= net["start"]).all() and (net["start"] <= hi[0]).all()

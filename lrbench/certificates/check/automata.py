@@ -192,11 +192,14 @@ def _group(name: str, settings: Any, symbols: int, carried: Automaton | None) ->
         letters = [-1 if answer is None else answer for answer in answers]
         need(all(0 <= at < len(elements) for at in letters), "letters that are no elements")
         need((0 in letters) == with_identity, "letters with, or without, the identity")
+        drawn = len(letters) - with_identity
+        need(kind == "generators" or drawn == most, "another number of random letters")
     need(len(set(letters)) == len(letters) == symbols, "successors of another shape")
     edges: Edges = [
         [number[tuple(p[i] for i in elements[letter])] for letter in letters] for p in elements
     ]
-    return Automaton(0, edges, list(range(len(elements))))
+    source = BY_RULE if usual else OF_FILE  # which letters there are, the file tells
+    return Automaton(0, edges, list(range(len(elements))), source)
 
 
 def _elements(name: Any) -> list[tuple[int, ...]]:

@@ -88,7 +88,8 @@ def read(file: Path) -> tuple[Any, dict[str, Any]]:
         name = claim["arrays"]["file"]
         need(Path(name).name == name and name.endswith(".npz"), "arrays must lie beside the file")
         path = file.with_name(name)
-        need(path.is_file() and path.stat().st_size <= MOST_BYTES, "arrays too large")
+        need(path.is_file(), f"its arrays, {name[:100]}, do not lie beside it")
+        need(path.stat().st_size <= MOST_BYTES, "arrays too large")
         sha = hashlib.sha256(path.read_bytes()).hexdigest()
         need(sha == claim["arrays"]["sha256"], "the arrays are not those of the digest")
         with zipfile.ZipFile(path) as archive:

@@ -81,7 +81,7 @@ def group_starts(table: Grid) -> list[bool]:
 
 def columns_table(console: Console, columns: dict[str, list[str]], bold_row: int = -1) -> None:
     """Print columns (title -> one text a row), with narrower gaps where the width asks for it."""
-    widths = [max(len(title), *map(len, texts)) for title, texts in columns.items()]
+    widths = [max([len(title), *map(len, texts)]) for title, texts in columns.items()]
     roomy = sum(widths) + 2 * (len(widths) - 1) <= console.width
     table = Table(box=None, pad_edge=False, padding=(0, 2 if roomy else 1, 0, 0))
     for title in columns:  # an untitled column holds words, the others numbers

@@ -39,6 +39,7 @@ from lrbench.runs.evaluate.kept import (
     FOLDER,
     WITNESS,
     are_tokens,
+    as_checked,
     certificate_file,
     keep,
     known_proof,
@@ -53,10 +54,14 @@ from lrbench.tasks import make_task
 from lrbench.tasks.base import IGNORE, Task
 from lrbench.tasks.machine import Machine
 from lrbench.training.arithmetic import run_arithmetic
+from lrbench.training.precision import FLOAT32, precision_of
 from lrbench.training.trial import model_for
 from lrbench.version import __version__
 
 FORETOLD_TO = 2000  # symbols
+ROUNDED = "its products are rounded to bfloat16, and a proof is of float32"
+UNEVEN = "the task does not draw its symbols uniformly"
+REFUSED = "the checker refuses the boxes"
 
 
 @dataclass(frozen=True)
@@ -113,20 +118,24 @@ def certify_run(
         "date": now(),
     }
     if found.witness is None:
-        proof = find_proof(model, subject["model"], machine, most_nodes)
+        rounded = precision_of(run.config) != FLOAT32
+        proof = find_proof(model, subject["model"], machine, most_nodes, ROUNDED * rounded)
         record["proof"] = proof_record(task, proof, None)
         if proof.boxes is not None:
             _certified(file, record, proof.boxes, model, machine)
-        if record["verdict"] == "open":
-            record |= known_proof(file, subject)  # type: ignore[typeddict-item]
+        if record["verdict"] == "open" and not rounded:
+            record |= known_proof(file, subject, machine)  # type: ignore[typeddict-item]
     if foretell_to and record["verdict"] != "certified":
-        record["foretold"] = foretold_record(foretell(model, machine, foretell_to))
+        foretold = foretell(model, machine, foretell_to) if task.uniform_letters else UNEVEN
+        record["foretold"] = foretold_record(foretold)
     keep(record, file, witness_file(folder, which) if output is None else file.with_name(WITNESS))
     return Certified(run, task, model, record, file)
 
 
 def _check_output(output: Path) -> None:
     """Raise UserError for a file that is not ours to write: nobody's data is replaced."""
+    if not output.name:
+        raise UserError("--output must name a .json file", exit_code=2)
     arrays = output.with_suffix(".npz")
     taken = output.name in (WITNESS, "result.json")
     if output.suffix != ".json" or taken:
@@ -169,7 +178,7 @@ def _certified(
         try:
             accepted = check.check(copy)
         except check.Refused as why:
-            record["proof"]["obstacle"] = f"the checker refuses the boxes: {why}"
+            record["proof"]["obstacle"] = f"{REFUSED}: {why}"
             return
     try:
         arrays.parent.mkdir(parents=True, exist_ok=True)
@@ -245,7 +254,8 @@ def recheck(file: Path, folder: Path | None = None) -> Recheck:
     tokens, which = content.get("witness", {}).get("tokens"), str(content.get("which"))
     if not are_tokens(tokens):
         raise UserError(f"'{file}' names no string: 'witness.tokens' must be a list of symbols")
-    place = folder or (file.parent.parent if file.parent.name == FOLDER else file.parent)
+    above = file.resolve().parent  # the file may be named from its own folder
+    place = folder or (above.parent if above.name == FOLDER else above)
     run = trained(place, which)
     task, model = loaded(run, place, which, torch.device("cpu"))
     if weights_digest(model.state_dict()) != content.get("weights_sha256"):
@@ -284,11 +294,13 @@ def of_these_weights(file: Path, folder: Path, proved_of: check.Automaton | None
             raise UserError(
                 f"'{file}' is of another {name} than the '{which}' checkpoint of {folder}"
             )
+    if proved_of is None:
+        return
+    if precision_of(run.config) != FLOAT32:
+        raise UserError(f"'{file}' proves nothing of {folder}: {ROUNDED}")
     machine = task.machine()
     assert machine is not None  # `loaded` refused it otherwise
-    rows = [list(row) for row in machine.delta]
-    own = check.Automaton(machine.start, rows, list(machine.answers))
-    if proved_of is not None and not check.same_language(proved_of, own):
+    if not check.same_language(proved_of, as_checked(machine)):
         raise UserError(f"'{file}' is of another automaton than the task of {folder}")
 
 

@@ -25,6 +25,7 @@ from lrbench.certificates.witness import SEARCHES
 from lrbench.errors import UserError
 from lrbench.runs.folder import files
 from lrbench.runs.folder.files import UnreadableFile
+from lrbench.tasks.machine import Machine
 
 FOLDER, WITNESS, USUAL = "certificates", "counterexample.json", "last"
 MOST_TOKENS = 1_000_000  # of a string in a file from anywhere
@@ -53,17 +54,25 @@ def known_witness(file: Path, subject: SubjectRecord) -> tuple[tuple[int, ...], 
     return (tuple(tokens), witness["found_by"]) if are_tokens(tokens) else ((), "")
 
 
-def known_proof(file: Path, subject: SubjectRecord) -> dict[str, Any]:
+def as_checked(machine: Machine) -> check.Automaton:
+    """Return a task's machine as the checker has it."""
+    rows = [list(row) for row in machine.delta]
+    return check.Automaton(machine.start, rows, list(machine.answers))
+
+
+def known_proof(file: Path, subject: SubjectRecord, machine: Machine) -> dict[str, Any]:
     """Return what a certificate's file says of a proof of these very weights that still holds.
 
-    Without one, nothing.
+    It must be of the automaton of the task. Without one, nothing.
     """
     content = _ours(file)
     if content.get("verdict") != "certified" or not _is_of(content, subject):
         return {}
     try:
-        check.check(file)
+        proved = check.check(file)
     except check.Refused:
+        return {}
+    if not check.same_language(proved["automaton"], as_checked(machine)):
         return {}
     return {
         key: content[key] for key in ("verdict", "proof", "arithmetic", "arrays") if key in content

@@ -50,6 +50,12 @@ class MooreTask(Task):
         """The automaton that answers."""
         return self._machine
 
+    @property
+    def uniform_letters(self) -> bool:
+        """Where every letter may come in every state; what overrides `_letters` draws otherwise."""
+        own = type(self)._letters is MooreTask._letters and type(self)._tokens is MooreTask._tokens
+        return own and bool((self._machine.table != NOWHERE).all())
+
     def answers(self, tokens: Tensor) -> Tensor:
         """Return the targets (B, T) of given whole strings (B, T)."""
         return self._scored(super().answers(tokens), last=True)

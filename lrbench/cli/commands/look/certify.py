@@ -19,7 +19,7 @@ HELP = (
     "The search tries every string up to a length, prefixes followed by a repeated pattern, and the"
     " strings with the smallest margins (the right logit minus the largest other one). Accuracy on"
     " random strings cannot show a string that is drawn once in 2.4e8. If no wrong string is found,"
-    " certify searches for a proof for every length (rnn, elman, gru, lstm).\n\n"
+    " certify searches for a proof for every length (rnn, elman, gru, lstm, blockdiag).\n\n"
     "RUN is a run's folder, the one that holds result.json, of a task that is a finite automaton"
     " (sum, parity, mod_arith, group, dfa and others). The result is written to its"
     " certificates/ and counterexample.json (for a rule other than last: counterexample-RULE.json),"
@@ -169,9 +169,12 @@ def _checked_proof(file: Path, run: Path | None) -> str:
         from lrbench.runs.evaluate.certify import of_these_weights
 
         of_these_weights(file, run, found["automaton"])
+    task = found["task"]["name"]
+    if check.of_the_file(found) and run is None:
+        task = f"the automaton in the file (said to be that of {task})"
     return "\n".join(
         [
-            f"holds: right on every string of {found['task']['name']}, of any length, in float32",
+            f"holds: right on every string of {task}, of any length, in float32",
             f"  {found['nodes']:,} boxes, least margin {found['margin']:.3g}"
             + (f"; these are the weights, and the task, of {run}" if run else ""),
             *check.about(found, compared=run is not None),
@@ -228,15 +231,18 @@ def _wrong(found: Certified) -> list[str]:
         sentence(found.task, found.record),
         "; ".join([f"  found in {searched['seconds']:,.1f} s", *_all_right(searched)]),
         *_unconfirmed(searched),
-        f"  a random string of that length is this one once in {_one_in(witness)}",
+        *_one_in(witness),
         *_out_of_time(searched),
     ]
 
 
-def _one_in(witness: WitnessRecord) -> str:
-    """How rare a string is: 2.4e+08, and 10^309 beyond what a float holds."""
-    value = witness["one_in"]
-    return f"{value:.2g}" if value is not None else f"10^{witness['one_in_log10']:,.0f}"
+def _one_in(witness: WitnessRecord) -> list[str]:
+    """How rare a string is, where that is known: 2.4e+08, and 10^309 beyond what a float holds."""
+    value, digits = witness["one_in"], witness["one_in_log10"]
+    if digits is None:
+        return []
+    times = f"{value:.2g}" if value is not None else f"10^{digits:,.0f}"
+    return [f"  a random string of that length is this one once in {times}"]
 
 
 def _unconfirmed(searched: SearchRecord) -> list[str]:
@@ -280,6 +286,8 @@ def _all_right(searched: SearchRecord) -> list[str]:
 
 
 def _open(found: Certified) -> list[str]:
+    from lrbench.runs.evaluate.certify import REFUSED
+
     searched, proof = found.record["searched"], found.record["proof"]
     lead = searched["least_margin"]
     lines = [
@@ -288,10 +296,13 @@ def _open(found: Certified) -> list[str]:
         *_out_of_time(searched),
     ]
     if lead is not None and searched["strings"]:
-        lines.append(f"  the narrowest of {searched['strings']:,} answers leads by {lead:.3g}")
+        read = f"of {searched['strings']:,} strings that were read"
+        lines.append(f"  the narrowest answer {read} leads by {lead:.3g}")
     lines += _unconfirmed(searched)
     if proof["refusal"]:
         lines.append(f"  {proof['refusal']}")
+    elif proof["nodes"] and proof["obstacle"].startswith(REFUSED):
+        lines.append(f"  no proof: {proof['obstacle']}")
     elif proof["nodes"]:
         why = f": {proof['obstacle']}" if proof["obstacle"] else ""
         lines.append(f"  no proof: {proof['nodes']:,} boxes do not close{why}")

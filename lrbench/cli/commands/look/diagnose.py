@@ -59,6 +59,8 @@ def diagnose(
     for file in (html, as_json):
         if file is not None and not file.absolute().parent.is_dir():
             raise UserError(f"'{file}' cannot be written: there is no folder '{file.parent}'")
+        if file is not None and file.is_dir():
+            raise UserError(f"'{file}' cannot be written: it is a folder")
     from lrbench.console import results
     from lrbench.plugins import load_plugins
     from lrbench.runs.evaluate.diagnose import diagnose_run
