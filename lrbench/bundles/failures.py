@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from lrbench.bundles.choice import TableChoice
+from lrbench.bundles.rescore import LONGEST
 from lrbench.certificates import check
 from lrbench.certificates.record import joined
 from lrbench.certificates.witness import SearchBudget, search
@@ -66,6 +67,8 @@ def put_again(folder: Path, run: str, rule: str, extent: SearchExtent | None) ->
         return ""
     of_these_weights(file, folder)
     witness, longest = content.get("witness"), math.inf
+    if witness is not None and witness["length"] > LONGEST:
+        return f"{run}: its wrong string has more than {LONGEST:,} symbols, which nobody reads"
     run_here, device = trained(folder, rule), torch.device("cpu")
     check_fits(run_here.config, device)
     task, model = loaded(run_here, folder, rule, device)

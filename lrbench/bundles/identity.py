@@ -9,7 +9,7 @@ from lrbench.runs.folder.fingerprint import fingerprint
 
 PARTS = ("task", "model", "protocol")
 NAMED = (*PARTS, "optim")
-MOST = {"layers": 256, "width": 65_536, "threads": 1024}  # that a stranger's file may ask for
+MOST = {"layers": 256, "width": 65_536, "threads": 256}  # that a stranger's file may ask for
 
 
 def config_complaint(config: dict[str, Any]) -> str | None:
