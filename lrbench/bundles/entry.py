@@ -25,6 +25,7 @@ from lrbench.report.suite.lock import Lock, has_lock, read_lock
 from lrbench.report.suite.rules import violations
 from lrbench.report.suite.scores import scaled_score
 from lrbench.runs.folder import checkpoints
+from lrbench.runs.folder.files import UnreadableFile
 from lrbench.runs.train.validate import check_fits, resolve_device
 from lrbench.schema import config_from
 from lrbench.tables import SUITE, load_table, table_names
@@ -132,7 +133,14 @@ def _same_weights(scored: list[str], runs: Path, rule: str) -> Iterator[str]:
     """No two runs of an entry train to the same weights."""
     seen: dict[str, str] = {}
     for run in scored:
-        weights = checkpoints.load(runs / run / "checkpoints" / f"{rule}.pt")["model"]
+        try:
+            weights = checkpoints.load(runs / run / "checkpoints" / f"{rule}.pt")["model"]
+        except UnreadableFile as error:
+            yield f"{run}: its weights cannot be read: {error.reason}"
+            continue
+        except KeyError:
+            yield f"{run}: its checkpoint has no weights"
+            continue
         first = seen.setdefault(weights_digest(weights), run)
         if first != run:
             yield f"{run} has the weights of {first}"

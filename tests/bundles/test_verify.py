@@ -111,6 +111,56 @@ def test_a_damaged_manifest(bundle: Bundle, make: Callable[[Any], Any], message:
         open_bundle(bundle(change, honest=False))
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda run: run["config"].update(task=None), "has no task with a name"),
+        (lambda run: run["config"].update(model={}), "has no model with a name"),
+        (lambda run: run["config"]["model"].update(backbone=None), "model.backbone holds no"),
+        (lambda run: run["config"]["model"].update(layers="2"), "layers is '2', none of 1 to"),
+        (lambda run: run["config"]["model"].update(width=10**9), "width is 1000000000, none of"),
+        (lambda run: run["config"].update(threads=1024), "threads is 1024, none of 1 to 256"),
+        (lambda run: run["versions"].update(plugins=5), "versions' plugins are no names"),
+        (lambda run: run["versions"].update(libraries=["x"]), "versions' libraries are no names"),
+        (lambda run: run.update(train_seconds=float("inf")), "'train_seconds' is inf"),
+    ],
+)
+def test_a_result_of_another_shape(bundle: Bundle, change: Any, message: str) -> None:
+    def changed(files: dict[str, bytes]) -> None:
+        name = one(files, "result.json")
+        content = json.loads(files[name])
+        change(content)
+        files[name] = json.dumps(content).encode()
+
+    with pytest.raises(UserError, match=re.escape(message)):
+        open_bundle(bundle(changed))
+
+
+def test_compiled_code_and_files_beside_a_plugins_source_are_refused(bundle: Bundle) -> None:
+    """What runs is what the receiver read: no byte code of another source, and nothing more."""
+    for name in ("plugins/__pycache__/told_plugin.cpython-311.pyc", "plugins/fast.so"):
+
+        def change(files: dict[str, bytes], name: str = name) -> None:
+            name_a_plugin(files, b"")
+            files[name] = b"compiled"
+
+        finding = found(bundle(change), trust_plugins=True)["plugins"]
+        assert finding == BundleFinding("plugins", BAD, f"{name} is compiled: nobody can read it")
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_a_file_that_no_hash_is_of_is_refused(bundle: Bundle) -> None:
+    def change(files: dict[str, bytes]) -> None:
+        name_a_plugin(files, b"A = 1\n")
+        files["plugins/more.py"] = b"B = 1\n"
+
+    finding = found(bundle(change), trust_plugins=True)["plugins"]
+    assert (finding.status, finding.text) == (
+        BAD,
+        "plugins/more.py is no part of the plugins' source",
+    )
+
+
 @pytest.mark.parametrize("data", [b"", b"{", b"[" * 10**5, b"\xff\xfe", b"[]", b"{}"])
 @pytest.mark.parametrize("name", ["result.json", "config.json", "strings.json", "manifest.json"])
 def test_json_that_is_none(bundle: Bundle, data: bytes, name: str) -> None:

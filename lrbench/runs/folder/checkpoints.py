@@ -55,7 +55,17 @@ def load(path: Path) -> dict[str, Any]:
     for name, kind in (("step", int), ("seed", int), ("fingerprint", str), ("model", dict)):
         if name in state and not (isinstance(state[name], kind) and state[name] is not True):
             raise UnreadableFile(path, f"its {name} is a {type(state[name]).__name__}")
+    for name, weight in state.get("model", {}).items():
+        if isinstance(weight, Tensor) and not _is_whole(weight):
+            raise UnreadableFile(path, f"its weight '{name!s:.40}' is not all there")
     return state
+
+
+def _is_whole(weight: Tensor) -> bool:
+    """Whether a file holds every number of a tensor; a view of one number can claim a terabyte."""
+    if weight.layout != torch.strided:
+        return False
+    return weight.numel() * weight.element_size() <= weight.untyped_storage().nbytes()
 
 
 def plain(obj: Any, where: str = "state") -> Any:

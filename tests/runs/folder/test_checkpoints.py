@@ -112,6 +112,25 @@ def test_flipped_bit_is_found_or_harmless(tmp_path: Path) -> None:
     assert refused > len(flips) // 4  # the rest is padding between the entries
 
 
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ({"step": float("nan")}, "its step is a float"),
+        ({"step": True}, "its step is a bool"),
+        ({"step": torch.tensor([1, 2])}, "its step is a Tensor"),
+        ({"model": [1]}, "its model is a list"),
+        ({"model": {"w": torch.eye(3).to_sparse()}}, "its weight 'w' is not all there"),
+        ({"model": {"w": torch.zeros(1).expand(10**5, 10**5)}}, "its weight 'w' is not all there"),
+    ],
+)
+def test_parts_of_another_kind_are_found(state: Any, reason: str, tmp_path: Path) -> None:
+    """A stranger's file may say that it is an update, or hold a terabyte, and be neither."""
+    path = tmp_path / "a.pt"
+    torch.save(state, path)
+    with pytest.raises(UnreadableFile, match=reason):
+        checkpoints.load(path)
+
+
 def test_truncation_is_found(tmp_path: Path) -> None:
     path = tmp_path / "a.pt"
     checkpoints.save(path, small_state())
