@@ -40,4 +40,4 @@ def test_a_table_of_runs_without_torch(
     codes, out = without_torch(lines)
     assert codes == [0, 0, 0] and "lrbench publish fan2024_table2" in out
     page = (tmp_path / "results" / "fan2024_column" / "README.md").read_text()
-    assert "**sum x blockdiag**: 2 of 5 runs have ended" in page
+    assert "**sum x blockdiag**: 0 of 5 runs have ended, 2 with other settings (¶)" in page
