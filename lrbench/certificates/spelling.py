@@ -129,3 +129,20 @@ def _padded(words: Sequence[Word]) -> tuple[Rows, Rows]:
     for row, word in enumerate(words):
         table[row, : len(word)] = word
     return table, lengths
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Strings `rows` of others, each with the same symbols behind it; they grow no longer."""
+
+    words: Spelling
+    rows: Rows
+    ending: Word
+
+    @property
+    def length(self) -> int:
+        return self.words.length + len(self.ending)
+
+    def of(self, row: int) -> Word:
+        """Return the symbols of one string."""
+        return (*self.words.of(int(self.rows[row])), *self.ending)

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from lrbench.certificates.families import endless_words
 from lrbench.certificates.reader import SymbolReader, chosen
-from lrbench.certificates.spelling import Endless, Grown, Rows, Spelling, Word
+from lrbench.certificates.spelling import Ended, Endless, Grown, Rows, Spelling, Word
 from lrbench.tasks.machine import NOWHERE, Machine
 
 FLOATS = 1 << 25  # carried numbers and logits that are held at once
@@ -156,29 +156,13 @@ class _Front:
     fresh: NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class _Ended:
-    """Some strings of a front, each with the same symbols behind it."""
-
-    words: Spelling
-    rows: Rows
-    ending: Word
-
-    @property
-    def length(self) -> int:
-        return self.words.length + len(self.ending)
-
-    def of(self, row: int) -> Word:
-        return (*self.words.of(int(self.rows[row])), *self.ending)
-
-
 class _Seeker:
     """The three searches over one model, and what they found so far."""
 
     def __init__(self, reader: SymbolReader, machine: Machine, budget: SearchBudget) -> None:
         self.reader, self.machine, self.budget = reader, machine, budget
         self.table, self.targets = machine.table, machine.targets
-        self.endings = shortest_endings(machine)
+        self.endings = machine.shortest_endings()
         self.found = WitnessSearch(budget)
         self.until = math.inf
         numbers = reader.numbers(machine.symbols)
@@ -352,7 +336,7 @@ class _Seeker:
             reached = np.full(len(rows), state)
             margins, wrong = self._judged(logits, reached)
             self.found.strings += len(rows)
-            self._note(_Ended(words, rows, ending), reached, margins, wrong, how)
+            self._note(Ended(words, rows, ending), reached, margins, wrong, how)
             found[rows] = margins
         return found
 
@@ -375,7 +359,7 @@ class _Seeker:
 
     def _note(
         self,
-        words: Spelling | _Ended,
+        words: Spelling | Ended,
         at: Rows,
         margins: NDArray[np.float64],
         wrong: NDArray[np.bool_],
@@ -469,25 +453,6 @@ class _Seeker:
             return self.machine.run(word)[-1] is not None
         except ValueError:
             return False
-
-
-def shortest_endings(machine: Machine) -> list[Word]:
-    """Return, of each state that asks nothing, the fewest symbols to one that asks; else none."""
-    endings: list[Word] = [()] * machine.states
-    known = {q for q, answer in enumerate(machine.answers) if answer is not None}
-    while True:
-        found: dict[int, Word] = {}
-        for state, following in enumerate(machine.delta):
-            if state not in known:
-                ways = [(s, to) for s, to in enumerate(following) if to in known]
-                if ways:
-                    symbol, to = ways[0]
-                    found[state] = (symbol, *endings[to])
-        if not found:
-            return endings
-        for state, ending in found.items():
-            endings[state] = ending
-        known |= set(found)
 
 
 def rarity(machine: Machine, tokens: Word) -> int:

@@ -66,6 +66,24 @@ class Machine:
         """The answers as an array (Q,), `UNASKED` where nothing is asked."""
         return np.array([UNASKED if one is None else one for one in self.answers], dtype=np.int64)
 
+    def shortest_endings(self) -> list[tuple[int, ...]]:
+        """Return of each state that asks nothing the fewest symbols to one that asks, else none."""
+        endings: list[tuple[int, ...]] = [()] * self.states
+        known = {q for q, answer in enumerate(self.answers) if answer is not None}
+        while True:
+            found = {
+                state: (symbol, *endings[to])
+                for state, following in enumerate(self.delta)
+                if state not in known
+                for symbol, to in enumerate(following)
+                if to is not None and to in known
+            }
+            if not found:
+                return endings
+            for state, ending in found.items():
+                endings[state] = ending
+            known |= set(found)
+
     def walk(self, tokens: Iterable[int]) -> list[int]:
         """Return the state after each symbol. Raises ValueError for a string that is not valid."""
         state, visited = self.start, []

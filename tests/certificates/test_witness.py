@@ -19,7 +19,6 @@ from lrbench.certificates.witness import (
     WitnessSearch,
     rarity,
     search,
-    shortest_endings,
 )
 from lrbench.config import Config
 from lrbench.models.build import build_model
@@ -81,7 +80,7 @@ def test_a_task_that_asks_once_at_its_end_is_asked_on_the_way() -> None:
     machine = machine_of("nnch_parity_check")
     symbols = make_task(TASKS.get("nnch_parity_check").config()).vocabulary
     one, zero, query = (symbols.index(symbol) for symbol in "10?")
-    assert shortest_endings(machine)[machine.start] and machine.run([one, zero, query])[-1] == 1
+    assert machine.shortest_endings()[machine.start] and machine.run([one, zero, query])[-1] == 1
     drifts = Planted(
         machine,
         lambda w: w[-1] == query and len(w) > 30 and set(w[1:-1]) == {zero} and w[0] == one,

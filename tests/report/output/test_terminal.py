@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from lrbench.report.output.cells import Column, PrintedCell, Table, spread, with_best
+from lrbench.report.output.display import columns_table
 from lrbench.report.output.terminal import print_tables
 
 TITLES = ("updates", "test: best", "test: last", "test: id", "paper", "chance")
@@ -101,3 +102,9 @@ def test_the_best_number_is_bold() -> None:
     text = console.file.getvalue()
     assert "\x1b[1m0.7500\x1b[0m ± 0.3536 (2)" in text and "0.2500\x1b" not in text
     assert "bold: " in text
+
+
+def test_a_column_without_rows_is_its_title() -> None:
+    out = StringIO()
+    columns_table(Console(file=out, width=40), {"length": [], "right": []})
+    assert out.getvalue().split() == ["length", "right"]

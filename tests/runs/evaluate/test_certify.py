@@ -10,7 +10,7 @@ from lrbench.certificates import check
 from lrbench.certificates.witness import SearchBudget
 from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
-from lrbench.runs.evaluate.certify import ROUNDED, certify_run, of_these_weights
+from lrbench.runs.evaluate.certify import ROUNDED, UNEVEN, certify_run, of_these_weights
 from lrbench.runs.train.job import run_cell
 
 EXACT = [
@@ -44,3 +44,13 @@ def test_a_model_that_rounds_to_bfloat16_has_no_proof_of_float32(tmp_path: Path)
     assert found.verdict == "open" and found.record["proof"]["refusal"] == ROUNDED
     with pytest.raises(UserError, match="proves nothing of"):
         of_these_weights(found.file, low, check.check(proved.file)["automaton"])
+
+
+def test_accuracy_is_foretold_of_evenly_drawn_symbols_alone(tmp_path: Path) -> None:
+    """A flip-flop ignores most of the time; moments of even symbols say nothing of its strings."""
+    words = ["task=flip_flop", "model=blockdiag", "model.width=8", "model.mixer.block_size=4"]
+    words += ["model.mixer.hidden=8", "protocol.max_steps=1", "protocol.batch_size=4"]
+    words += ["protocol.test_size=20", "protocol.further_lengths=[]", "protocol.certify=never"]
+    (outcome,) = run_cell(composed([*words, "trials=1", f"output_dir={tmp_path}"]))
+    found = certify_run(outcome.folder, "last", NOTHING, most_nodes=0)
+    assert found.record["foretold"]["refusal"] == UNEVEN

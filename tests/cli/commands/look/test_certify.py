@@ -22,6 +22,7 @@ from lrbench.runs.evaluate.trained import trained
 from lrbench.runs.train.job import run_cell
 from lrbench.tasks import make_task
 from lrbench.tasks.symbols.cyclic import SumConfig
+from tests.certificates.certificate import Certificate
 
 Run = Callable[..., Any]
 
@@ -328,3 +329,22 @@ def test_a_series_is_no_automaton(
         pytest.fail(ended.err)
     ended = lrbench("certify", str(next(tmp_path.glob("runs/*/*/*/*/s0"))))
     assert ended.code == 2 and "no finite automaton" in ended.err
+
+
+@pytest.mark.parametrize("letters", ["swaps", "generators"])
+def test_the_first_line_says_whose_automaton_was_checked(
+    lrbench: Run, tmp_path: Path, letters: str
+) -> None:
+    """Of generators the file tells which they are: a network of other letters would pass."""
+    mine = Certificate(tmp_path, "group", {"group": "S3", "letters": letters}, 2.5)
+    mine.checked()
+    ended = lrbench("certify", "--check", str(mine.file))
+    assert ended.code == 0, ended.err
+    first = ended.out.splitlines()[0]
+    own = "every string of the automaton in the file (said to be that of group)"
+    assert (own in first) == (letters == "generators")
+
+
+def test_an_output_without_a_name_is_a_wrong_command(lrbench: Run, run: Path) -> None:
+    ended = lrbench("certify", str(run), "--output", "")
+    assert ended.code == 2 and "--output must name a .json file" in ended.err
