@@ -6,7 +6,7 @@ for them are only compared.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from lrbench.protocols.base import declared
 from lrbench.records import Result
 from lrbench.report.runs.certificates import FOLDER
 from lrbench.report.runs.collect import collect
-from lrbench.report.suite.entries import Suite, suite_of
+from lrbench.report.suite.entries import OPEN, Suite, suite_of
 from lrbench.report.suite.lock import Lock, has_lock, read_lock
 from lrbench.report.suite.rules import violations
 from lrbench.report.suite.scores import scaled_score
@@ -76,30 +76,43 @@ def broken_rules(
     results: dict[str, Result],
     files: dict[str, bytes],
 ) -> tuple[list[str], list[str]]:
-    """Return the rows of an entry, and each rule that it breaks. No model is built."""
+    """Return the rows of an entry, and each rule that it breaks. No model is built.
+
+    A row of the division open is told as such.
+    """
     assert choice.table is not None
     lock, rule = read_lock(choice.table.name), choice.rule
     suite = suite_of(collect(runs), choice.table, lock, rule)
     labels = list(dict.fromkeys([*choice.rows, *(entry.label for entry in suite.entries)]))
+    open_ones = {entry.label for entry in suite.entries if entry.division == OPEN}
     wrong = [line for label in labels for line in violations(suite, lock, label)]
     scored = [run for run in _scored(suite) if run in results]
     wrong += _without(scored, files, rule)
     for run in scored:
         wrong += _tested_later(run, results[run], lock, rule)
     there = [run for run in scored if f"{layout.RUNS}/{run}/checkpoints/{rule}.pt" in files]
-    return labels, [*wrong, *_same_weights(there, runs, rule)]
+    told = [f"{label} (division {OPEN})" if label in open_ones else label for label in labels]
+    return told, [*wrong, *_same_weights(there, runs, rule)]
 
 
-def built_otherwise(results: dict[str, Result]) -> list[str]:
+def of_division(choice: TableChoice, runs: Path, division: str) -> set[str]:
+    """Return the folders of an entry's runs that are of a division."""
+    assert choice.table is not None
+    suite = suite_of(collect(runs), choice.table, read_lock(choice.table.name), choice.rule)
+    return {r.folder for e in suite.entries if e.division == division for r in e.every_run}
+
+
+def built_otherwise(results: dict[str, Result], may_know: Container[str] = ()) -> list[str]:
     """Build the models of runs; return what is told of them, or of chance, and is not so.
 
     Weights before training answer by chance: a model that does not had the rule from its maker.
+    may_know: the runs that may, those of the division open.
     """
     levels: dict[str, Levels] = {}
     wrong: list[str] = []
     for run, result in sorted(results.items()):
         try:
-            wrong += _as_built(run, result, levels)
+            wrong += _as_built(run, result, levels, run in may_know)
         except (UserError, TypeError, KeyError, AttributeError, ValueError) as error:
             wrong.append(f"{run}: its model cannot be built: {str(error)[:200]}")
     return wrong
@@ -146,10 +159,11 @@ def _same_weights(scored: list[str], runs: Path, rule: str) -> Iterator[str]:
             yield f"{run} has the weights of {first}"
 
 
-def _as_built(run: str, result: Result, levels: dict[str, Levels]) -> Iterator[str]:
+def _as_built(run: str, result: Result, levels: dict[str, Levels], may_know: bool) -> Iterator[str]:
     """Compare a run with its model as it was before training, and with chance measured here.
 
     levels: chance by task; filled with those of tasks that are met first.
+    may_know: whether the model may answer before it is trained.
     """
     config, device = config_from(result["config"]), resolve_device("cpu")
     check_fits(config, device)
@@ -169,6 +183,8 @@ def _as_built(run: str, result: Result, levels: dict[str, Levels]) -> Iterator[s
     here = levels[task]
     if set(told) != set(here) or any(abs(told[at] - here[at]) > CLOSE for at in here):
         yield f"{run}: chance is not what is measured here"
+    if may_know:
+        return
     shortest = min(length for _, length in here)
     request = EvaluationRequest(str(shortest), GUESSED)
     (row,) = procedure.evaluate(

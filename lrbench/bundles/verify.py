@@ -21,7 +21,13 @@ from lrbench.bundles.archive import sha256, unpacked
 from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.contents import libraries_of, plugins_of, refuse_other
 from lrbench.bundles.data import SplitState, over_corpus, split_states, string_hashes
-from lrbench.bundles.entry import broken_rules, built_otherwise, by_own_table, is_entry
+from lrbench.bundles.entry import (
+    broken_rules,
+    built_otherwise,
+    by_own_table,
+    is_entry,
+    of_division,
+)
 from lrbench.bundles.failures import put_again, searched_runs, suite_extent
 from lrbench.bundles.identity import config_complaint, differences, versions_complaint
 from lrbench.bundles.pack import tables, unpack
@@ -40,6 +46,7 @@ from lrbench.report.output.display import plural
 from lrbench.report.runs.certificates import FOLDER as ANSWERS
 from lrbench.report.runs.record import FOLDER
 from lrbench.report.runs.schema import result_complaint
+from lrbench.report.suite.entries import OPEN as OPEN_DIVISION
 from lrbench.report.suite.lock import has_lock
 from lrbench.runs.folder import checkpoints
 from lrbench.runs.folder.files import UnreadableFile
@@ -147,7 +154,7 @@ def verify(opened: Opened, options: Options) -> tuple[list[BundleFinding], list[
         findings.append(_run_plugins(opened, folder) if options.trust_plugins else _plugins(opened))
         states = _splits(opened)
         findings.append(_strings(opened, states))
-        findings += _models(opened, options)
+        findings += _models(opened, folder / layout.RUNS, options)
         comparisons, unscored = _scores(opened, folder / layout.RUNS, options, states)
         later = [*later_scores(opened.files, layout.RUNS)]
         later += _on_all_strings(opened, folder / layout.RUNS, options)
@@ -271,7 +278,7 @@ def _suite_rules(opened: Opened, runs: Path) -> list[BundleFinding]:
     return [finding("suite", [*opened.differs, *wrong], text)]
 
 
-def _models(opened: Opened, options: Options) -> list[BundleFinding]:
+def _models(opened: Opened, runs: Path, options: Options) -> list[BundleFinding]:
     """Build the models of an entry and hold what is told of them against these."""
     if not opened.entry:
         return []
@@ -281,7 +288,7 @@ def _models(opened: Opened, options: Options) -> list[BundleFinding]:
         if f"{layout.RUNS}/{run}/{ANSWERS}/{opened.choice.rule}.json" in opened.files
         and (options.trust_plugins or not plugins_of({run: result}))
     }
-    wrong = built_otherwise(results)
+    wrong = built_otherwise(results, of_division(opened.choice, runs, OPEN_DIVISION))
     return [finding("models", wrong, f"{plural(len(results), 'run')} as built before training")]
 
 

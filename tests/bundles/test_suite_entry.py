@@ -78,6 +78,12 @@ def told(files: Files, path: Path) -> dict[str, tuple[str, str]]:
     return {one.what: (one.status, one.text) for one in findings}
 
 
+def unpacked_of(data: bytes, folder: Path) -> Files:
+    path = folder / "packed.zip"
+    path.write_bytes(data)
+    return unpacked(path)
+
+
 def edited(files: Files, name: str, change: Callable[[dict[str, Any]], None]) -> None:
     content = json.loads(files[name])
     change(content)
@@ -303,6 +309,31 @@ def test_a_model_that_answers_before_it_is_trained_is_refused(
     monkeypatch.setattr(entry, "UNTRAINED", -1.0)  # as if it knew a little
     (line,) = built_otherwise({run: result})
     assert line.startswith(f"{run}: its model answers 0.") and "before it is trained" in line
+
+
+def test_an_entry_of_the_division_open_is_held_against_its_own_settings(
+    small: tuple[Path, Files], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its budget is its own; test strings, seeds and wrong strings are the suite's."""
+    folder, label = small[0], "lstm max_steps=9"
+    monkeypatch.chdir(folder)
+    words = ["protocol.max_steps=9", "output_dir=further"]
+    assert run_searched(SweepRequest.read(words, "small.yaml", None), False, False) == 0
+    chosen = TableChoice(load_table("small.yaml"), (label,), (), "last")
+    files = unpacked_of(pack(folder / "further", chosen, "x.zip").data, tmp_path)
+    found = told(dict(files), tmp_path / "x.zip")
+    assert {status for status, _ in found.values()} == {GOOD}, found
+    assert found["suite"][1] == f"{label} (division open): every rule of small is kept"
+    monkeypatch.setattr(entry, "UNTRAINED", -1.0)  # it may know the rule from its maker
+    assert told(dict(files), tmp_path / "x.zip")["models"][0] == GOOD
+    lost = {name: data for name, data in files.items() if "/s1/" not in name}
+    assert told(lost, tmp_path / "x.zip")["suite"][1].startswith("parity: no run of seed 1")
+    longer = dict(files)
+    edited(longer, parity(longer), lambda content: content.update(steps=90))
+    assert told(longer, tmp_path / "x.zip")["suite"] == (
+        BAD,
+        "parity, seed 0: 90 updates; its settings have 9",
+    )
 
 
 def test_a_missing_seed_is_refused(small: tuple[Path, Files], tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from lrbench.report.tables.horizons import Reached, reached
 from lrbench.tables import TableCell, TableSpec, first_enough
 
 MAIN, OPEN = "main", "open"
+PLUGINS = "versions.plugins."  # and the name of one: of none there is no such setting
 SCORED = (40, 256, 500, 5000)  # the lengths that scores are of; a task has the nearest below
 
 
@@ -117,6 +118,11 @@ class SuiteEntry:
     def failures_by_seed(self, column: str) -> list[list[Answer | None]]:
         """Return the same of each seed: of several tasks in a column, several."""
         return [[run.answer for run in self.runs[column, seed]] for seed in self.seeds(column)]
+
+    @property
+    def of_plugin(self) -> bool:
+        """Whether a run of it was made with somebody's plug-in."""
+        return any(key.startswith(PLUGINS) for run in self.every_run for key in run.settings)
 
     @property
     def every_run(self) -> list[SuiteRun]:

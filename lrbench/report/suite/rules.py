@@ -8,8 +8,15 @@ from collections.abc import Iterator
 from lrbench.protocols.base import declared
 from lrbench.report.output.display import plural
 from lrbench.report.runs.columns import BY_CLOCK
-from lrbench.report.suite.entries import MAIN, Suite, SuiteEntry, Tried, chosen_rates
-from lrbench.report.suite.lock import Lock
+from lrbench.report.suite.entries import (
+    MAIN,
+    Suite,
+    SuiteEntry,
+    SuiteRun,
+    Tried,
+    chosen_rates,
+)
+from lrbench.report.suite.lock import Lock, LockedTask
 
 SEEDS = (0, 1, 2)  # every entry has these; further ones follow without a gap
 MOST_SEEDS = 1000
@@ -21,18 +28,20 @@ MOST_PARAMETERS, MOST_STATE = 2_000_000, 65_536
 
 
 def violations(suite: Suite, lock: Lock, label: str, by_clock: bool = False) -> list[str]:
-    """Return what keeps a model from standing in the division main; nothing where it may.
+    """Return what keeps a model from being an entry of its division; nothing where it may be one.
 
+    In the division open only the tasks, seeds, test strings and searches for wrong strings count.
     by_clock: of the rows in BY_CLOCK_ONCE searches for wrong strings that a clock cut off count,
     and those of runs that were trained again.
     """
-    entries = {entry.division: entry for entry in suite.entries if entry.label == label}
-    if MAIN not in entries:
-        return [f"no run of the division {MAIN}"]
-    entry = entries[MAIN]
-    tried = [one for one in suite.tried if one.label == label]
+    entry = next((entry for entry in suite.entries if entry.label == label), None)
+    if entry is None:
+        return ["no run of it has ended"]
     found = [f"{count} runs {why}" for why, count in sorted(suite.refused.items())]
-    found += [*_seeds(entry), *_sizes(entry), *_searched(entry, tried, lock)]
+    found += _seeds(entry)
+    if entry.division == MAIN:
+        tried = [one for one in suite.tried if one.label == label]
+        found += [*_sizes(entry), *_searched(entry, tried, lock)]
     found += [*_whole(entry, lock)]
     return [*found, *_examined(entry, lock, by_clock and label in BY_CLOCK_ONCE)]
 
@@ -86,15 +95,23 @@ def _whole(entry: SuiteEntry, lock: Lock) -> Iterator[str]:
     """Each run had all updates, and one score at each length, of as many strings as all others."""
     for run in entry.every_run:
         task, name = lock.tasks[run.task], f"{lock.name_of(run.task)}, seed {run.seed}"
-        budget = task.settings.get("protocol.max_steps")
         if run.diverged:
             continue
-        if run.steps != budget:
-            yield f"{name}: {run.steps:,} updates; the suite has {budget:,}"
+        if problem := _steps(entry, run, task):
+            yield f"{name}: {run.steps:,} updates; {problem}"
         if tuple((one.length, one.n) for one in run.tested) != task.tests:
             yield f"{name}: its scores are not one at each of the suite's lengths and numbers"
         if not all(0 <= one.chance < 1 for one in run.tested):
             yield f"{name}: chance is no accuracy below 1"
+
+
+def _steps(entry: SuiteEntry, run: SuiteRun, task: LockedTask) -> str:
+    """What is wrong with the number of updates; nothing of the suite's, or in open of its own."""
+    if entry.division == MAIN:
+        budget = task.settings["protocol.max_steps"]
+        return "" if run.steps == budget else f"the suite has {budget:,}"
+    own = run.settings.get("protocol.max_steps")
+    return "" if own is None or run.steps <= own else f"its settings have {own:,}"
 
 
 def _examined(entry: SuiteEntry, lock: Lock, by_clock: bool) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from lrbench.report.output.cells import (
     MISSING,
@@ -19,6 +19,7 @@ from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.columns import BY_CLOCK, Answer
 from lrbench.report.suite.entries import (
     MAIN,
+    OPEN,
     SCORED,
     Suite,
     SuiteEntry,
@@ -43,6 +44,8 @@ from lrbench.report.tables.horizons import (
 from lrbench.statistics import mean
 from lrbench.tables import TableSpec
 
+OTHERWISE = "other settings than the suite's; not to be compared with the division main"
+PLUGIN = "\N{DOUBLE DAGGER}"  # behind a model that is not in this repository
 TIMED = "*"  # behind what a search by a clock found
 CHOSEN = "#"  # behind the rate that a search chose
 COMPACT = (40, 500, 5000)  # the lengths of the small table
@@ -63,7 +66,7 @@ def suite_tables(
     suite = suite_of(collection, spec, lock, rule)
     notes = _notes(suite, lock, rule)
     return [
-        _scores(suite, spec, notes, digits),
+        *_scores(suite, spec, notes, digits),
         _accuracies(suite, lock, spec, 500, digits),
         _accuracies(suite, lock, spec, LONGEST, digits),
         _horizons(suite, lock, spec),
@@ -118,15 +121,26 @@ def _head(lock: Lock, *more: str) -> tuple[Column, ...]:
 
 
 def _name(entry: SuiteEntry) -> PrintedCell:
-    return PrintedCell(entry.label if entry.division == MAIN else f"{entry.label} (open)")
+    name = entry.label + f" {PLUGIN}" * entry.of_plugin
+    return PrintedCell(name if entry.division == MAIN else f"{name} (open)")
 
 
-def _scores(suite: Suite, spec: TableSpec, notes: Sequence[str], digits: int) -> Table:
-    """The score of each model, and what it takes."""
-    complete = [entry for entry in suite.entries if entry.complete]
+def _scores(suite: Suite, spec: TableSpec, notes: Sequence[str], digits: int) -> Iterator[Table]:
+    """The score of each model, and what it takes: a table of each division that has runs."""
+    of = {name: [e for e in suite.entries if e.division == name] for name in (MAIN, OPEN)}
+    yield _scores_of(of[MAIN], f"{spec.title}: scores", notes, digits)
+    if of[OPEN]:
+        title = f"{spec.title}: scores of the division open"
+        yield _scores_of(of[OPEN], title, (OTHERWISE,), digits)
+
+
+def _scores_of(
+    entries: Sequence[SuiteEntry], title: str, notes: Sequence[str], digits: int
+) -> Table:
+    complete = [entry for entry in entries if entry.complete and entry.division == MAIN]
     ranks = _ranks(complete)
     rows: list[Row] = []
-    for entry in suite.entries:
+    for entry in entries:
         held = sum(_holds(entry, name) for name in entry.columns)
         tasks = f"{len(entry.columns)}/{len(entry.sizes)}"
         seeds = span([len(entry.seeds(name)) for name in entry.columns])
@@ -145,7 +159,7 @@ def _scores(suite: Suite, spec: TableSpec, notes: Sequence[str], digits: int) ->
     titles = ("tasks", "seeds", *(f"at {length:,}" for length in SCORED))
     more = (f"mean at {LONGEST:,}", f"held to {HELD:,}", "rank", "parameters", "state", "training")
     heads = (Column("model", right=False), *(Column(title) for title in (*titles, *more)))
-    return Table(f"{spec.title}: scores", heads, tuple(rows), tuple(notes))
+    return Table(title, heads, tuple(rows), tuple(notes))
 
 
 def _aggregate(entry: SuiteEntry, length: int, digits: int) -> PrintedCell:
@@ -169,7 +183,7 @@ def _holds(entry: SuiteEntry, column: str) -> bool:
 
 
 def _ranks(entries: Sequence[SuiteEntry]) -> dict[str, float]:
-    """The rank of each complete entry of the division main, averaged over tasks."""
+    """The rank of each of these complete entries, averaged over tasks."""
     if not entries:
         return {}
     means = [[mean(entry.scores(name, LONGEST)) for name in entry.sizes] for entry in entries]
@@ -351,6 +365,8 @@ def _notes(suite: Suite, lock: Lock, rule: str) -> list[str]:
         f"lock {lock.sha256[:12]}: settings and test strings of every run were compared with it",
     ]
     if any(entry.division != MAIN for entry in suite.entries):
-        lines.append("(open): other settings than the suite's; not to be compared with the others")
+        lines.append(f"(open), in the tables below: {OTHERWISE}")
+    if any(entry.of_plugin for entry in suite.entries):
+        lines.append(f"{PLUGIN}: of a plug-in, whose code is not in this repository")
     lines += [f"{count} runs do not count: {why}" for why, count in sorted(suite.refused.items())]
     return lines

@@ -190,7 +190,7 @@ def test_a_rate_is_tried_once(entered: Path, enter: Enter) -> None:
 
 
 def test_sizes_are_bounded_and_a_model_must_be_there(entered: Path, enter: Enter) -> None:
-    assert told(entered, "gru") == ["no run of the division main"]
+    assert told(entered, "gru") == ["no run of it has ended"]
     whole(enter)
     for path in entered.rglob("result.json"):
         text = path.read_text().replace('"parameters": 1000', '"parameters": 2000001')

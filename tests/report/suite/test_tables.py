@@ -142,9 +142,34 @@ def test_another_budget_rate_or_length_is_of_the_open_division(
 ) -> None:
     enter(0, lambda _: 0.5, LSTM)
     enter(0, lambda _: 1.0, LSTM, **change)
+    found = tables(tmp_path / "runs")
+    assert [cells[0].text for cells in found["scores"].rows] == ["lstm"]
+    apart = found["scores of the division open"]
+    assert [cells[0].text for cells in apart.rows] == [f"lstm {said} (open)"]
+    assert "not to be compared" in apart.notes[0]
+
+
+def test_the_division_open_has_scores_and_no_rank(tmp_path: Path, enter: Enter) -> None:
+    for at in TASKS:
+        for seed in SEEDS:
+            enter(at, lambda _: 0.6, LSTM, seed=seed)
+            enter(at, lambda _: 1.0, LSTM, seed=seed, protocol={"max_steps": 9000})
+    found = tables(tmp_path / "runs")
+    assert row(found["scores"], "lstm")["rank"] == "1.0"
+    apart = row(found["scores of the division open"], "lstm max_steps=9000 (open)")
+    assert (apart["at 5,000"], apart["rank"]) == ("1.000 [1.000, 1.000]", "-")
+
+
+def test_a_model_that_is_not_in_the_repository_is_marked(tmp_path: Path, enter: Enter) -> None:
+    enter(0, lambda _: 1.0, LSTM)
+    path = enter(0, lambda _: 1.0, {"name": "mine"}) / "result.json"
+    content = json.loads(path.read_text())
+    content["versions"]["plugins"] = {"my.models": "0" * 64}
+    path.write_text(json.dumps(content))
     scores = tables(tmp_path / "runs")["scores"]
-    assert [cells[0].text for cells in scores.rows] == ["lstm", f"lstm {said} (open)"]
-    assert "not to be compared" in " ".join(scores.notes)
+    mark = "\N{DOUBLE DAGGER}"
+    assert [cells[0].text for cells in scores.rows] == ["lstm", f"mine {mark}"]
+    assert any(note.startswith(mark) for note in scores.notes)
 
 
 def test_kinds_of_a_model_have_rows_of_their_own(tmp_path: Path, enter: Enter) -> None:
@@ -203,8 +228,8 @@ def test_a_search_takes_the_first_rate_that_is_enough(tmp_path: Path, enter: Ent
     rows = {cells[1].text: [cell.text for cell in cells[2:]] for cells in found["the search"].rows}
     assert rows["parity"] == ["0.500, 0.5", "0.995, 0.1 #", "1.000, 0.01"]
     assert rows["S3 all"] == ["0.500, 0.5", "0.600, 0.1", "0.700, 0.01 #"]
-    names = [cells[0].text for cells in found["scores"].rows]
-    assert names == ["lstm", "lstm lr=0.01 (open)"]
+    names = [cells[0].text for cells in found["scores of the division open"].rows]
+    assert names == ["lstm lr=0.01 (open)"]
     assert row(found["scores"], "lstm")["tasks"] == "2/10"
 
 

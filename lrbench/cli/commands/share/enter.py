@@ -16,6 +16,8 @@ HELP = (
     " task, every seed from 0 on, a complete search, the learning rate that it chose, and for each"
     " run a search for wrong strings. `lrbench verify` checks the same, scores the checkpoints"
     " again, and gives them their wrong strings.\n\n"
+    "Runs with other settings than the suite's are a model of the division open; of its rules only"
+    " those on test strings, tasks, seeds and searches for wrong strings count.\n\n"
     "For example: lrbench sweep --table suite_v1 model=lstm; lrbench enter lstm"
 )
 SHOWN = 8  # violations, in full
@@ -73,7 +75,9 @@ def enter(
     made = pack(runs, TableChoice(spec, (model,), (), spec.rule), path.name)
     write(path, made.data)
     size = len(made.data) / 2**20
+    division = next(entry.division for entry in found.entries if entry.label == model)
     messages().print(
-        f"wrote {path}: {made.runs} runs, {made.files} files, {size:.1f} MiB", markup=False
+        f"wrote {path}: division {division}, {made.runs} runs, {made.files} files, {size:.1f} MiB",
+        markup=False,
     )
     typer.echo(f"{made.digest}  {path}")
