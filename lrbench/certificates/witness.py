@@ -47,9 +47,9 @@ class SearchBudget:
     complete: every string is tried up to the greatest length that has so many valid ones.
     families: infinite words side by side; after SETTLED symbols the NARROWEST go on. beam: strings
     kept for each state of the task, more where it has few states (FEWEST_IN_BEAM in all), fewer
-    where memory does not hold them. longest: symbols of the longest string that families and beam
-    reach. Zero turns a search off. seconds: after which a search stops, keeping what it found; a
-    third of them for all strings, half of what is then left for families.
+    where memory does not hold them. longest: symbols of the longest string of any search. Zero
+    turns a search off. seconds: after which a search stops, keeping what it found; a third of them
+    for all strings, half of what is then left for families.
     """
 
     complete: int = 2_000_000
@@ -227,7 +227,7 @@ class _Seeker:
         ending = np.zeros(self.machine.states)
         ending[self.machine.start] = 1
         counts: list[int] = []
-        while len(counts) < LONGEST_COMPLETE:
+        while len(counts) < min(LONGEST_COMPLETE, self.budget.longest):
             following = np.zeros_like(ending)
             for symbol in range(self.machine.symbols):
                 to = self.table[:, symbol]

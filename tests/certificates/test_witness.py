@@ -237,8 +237,9 @@ def test_one_symbol_goes_on_without_recursion() -> None:
             count = (state[0] if state else torch.zeros(len(tokens))) + tokens.shape[1]
             return torch.nn.functional.one_hot((count % 2).long(), 2).float(), [count]
 
-    found = search(Counting(), machine, SearchBudget(complete=10, families=0, beam=0))
+    found = search(Counting(), machine, SearchBudget(10, families=0, beam=0, longest=20_000))
     assert found.complete_to == found.strings == LONGEST_COMPLETE
+    assert search(Counting(), machine, SearchBudget(10, 0, 0, longest=7)).complete_to == 7
 
 
 def test_very_long_strings_are_not_written_out() -> None:

@@ -26,13 +26,13 @@ from typing import Any
 
 import numpy as np
 
-from .automata import OF_FILE, OF_THE_FILE, Automaton, automaton, same_language
+from .automata import KNOWN, OF_FILE, OF_THE_FILE, Automaton, automaton, same_language
 from .enclosures import Array, gamma, image, margin, output
 from .network import ARITHMETIC, BEFORE, MOST_SYMBOLS, network
 from .reading import Refused, digest, need, read
 
 __all__ = ["ARITHMETIC", "Automaton", "Refused", "about", "automaton", "check", "digest", "gamma"]
-__all__ += ["image", "margin", "network", "output", "same_language"]
+__all__ += ["KNOWN", "image", "margin", "network", "output", "same_language"]
 
 MOST_NODES, LARGEST_STATE = 1_000_000, 1e4  # beyond which float32 might overflow
 

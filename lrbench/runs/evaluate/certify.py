@@ -60,6 +60,7 @@ from lrbench.version import __version__
 
 FORETOLD_TO = 2000  # symbols
 ROUNDED = "its products are rounded to bfloat16, and a proof is of float32"
+UNKNOWN = "no proof is sought: the checker does not know the task"
 UNEVEN = "the task does not draw its symbols uniformly"
 REFUSED = "the checker refuses the boxes"
 
@@ -119,7 +120,8 @@ def certify_run(
     }
     if found.witness is None:
         rounded = precision_of(run.config) != FLOAT32
-        proof = find_proof(model, subject["model"], machine, most_nodes, ROUNDED * rounded)
+        refusal = ROUNDED if rounded else "" if task.name in check.KNOWN else UNKNOWN
+        proof = find_proof(model, subject["model"], machine, most_nodes, refusal)
         record["proof"] = proof_record(task, proof, None)
         if proof.boxes is not None:
             _certified(file, record, proof.boxes, model, machine)

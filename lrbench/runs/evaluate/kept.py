@@ -20,6 +20,7 @@ from lrbench.certificates.record import (
     FORMAT,
     CertificateRecord,
     SubjectRecord,
+    WitnessRecord,
 )
 from lrbench.certificates.witness import SEARCHES
 from lrbench.errors import UserError
@@ -106,7 +107,13 @@ def keep(record: CertificateRecord, file: Path, witness: Path) -> None:
             files.write_json(witness, counterexample | {"format": COUNTEREXAMPLE})
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise UserError(f"'{path}' cannot be written: {reason}") from error
+        told = "" if record["witness"] is None else f"\n{_told(record['witness'])}"
+        raise UserError(f"'{path}' cannot be written: {reason}{told}") from error
+
+
+def _told(witness: WitnessRecord) -> str:
+    """What would be lost otherwise."""
+    return f"found: wrong on '{witness['string']}' (length {witness['length']:,})"
 
 
 def are_tokens(tokens: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ from lrbench.certificates import check
 from lrbench.certificates.witness import SearchBudget
 from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
-from lrbench.runs.evaluate.certify import ROUNDED, UNEVEN, certify_run, of_these_weights
+from lrbench.runs.evaluate import certify
+from lrbench.runs.evaluate.certify import ROUNDED, UNEVEN, UNKNOWN, certify_run, of_these_weights
 from lrbench.runs.train.job import run_cell
+from lrbench.training.precision import FLOAT32
 
 EXACT = [
     *(
@@ -33,7 +36,9 @@ def trained(folder: Path, *more: str) -> Path:
     return outcome.folder
 
 
-def test_a_model_that_rounds_to_bfloat16_has_no_proof_of_float32(tmp_path: Path) -> None:
+def test_a_model_that_rounds_to_bfloat16_has_no_proof_of_float32(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The checker knows float32: what holds there may be wrong in fewer bits."""
     run = trained(tmp_path / "plain")
     proved = certify_run(run, "last", NOTHING)
@@ -42,8 +47,30 @@ def test_a_model_that_rounds_to_bfloat16_has_no_proof_of_float32(tmp_path: Path)
     low = trained(tmp_path / "low", "protocol.precision=bfloat16")
     found = certify_run(low, "last", NOTHING)
     assert found.verdict == "open" and found.record["proof"]["refusal"] == ROUNDED
+    with monkeypatch.context() as patched:  # a proof of these very weights lies there
+        patched.setattr(certify, "precision_of", lambda _: FLOAT32)
+        assert certify_run(low, "last", NOTHING).verdict == "certified"
+    assert certify_run(low, "last", NOTHING).verdict == "open"
     with pytest.raises(UserError, match="proves nothing of"):
         of_these_weights(found.file, low, check.check(proved.file)["automaton"])
+
+
+def test_no_proof_is_sought_of_a_task_that_the_checker_does_not_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = trained(tmp_path)
+    monkeypatch.setattr(check, "KNOWN", {})
+    assert certify_run(run, "last", NOTHING).record["proof"]["refusal"] == UNKNOWN
+
+
+def test_a_wrong_string_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    run = trained(tmp_path, "model.mixer.init=random")
+    (run / "counterexample.json").mkdir()
+    with pytest.raises(UserError) as refused:
+        certify_run(run, "last", SearchBudget(complete=100, families=0, beam=0))
+    written, found = str(refused.value).splitlines()
+    assert "counterexample.json' cannot be written: is a directory" in written
+    assert re.fullmatch(r"found: wrong on '\d+' \(length \d\)", found)
 
 
 def test_accuracy_is_foretold_of_evenly_drawn_symbols_alone(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ HELP = (
     " certificates/ and counterexample.json (for a rule other than last: counterexample-RULE.json),"
     " never to result.json. A search begins with the string that an earlier one found.\n\n"
     "The exit code is 0 if there is a proof, 3 if a wrong string was found, and 1 if neither was"
-    " found, which proves nothing.\n\n"
+    " found, which proves nothing, or after an error.\n\n"
     "A proof is a file that anybody can check, with numpy alone:"
     " lrbench certify --check RUN/certificates/last.json\n\n"
     "For example: lrbench certify outputs/sum/lstm/fan2024/0123456789ab/s0"
