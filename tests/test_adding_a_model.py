@@ -45,7 +45,9 @@ def test_a_torch_module_is_one_line(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (tmp_path / "b.zip").rename(elsewhere / "b.zip")
-    verified = lrbench(elsewhere, "verify", "b.zip", "--strings", "50", "--trust-plugins")
+    verified = lrbench(
+        elsewhere, "verify", "b.zip", "--seed", "0", "--strings", "50", "--trust-plugins"
+    )
     assert "confirmed    scores: 1 of 1 runs" in verified
 
 

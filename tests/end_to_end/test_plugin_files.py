@@ -77,7 +77,7 @@ def test_what_is_not_in_the_fingerprint_is_told(lrbench, tmp_path: Path) -> None
     done = lrbench("bundle", "--runs", "out", "--output", "a.zip")
     assert "not in the fingerprints, nor in this bundle: hidden.py, table.json" in done.stderr
     assert done.returncode == 0
-    done = lrbench("verify", "a.zip", "--trust-plugins", LRBENCH_PLUGINS="")
+    done = lrbench("verify", "a.zip", "--seed", "0", "--trust-plugins", LRBENCH_PLUGINS="")
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert "mine does not import: FileNotFoundError" in " ".join(done.stdout.split())
 
@@ -96,7 +96,7 @@ def test_what_is_declared_is_hashed_and_packed(lrbench, tmp_path: Path) -> None:
     for path in tmp_path.glob("*.*"):
         if path.suffix != ".zip":
             path.unlink()
-    done = lrbench("verify", "a.zip", "--trust-plugins", LRBENCH_PLUGINS="")
+    done = lrbench("verify", "a.zip", "--seed", "0", "--trust-plugins", LRBENCH_PLUGINS="")
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +19,8 @@ HELP = (
     "Check a bundle: hashes, data, table, and its checkpoints scored again.\n\n"
     "Checkpoints are scored on fresh strings. Those of runs over a corpus are scored on their own"
     " splits, if this machine has the same data. The table is rebuilt from the bundle's"
-    " results.\n\n"
+    " results. By chance a score of one true bundle in a hundred differs; if so, try another"
+    " --seed.\n\n"
     "Nothing in it is executed, unless --trust-plugins is given. The exit code is 0 if everything"
     " is confirmed and 1 if something differs or a run could not be scored.\n\n"
     "For example: lrbench verify table2.zip --strings 10000"
@@ -33,7 +35,10 @@ def add_to(app: typer.Typer, panel: str) -> None:
 def verify(
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="A .zip or .tar.gz.")],
     strings: Annotated[int, typer.Option(help="Fresh strings for each run and length.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Seed of the fresh strings.")] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Seed of the fresh strings; default: drawn, so nobody knows it before."),
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     trust_plugins: Annotated[
         bool,
@@ -49,9 +54,12 @@ def verify(
 
     opened = bundles.open_bundle(bundle)
     load_plugins()
-    options = bundles.Options(strings, seed, device, trust_plugins)
+    drawn = secrets.randbelow(2**31) if seed is None else seed
+    options = bundles.Options(strings, drawn, device, trust_plugins)
     findings, comparisons = bundles.verify(opened, options)
     _show(bundle, opened, findings, comparisons)
+    if any(not one.split for one in comparisons):
+        typer.echo(f"fresh strings: --seed {drawn} draws the same again")
     unscored = {finding.what for finding in findings} & set(opened.results)
     if unscored or any(finding.status == BAD for finding in findings):
         raise typer.Exit(1)

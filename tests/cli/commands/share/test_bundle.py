@@ -50,7 +50,17 @@ def test_packed_and_verified_elsewhere(
     elsewhere.mkdir()
     kept = {name: os.environ[name] for name in ("PYTHONPATH", "LRBENCH_SELFCHECK")}
     done = subprocess.run(
-        [sys.executable, "-m", "lrbench", "verify", str(tmp_path / "b.tar.gz"), "--strings", "100"],
+        [
+            sys.executable,
+            "-m",
+            "lrbench",
+            "verify",
+            str(tmp_path / "b.tar.gz"),
+            "--seed",
+            "0",
+            "--strings",
+            "100",
+        ],
         cwd=elsewhere,
         env={"HOME": str(tmp_path), "PATH": os.defpath, **kept},
         capture_output=True,
@@ -79,7 +89,8 @@ def test_what_differs_is_exit_code_1(runs: Path, lrbench: Callable[..., object])
     ]
     (flattered / "result.json").write_text("\n".join(lines))
     assert lrbench("bundle", "--runs", "flattered").code == 0
-    done = lrbench("verify", "runs.zip", "--strings", "200")
+    done = lrbench("verify", "runs.zip", "--seed", "0", "--strings", "200")
+    assert "fresh strings: --seed 0 draws the same again" in done.out
     assert done.code == 1
     assert "differs      scores: sum/blockdiag" in done.out
 
@@ -115,12 +126,12 @@ def test_over_a_corpus(
     run_cell(composed([*arguments, "output_dir=runs"]))
     made = lrbench("bundle", "--runs", "runs", "--output", "b.zip")
     assert made.code == 0, made.err
-    done = lrbench("verify", "b.zip")
+    done = lrbench("verify", "b.zip", "--seed", "0")
     assert (done.code, done.err) == (0, "")
     assert done.out.count("of the same 24: confirmed") == 2
     assert "confirmed    scores: 1 of 1 runs scored again on their splits" in done.out
     monkeypatch.setenv("LRBENCH_DATA", str(tmp_path / "nowhere"))
-    done = lrbench("verify", "b.zip")
+    done = lrbench("verify", "b.zip", "--seed", "0")
     assert (done.code, done.err) == (0, "")
     missing = "not checked  listops: near_iid, args_10 not scored again: the data are not here"
     assert missing in done.out
