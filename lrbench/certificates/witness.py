@@ -117,15 +117,15 @@ def search(
 ) -> WitnessSearch:
     """Search for the shortest string that `model` gets wrong; the model is left in eval mode.
 
-    known: one that was found before, and by which search; if it is still wrong, only shorter ones
-    are sought. Raises UserError for a model without a carried state.
+    known: one that was found before, and by which search. It counts if it is still wrong and
+    shorter than what is found now, which does not depend on it: so no search comes out longer than
+    one from the start. Raises UserError for a model without a carried state.
     """
     began = time.perf_counter()
     seeker = _Seeker(SymbolReader(model, device), machine, budget or SearchBudget())
     found = seeker.found
-    seeker.recall(*known)
-    with_all = seeker.all_strings
-    for seek, share in ((with_all, 1 / 3), (seeker.families, 1 / 2), (seeker.beam, 1.0)):
+    searches = (seeker.all_strings, seeker.families, seeker.beam)
+    for seek, share in zip(searches, (1 / 3, 1 / 2, 1.0), strict=True):
         seeker.may_take(share, began)
         seek()
         if found.witness is not None and found.witness.found_by == COMPLETE:
@@ -133,8 +133,11 @@ def search(
     else:
         seeker.may_take(1.0, began)
         seeker.shorten()
+        seeker.recall(*known)
     if found.witness is not None:  # it may be shorter than what was read symbol by symbol
         found.complete_to = min(found.complete_to, found.witness.length - 1)
+        every_shorter = found.complete_to == found.witness.length - 1
+        found.witness = replace(found.witness, shortest=every_shorter)
     found.seconds = time.perf_counter() - began
     return found
 
@@ -185,9 +188,12 @@ class _Seeker:
         return late
 
     def recall(self, known: Word, found_by: str) -> None:
-        """Begin with a string of an earlier search, if it is still wrong."""
-        if known and self._asks(known):
-            self.found.witness = self._confirmed(known, found_by)
+        """Take a string of an earlier search, if it is shorter and still wrong."""
+        if known and self._asks(known) and not self._shorter_than(len(known) + 1):
+            witness = self._confirmed(known, found_by)
+            if witness is not None:
+                self.found.witness = witness
+                self.shorten()
 
     # --- every string
 
@@ -218,7 +224,6 @@ class _Seeker:
         if found.unconfirmed_from is not None:
             done = min(done, found.unconfirmed_from - 1)
         if found.witness is not None:
-            found.witness = replace(found.witness, shortest=done >= found.witness.length - 1)
             done = min(done, found.witness.length - 1)
         found.complete_to = done
 

@@ -289,7 +289,7 @@ def test_time_ends_a_search_and_the_search_says_so(monkeypatch: pytest.MonkeyPat
     assert none.out_of_time == ["complete", "families", "beam"]
 
 
-def test_what_is_known_is_where_a_search_begins() -> None:
+def test_what_is_known_counts_if_it_is_shorter() -> None:
     machine = machine_of("sum", 3)
     model = Planted(machine, lambda word: len(word) >= 6 and word[-1] == 0)
     little = SearchBudget(complete=3**3, families=0, beam=0)
@@ -300,6 +300,17 @@ def test_what_is_known_is_where_a_search_begins() -> None:
     assert (found.witness.shortest, found.complete_to) == (False, 3)
     for gone in ((1, 1), (7, 7)):  # right by now, and no string of this task
         assert search(model, machine, little, known=(gone, "beam")).witness is None
+
+
+def test_no_search_comes_out_longer_for_what_is_known() -> None:
+    """What it finds at 12 symbols is still wrong with parts left out, and ends below the known."""
+    machine, known = machine_of("sum", 3), (0, 0, 1, 2, 0, 1, 1, 0)
+    mistaken = {(1, 2) * 6, (1, 2, 1) * 2 + (2, 1, 2), (1, 2, 1, 1, 2, 1, 2), known}
+    model = Planted(machine, lambda word: word in mistaken)
+    budget = SearchBudget(complete=0, families=40, beam=0)
+    for told in ((), known):
+        found = search(model, machine, budget, known=(told, "beam")).witness
+        assert found is not None and found.tokens == (1, 2, 1, 1, 2, 1, 2)
 
 
 @pytest.mark.slow

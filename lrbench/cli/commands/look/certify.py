@@ -23,7 +23,7 @@ HELP = (
     "RUN is a run's folder, the one that holds result.json, of a task that is a finite automaton"
     " (sum, parity, mod_arith, group, dfa and others). The result is written to its"
     " certificates/ and counterexample.json (for a rule other than last: counterexample-RULE.json),"
-    " never to result.json. A search begins with the string that an earlier one found.\n\n"
+    " never to result.json. A wrong string that was known before is kept if it is shorter.\n\n"
     "The exit code is 0 if there is a proof, 3 if a wrong string was found, and 1 if neither was"
     " found, which proves nothing, or after an error.\n\n"
     "A proof is a file that anybody can check, with numpy alone:"
