@@ -142,6 +142,11 @@ class OptimConfig:
         between("optim.warmup", self.warmup, 0, MOST)
         at_least("optim.saturate", self.saturate, 0)
         self._check_final_rate()
+        if self.schedule == "plateau" and isinstance(self.warmup, int) and self.warmup:
+            raise ValueError(
+                f"optim.warmup {self.warmup} does not go with optim.schedule=plateau, which begins"
+                " at optim.lr\nleave one of them out"
+            )
         betas = self.betas
         if isinstance(betas, list) and not (len(betas) == 2 and all(map(_is_share, betas))):
             raise ValueError(f"optim.betas must be two numbers in [0, 1), not {shown(betas)}")

@@ -184,8 +184,9 @@ def _foretold(prediction: ForetoldRecord) -> list[str]:
 
 
 def _by_length(survey: Survey) -> Table:
+    end = survey.bins[-1].last  # of a task that counts the answer, before the length
     bins = [
-        next(one for one in survey.bins if one.first <= seen.length <= one.last)
+        next(one for one in survey.bins if one.first <= min(seen.length, end) <= one.last)
         for seen in survey.lengths
     ]
     rows = [

@@ -62,9 +62,12 @@ class PositionCounts:
         """The share of strings that are right at every asked position of the first `length`."""
         return int(self._prefixes[length - 1]) / self.strings
 
-    def curve(self) -> Iterator[tuple[int, float]]:
-        """Yield (t, prefix(t)) at t = 1, 2, 3, 4, 6, 8, 12, 16, ..., and at the last position."""
-        last = len(self._prefixes)
+    def curve(self, last: int) -> Iterator[tuple[int, float]]:
+        """Yield (t, prefix(t)) at t = 1, 2, 3, 4, 6, 8, 12, 16, ..., and at `last`, the length.
+
+        What stands before the string itself, a start symbol, is in every prefix and counts in none.
+        """
+        before = len(self._prefixes) - last
         powers = [step << shift for shift in range(last.bit_length()) for step in (2, 3)]
         for length in sorted({1, last, *(t for t in powers if t <= last)}):
-            yield length, self.prefix(length)
+            yield length, self.prefix(before + length)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lrbench.config import Config
+from lrbench.diagnosis.findings import _by_length
 from lrbench.diagnosis.states import Survey, survey
 from lrbench.models.build import build_model
 from lrbench.registry import TASKS
@@ -30,6 +31,7 @@ def test_a_string_may_have_more_or_fewer_positions_than_its_length(name: str) ->
     found = survey(model, task, machine, lengths, task.stream(0, "test"), strings=8)
     assert [one.length for one in found.lengths] == lengths
     assert found.bins[-1].last == task.positions(lengths[-1])
+    assert len(_by_length(found).rows) == 3 + len(found.parts)
 
 
 class Stack(nn.Module):

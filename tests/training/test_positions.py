@@ -43,14 +43,23 @@ def test_counts_are_those_of_a_loop(cut: int) -> None:
     assert counts.token == right / asked
     assert [counts.prefix(t + 1) for t in range(length)] == [n / strings for n in prefixes]
     assert counts.sequence == prefixes[-1] / strings
-    assert [t for t, _ in counts.curve()] == [1, 2, 3, 4, 6, 8, 12]
+    assert [t for t, _ in counts.curve(length)] == [1, 2, 3, 4, 6, 8, 12]
 
 
 def test_the_curve_ends_at_the_last_position() -> None:
     counts = PositionCounts(500)
     counts.begin(2)
     counts.add(torch.zeros(2, 500, 2), torch.zeros(2, 500, dtype=torch.int64))
-    reported = dict(counts.curve())
+    reported = dict(counts.curve(500))
     assert set(reported.values()) == {1.0}
     assert list(reported)[:7] == [1, 2, 3, 4, 6, 8, 12]
     assert list(reported)[-3:] == [256, 384, 500]
+
+
+def test_a_start_symbol_counts_in_no_prefix() -> None:
+    counts = PositionCounts(5)  # a start symbol and four letters
+    counts.begin(4)
+    right = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 1, 1], [1, 1, 1, 1, 0], [0, 1, 1, 1, 1]])
+    counts.add(one_hot(1 - right, 2).float(), torch.zeros(4, 5, dtype=torch.int64))
+    assert dict(counts.curve(4)) == {1: 0.75, 2: 0.5, 3: 0.5, 4: 0.25}
+    assert counts.sequence == 0.25

@@ -141,7 +141,7 @@ def at_every_position(scores: list[Score], curve: int) -> list[Evaluation]:
         if one.averaged:
             measured = [(one.length, "exact", counts.sequence)]
         elif one.length == curve:
-            measured += [(length, "prefix", value) for length, value in counts.curve()]
+            measured += [(length, "prefix", value) for length, value in counts.curve(curve)]
         rows += [
             evaluation(length, POSITIONS, metric, value, one.n, kind="test")
             for length, metric, value in measured

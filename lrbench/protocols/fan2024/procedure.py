@@ -150,5 +150,5 @@ def _scored_at(
         row["exact"] = counts.sequence
     elif counts is not None:
         row["token"], row["sequence"] = counts.token, counts.sequence
-        row["prefix"] = list(counts.curve())
+        row["prefix"] = list(counts.curve(length))
     return row

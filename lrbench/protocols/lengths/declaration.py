@@ -271,6 +271,7 @@ class Merrill2024Config(LengthProtocolConfig):
 
     name: str = "merrill2024"
     train_lengths: list[int] = field(default_factory=lambda: [2, 16])
+    mix: str = "row"
     train_strings: int = 4_000_000
     max_steps: int = 62_500_000
     batch_size: int = 32

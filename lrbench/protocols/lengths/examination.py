@@ -111,8 +111,8 @@ def _examine(trial: LengthsTrial, check: Check) -> tuple[list[Evaluation], Horiz
     ]
     if protocol.train_lengths[1] != longest:
         rows.insert(0, _where_trained(trial, check))
-    if protocol.score == "scaled":
-        share = scaled(value, _chance(trial))
+    if protocol.score == "scaled" and (chance := _chance(trial)) < 1:
+        share = scaled(value, chance)
         rows.append(evaluation(longest, "test", "scaled", share, n, kind="test"))
     rows += [
         evaluation(one.length, BY_LENGTH, "at_length", one.value, one.n, kind="test")

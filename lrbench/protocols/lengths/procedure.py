@@ -38,11 +38,17 @@ class LengthsProcedure(Fan2024Procedure):
                     f"protocol.{key} {span}: task {task.name} has only {task.length_rule}\n"
                     f"the nearest below is {task.nearest_length(span[1])}"
                 )
-        task.nearest_length(protocol.train_lengths[0])
+            self._refuse_without_nearest(key, span)
         if protocol.score == "sequence" and not task.by_position:
             raise UserError(
                 f"protocol {protocol.name} scores strings that are right at every position; task"
                 f" {task.name} is not scored there\nfor group: leave task.ask=all as it is"
+            )
+        low, high = protocol.train_lengths
+        if protocol.train_strings and protocol.mix == "step" and low < high:
+            raise UserError(
+                f"protocol.train_strings={protocol.train_strings} strings have a length each, and"
+                " protocol.mix=step asks for one an update\nwrite protocol.mix=row"
             )
         if protocol.carry or protocol.state_noise:
             self._refuse_growing_state()
@@ -57,6 +63,16 @@ class LengthsProcedure(Fan2024Procedure):
             "band": protocol.band,
             "test.lengths": protocol.test.lengths,
         }
+
+    def _refuse_without_nearest(self, key: str, span: list[int]) -> None:
+        """A length that the task does not have becomes the nearest below: there must be one."""
+        task, shortest = self.task, span[0]
+        if not any(task.valid_length(length) for length in range(shortest, 0, -1)):
+            first = next(n for n in range(shortest, span[1] + 1) if task.valid_length(n))
+            raise UserError(
+                f"protocol.{key} {span}: task {task.name} has no strings as short as {shortest}; it"
+                f" has {task.length_rule}\nbegin at {first}"
+            )
 
     def _refuse_growing_state(self) -> None:
         """States can be carried, or noisy, where each string has one of a fixed size."""

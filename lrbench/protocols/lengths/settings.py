@@ -63,7 +63,8 @@ class LengthProtocolConfig(ProtocolConfig):
 
     train_lengths: shortest and longest training string. mix: an update's strings have one drawn
     length (`step`) or one a row (`row`).
-    train_strings: how many there are, gone through in a new order each time; 0: all are fresh.
+    train_strings: how many there are, gone through in a new order each time; 0: all are fresh. Each
+    has a length of its own, so with several lengths mix=row goes with it.
     ask: train on whatever the task asks, or on the last answer of each string alone.
     look_every: updates from one look to the next. look: what rules choose between. stop:
     `threshold` ends a run at a look with an accuracy of at least `stop_at`.

@@ -197,7 +197,7 @@ class LengthsTrial(BatchTrial):
 def _each(state: Any, change: Any) -> Any:
     """Return a state, lists and tuples of tensors, with every tensor of numbers changed."""
     if isinstance(state, Tensor):
-        return change(state) if state.is_floating_point() else state
+        return change(state) if state.is_floating_point() or state.is_complex() else state
     return type(state)(_each(part, change) for part in state)
 
 

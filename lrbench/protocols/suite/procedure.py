@@ -50,7 +50,8 @@ class SuiteProcedure(LengthsProcedure):
 
     @property
     def spans(self) -> dict[str, list[int]]:
-        return super().spans | {"test.lengths": [1, max(self.protocol.test.lengths)]}
+        tested = self.protocol.test.lengths
+        return super().spans | {"test.lengths": [min(tested), max(tested)]}
 
     def trial(  # type: ignore[override]
         self, seed: int, device: torch.device | str = "cpu"

@@ -321,8 +321,12 @@ class _AtLengths(Summary):
         curve = {row["length"]: row["value"] for row in mine if row["metric"] == "prefix"}
         if not curve:
             return
-        at = {row["metric"]: row["value"] for row in mine if row["length"] == max(curve)}
-        yield from at_positions(at["token"], at["sequence"], curve, f" ({which})")
+        # a start symbol was once counted: then the curve ends one behind its string
+        lengths = [row["length"] for row in mine if row["metric"] == "token"]
+        string = max((length for length in lengths if length <= max(curve)), default=None)
+        at = {row["metric"]: row["value"] for row in mine if row["length"] == string}
+        if {"token", "sequence"} <= at.keys():
+            yield from at_positions(at["token"], at["sequence"], curve, f" ({which})")
 
 
 class _OnSplits(Summary):

@@ -442,7 +442,9 @@ def _prefixes(title: str, runs: pd.DataFrame, known: pd.DataFrame) -> Table:
     curve = sorted({int(length) for length in prefixes["length"]})
     rows = []
     for names, values in _scored_cells(runs, known):
-        longest = max(length for metric, length in values if metric == "prefix")
+        end = max(length for metric, length in values if metric == "prefix")
+        strings = [length for metric, length in values if metric == "token" and length <= end]
+        longest = max(strings, default=end)  # a start symbol was once counted in prefixes
         whole = [spread(values[metric, longest]) for metric in ("token", "sequence")]
         steps = [spread(values["prefix", length]) for length in curve]
         rows.append((*names, PrintedCell(f"{longest:,}"), *whole, *steps))

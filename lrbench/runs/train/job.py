@@ -32,6 +32,7 @@ from lrbench.training.arithmetic import run_arithmetic
 from lrbench.training.group.members import SideBySide, members_for
 from lrbench.training.loop import train_group
 from lrbench.training.memory import keep_freed_memory
+from lrbench.training.precision import round_weights
 from lrbench.training.procedure import make_trial, procedure_for
 from lrbench.training.trial import Trial
 
@@ -122,6 +123,8 @@ def _train(
                     messages().print(f"seed {trial.seed}: going on from update {trial.step:,}")
                 elif start is not None:
                     trial.model.load_state_dict(start.weights)
+                    if trial.rounding:
+                        round_weights(trial.model)
                     run.log(f"begins with the last weights of {start.folder}")
             tracking.begin()
             with Display(trials) as display:

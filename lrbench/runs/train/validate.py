@@ -21,6 +21,7 @@ from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.mixers.foreign.foreign import try_out
 from lrbench.models.build import count_parameters
+from lrbench.protocols.base import declared
 from lrbench.registry import BACKBONES, ENCODERS, FOREIGN, MIXERS, TASKS
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.folder.start import start_of
@@ -99,6 +100,16 @@ def _check_protocol(config: Config) -> None:
     name = config.model.name
     if task.one_answer != (name in ENCODERS):
         raise UserError(_wrong_model(task, name))
+    if config.optim.schedule == "plateau" and not declared(protocol).by_split:
+        raise UserError(
+            f"optim.schedule=plateau goes by the dev score of a corpus;"
+            f" protocol {protocol} has none\nwrite optim.schedule=cosine, linear or constant"
+        )
+    if config.optim.label_smoothing and not task.metric.counts:
+        raise UserError(
+            f"optim.label_smoothing is for classes; task {task.name} asks for a number\n"
+            "leave it at 0"
+        )
     procedure.validate()
 
 

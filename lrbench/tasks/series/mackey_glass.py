@@ -23,6 +23,7 @@ LENGTH = 5_000  # values of a series that are read
 SUB_STEPS = 10  # Euler steps in a unit of time
 DROPPED = 100  # values at the start, as in the experiments the task is from
 START = 1.2
+SHORTEST_DELAY = 5  # with a shorter one every series settles at x = 1: there is nothing to foretell
 RANDOM_VALUES = 1 << 30  # that a uniform number may have
 GENERATION_SEED = 0  # the data are the same for every run
 
@@ -42,7 +43,7 @@ class MackeyGlassConfig:
 
     def __post_init__(self) -> None:
         between("task.horizon", self.horizon, 1, 1000)
-        between("task.tau", self.tau, 1, 1000)
+        between("task.tau", self.tau, SHORTEST_DELAY, 1000)
         between("task.series", self.series, 4, 10_000)
 
 

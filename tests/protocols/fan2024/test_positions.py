@@ -67,3 +67,12 @@ def test_an_evaluation_tells_them_too() -> None:
     assert [t for t, _ in rows[1]["prefix"]] == [1, 2, 3, 4, 6, 8, 12]
     for t, share in rows[1]["prefix"]:
         assert share == pytest.approx(right[:, :t].all(1).double().mean().item())
+
+
+def test_a_start_symbol_moves_no_position() -> None:
+    """The curve ends where the string does, at the length that tokens and sequences are of."""
+    started = ["task=group", "task.group=S3", "task.start_symbol=true", *OVERRIDES]
+    rows, _ = _examine(LengthTrial(composed(started), seed=0), unwatched)
+    found = {(row["metric"], row["length"]): row["value"] for row in rows}
+    assert max(length for metric, length in found if metric == "prefix") == 20
+    assert found["prefix", 20] == found["sequence", 20]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from lrbench.cli.hydra.compose import composed
 from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.protocols.lengths.examination import chance_levels, final_tests, lengths_tested, scaled
@@ -14,6 +15,7 @@ from lrbench.protocols.lengths.scoring import score_lengths
 from lrbench.protocols.lengths.trial import LengthsTrial
 from lrbench.runs.train.validate import validated
 from lrbench.statistics import guessing_best_of
+from lrbench.training.procedure import procedure_for
 from lrbench.training.trial import unwatched
 
 Make = Callable[..., Config]
@@ -53,6 +55,22 @@ def test_mixed_lengths_are_scored_as_each_string_alone(small: Make, settings: st
     assert [one.value for one in scores] == pytest.approx(
         [right[length] / scored[length] for length in sorted(set(LENGTHS))]
     )
+
+
+@pytest.mark.parametrize("key", ["train_lengths", "look.lengths", "band", "test.lengths"])
+def test_a_range_that_begins_below_the_shortest_string_is_refused(small: Make, key: str) -> None:
+    config = small("task=xlstm_parity", "protocol=walks", "protocol.train_lengths=[2,6]")
+    node, _, last = key.rpartition(".")
+    setattr(getattr(config.protocol, node) if node else config.protocol, last, [1, 9])
+    with pytest.raises(UserError, match=rf"protocol.{key} \[1, 9\].*as short as 1.*\nbegin at 2"):
+        procedure_for(config).validate()
+
+
+def test_a_suite_refuses_a_length_below_the_shortest_string() -> None:
+    words = ["task=flip_flop", "model=lstm", "protocol=suite_v1"]
+    procedure_for(composed(words)).validate()
+    with pytest.raises(UserError, match="no strings as short as 2"):
+        procedure_for(composed([*words, "protocol.test.lengths=[2,40]"])).validate()
 
 
 def test_the_number_of_a_mean_is_that_of_its_lengths(small: Make) -> None:
@@ -117,3 +135,12 @@ def test_what_does_not_go_together_is_refused(
 ) -> None:
     with pytest.raises(UserError, match=words):
         validated(small(f"output_dir={tmp_path}/none", *overrides))
+
+
+def test_nothing_is_scaled_where_chance_is_right_everywhere(small: Make) -> None:
+    one_letter = ("task=group", "task.group=Z2", "task.identity=false", "protocol=walks")
+    trial = LengthsTrial(small(*one_letter, "protocol.score=scaled"), 0)
+    trial.rules.consider(trial.look(unwatched))
+    rows, _ = final_tests(trial, lambda rule: trial.model.state_dict(), unwatched)
+    assert "accuracy" in {row["metric"] for row in rows}
+    assert "scaled" not in {row["metric"] for row in rows}

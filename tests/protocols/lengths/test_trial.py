@@ -7,9 +7,12 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from lrbench.cli.hydra.compose import composed
 from lrbench.config import Config
+from lrbench.errors import UserError
 from lrbench.protocols.lengths.trial import LengthsTrial
 from lrbench.tasks.base import IGNORE
+from lrbench.training.procedure import procedure_for
 from lrbench.training.trial import unwatched
 
 Make = Callable[..., Config]
@@ -52,6 +55,24 @@ def test_fixed_strings_are_gone_through_once_a_pass(small: Make) -> None:
     assert LengthsTrial(trial.config, 0)._rows(3) == tuple(rows[16:])  # no memory is needed
 
 
+@pytest.mark.parametrize("protocol", ["merrill2024", "merrill2024_short"])
+def test_fixed_strings_have_all_lengths_and_keep_them(protocol: str) -> None:
+    words = ["task=group", "task.group=S3", "model=lstm", "model.width=8", f"protocol={protocol}"]
+    trial = LengthsTrial(composed([*words, "protocol.train_strings=320"]), 0)
+    seen: dict[int, set[int]] = {}
+    for step in range(1, 31):  # three passes
+        for row, length in zip(trial._rows(step), trial.batch(step).lengths.tolist(), strict=True):
+            seen.setdefault(row, set()).add(length)
+    assert set(map(len, seen.values())) == {1} and set.union(*seen.values()) == set(range(2, 17))
+
+
+def test_fixed_strings_of_several_lengths_have_no_length_of_an_update(small: Make) -> None:
+    with pytest.raises(UserError, match="mix=row"):
+        procedure_for(small("protocol.train_strings=12")).validate()
+    procedure_for(small("protocol.train_strings=12", "protocol.train_lengths=[6,6]")).validate()
+    procedure_for(small("protocol.train_strings=12", "protocol.mix=row")).validate()
+
+
 def test_a_curriculum_begins_at_the_shortest(small: Make) -> None:
     trial = LengthsTrial(small("protocol.curriculum=10"), 0)
     assert [trial.span(step) for step in (0, 5, 10, 99)] == [(1, 1), (1, 3), (1, 6), (1, 6)]
@@ -75,6 +96,16 @@ def test_it_comes_back_bit_for_bit_and_an_intervention_tells(small: Make, settin
         again.update()
     assert torch.equal(weights(again), weights(whole))
     assert not torch.equal(weights(plain), weights(whole))
+
+
+@pytest.mark.parametrize("model", ["lru", "s4d"])
+@pytest.mark.parametrize("setting", ["protocol.carry=1", "protocol.state_noise=0.1"])
+def test_complex_states_are_carried_and_noisy(small: Make, model: str, setting: str) -> None:
+    trial, plain = (LengthsTrial(small(f"model={model}", *more), 0) for more in ((setting,), ()))
+    for _ in range(3):  # a carried state that had a graph failed at the second
+        trial.update()
+        plain.update()
+    assert not torch.equal(weights(trial), weights(plain))
 
 
 def test_all_carried_states_are_where_the_strings_before_ended(small: Make) -> None:

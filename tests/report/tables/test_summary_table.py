@@ -236,6 +236,14 @@ def test_every_position_a_row_a_cell() -> None:
     assert [cell.values for cell in row[4:]] == [(0.9, 0.9), (0.2, 0.4), (1.0, 1.0), (0.2, 0.4)]
 
 
+def test_a_prefix_that_counts_a_start_symbol_is_of_the_string_before_it() -> None:
+    rows = rows_of("1", "last", 0.2)
+    rows[4]["length"] = 21  # as files had it
+    runs = pd.DataFrame([{**CELL, "fingerprint": "a", "folder": "1"}])
+    (table,) = positions_table("fan2024", runs, pd.DataFrame(rows))
+    assert [cell.text for cell in table.rows[0][3:6]] == ["20", "0.9000", "0.2000"]
+
+
 def test_no_table_of_positions_where_none_was_scored() -> None:
     frame = pd.DataFrame(rows_of("1", "last", 0.2))
     usual = frame[frame["split"] == "test"]

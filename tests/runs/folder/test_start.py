@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 import torch
 
+from lrbench.cli.hydra.compose import composed
 from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.runs.folder import checkpoints
 from lrbench.runs.folder.cell import Cell
+from lrbench.runs.train import job
 from lrbench.runs.train.job import run_cell
 from lrbench.schema import config_from
 from lrbench.training.group.members import SideBySide
@@ -61,6 +63,30 @@ def test_it_goes_on_from_the_last_weights(first: Path, second: Make) -> None:
         mine = last(outcome.folder)
         assert all(torch.equal(mine[k], v) for k, v in alone.model.state_dict().items())
     assert str(first) in (outcomes[0].folder / "run.log").read_text()
+
+
+@pytest.mark.slow
+def test_weights_that_are_rounded_begin_rounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of the other run are float32; each update here is of weights of bfloat16."""
+    words = ["task=group", "task.group=Z3", "model=rnn", "model.width=8", "protocol=walks"]
+    words += ["protocol.train_lengths=[3,8]", "protocol.max_steps=1", "protocol.batch_size=4"]
+    words += ["protocol.validation_size=8", "protocol.look.strings=8", "protocol.test.strings=8"]
+    words += ["protocol.certify=never", "trials=1", f"output_dir={tmp_path}"]
+    (outcome,) = run_cell(composed(words))
+    begun: list[bool] = []
+
+    def watched(trials: list[LengthTrial], *others: Any) -> None:
+        weights = [value for trial in trials for value in trial.model.parameters()]
+        begun.append(all(torch.equal(one, one.bfloat16().float()) for one in weights))
+        train_group(trials, *others)
+
+    monkeypatch.setattr(job, "train_group", watched)
+    start = f"protocol.start_from={outcome.folder}"
+    run_cell(composed([*words, start]))
+    run_cell(composed([*words, start, "protocol.precision=bfloat16"]))
+    assert begun == [False, True]
 
 
 @pytest.mark.slow

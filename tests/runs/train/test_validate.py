@@ -135,3 +135,20 @@ def test_weights_without_memory_are_drawn_by_a_generator_of_their_own() -> None:
         drawn = torch.randn(2, 3, generator=torch.Generator("cpu"))
         filled = torch.nn.init.normal_(tensor=torch.empty(4))
     assert drawn.is_meta and drawn.shape == (2, 3) and filled.shape == (4,)
+
+
+def test_labels_are_smoothed_where_there_are_classes() -> None:
+    words = ["model=lstm", "task=mackey_glass", "optim.label_smoothing=0.1"]
+    with pytest.raises(UserError, match="label_smoothing is for classes; task mackey_glass"):
+        validate.validated(composed(words))
+
+
+def test_a_schedule_by_dev_scores_has_no_warm_up() -> None:
+    with pytest.raises(UserError, match=r"warmup 10 does not go with optim.schedule=plateau"):
+        composed(["task=listops", "model=bbt_grc", "optim.warmup=10"])
+
+
+@pytest.mark.parametrize("words", [["task=sum"], ["task=group", "protocol=walks"]])
+def test_a_schedule_by_dev_scores_needs_a_corpus(words: list[str]) -> None:
+    with pytest.raises(UserError, match="plateau goes by the dev score of a corpus"):
+        validate.validated(composed(["model=lstm", *words, "optim.schedule=plateau"]))

@@ -161,3 +161,9 @@ def test_settings_out_of_range_are_refused(settings: dict[str, int]) -> None:
 def test_an_answer_is_part_of_the_data_and_given_by_no_oracle() -> None:
     assert not isinstance(task(), Task)
     assert not hasattr(task(), "oracle") and not hasattr(task(), "answers")
+
+
+def test_a_delay_with_which_nothing_happens_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"task\.tau must be at least 5, not 4"):
+        task(tau=4)
+    assert float(centred_series(SERIES, 5, 1)[:, -500:].std()) > 0.05
