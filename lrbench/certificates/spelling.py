@@ -132,7 +132,7 @@ def _padded(words: Sequence[Word]) -> tuple[Rows, Rows]:
 
 
 @dataclass(frozen=True)
-class Ended:
+class WithEnding:
     """Strings `rows` of others, each with the same symbols behind it; they grow no longer."""
 
     words: Spelling

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from lrbench.certificates.families import endless_words
 from lrbench.certificates.reader import SymbolReader, chosen
-from lrbench.certificates.spelling import Ended, Endless, Grown, Rows, Spelling, Word
+from lrbench.certificates.spelling import WithEnding, Endless, Grown, Rows, Spelling, Word
 from lrbench.tasks.machine import NOWHERE, Machine
 
 FLOATS = 1 << 25  # carried numbers and logits that are held at once
@@ -341,7 +341,7 @@ class _Seeker:
             reached = np.full(len(rows), state)
             margins, wrong = self._judged(logits, reached)
             self.found.strings += len(rows)
-            self._note(Ended(words, rows, ending), reached, margins, wrong, how)
+            self._note(WithEnding(words, rows, ending), reached, margins, wrong, how)
             found[rows] = margins
         return found
 
@@ -364,7 +364,7 @@ class _Seeker:
 
     def _note(
         self,
-        words: Spelling | Ended,
+        words: Spelling | WithEnding,
         at: Rows,
         margins: NDArray[np.float64],
         wrong: NDArray[np.bool_],
