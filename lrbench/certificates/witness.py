@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from lrbench.certificates.families import endless_words
 from lrbench.certificates.reader import SymbolReader, chosen
-from lrbench.certificates.spelling import WithEnding, Endless, Grown, Rows, Spelling, Word
+from lrbench.certificates.spelling import Endless, Grown, Rows, Spelling, WithEnding, Word
 from lrbench.tasks.machine import NOWHERE, Machine
 
 FLOATS = 1 << 25  # carried numbers and logits that are held at once
