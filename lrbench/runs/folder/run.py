@@ -8,6 +8,7 @@ round last.pt, the copy of the newest look, stands in for a damaged step file.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -102,7 +103,12 @@ class Run:
         _log(self.folder, text)
 
     def finish(self, result: Result) -> None:
-        """Write result.json, which is what makes a run finished, and put a fresh run in place."""
+        """Write result.json, which is what makes a run finished, and put a fresh run in place.
+
+        Raises ValueError for a result that nobody could read back: such a run would end for ever.
+        """
+        if complaint := result_complaint(json.loads(json.dumps(files.finite(result)))):
+            raise ValueError(f"its result could not be read back: {complaint}")
         (self.folder / "failure.json").unlink(missing_ok=True)
         files.write_json(self.folder / "result.json", result)
         self.log(f"{result['status']} after {result['steps']} updates")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,15 @@ def test_a_finished_run_has_a_result_and_no_failure(run: Run) -> None:
     assert not (run.folder / "failure.json").exists()
     assert run.result() == a_result(run.cell)
     assert "finished after 6 updates" in (run.folder / "run.log").read_text()
+
+
+def test_a_result_that_could_not_be_read_back_is_not_written(run: Run) -> None:
+    """Of a task whose baselines are NaN, which JSON has as null."""
+    none = {"baseline": "majority", "length": 40, "value": math.nan, "n": 9}
+    result = a_result(run.cell, baselines=[none])
+    with pytest.raises(ValueError, match=r"could not be read back: 'baselines\[0\].value' is None"):
+        run.finish(result)
+    assert not (run.folder / "result.json").exists()
 
 
 @pytest.mark.parametrize(
