@@ -3,7 +3,8 @@
 A step's change is the number before it minus the number after it: what the walk loses there. A
 factor *alone* is the end of the walk with that one step left out, minus the end. It is called the
 reason where that gives back at least half of the gap between both ends (and the gap's interval
-excludes 0). Intervals are bootstraps over runs, each set of runs resampled by itself; two readings
+excludes 0, on the side of the printed one: there is no reason for a gap that is not there).
+Intervals are bootstraps over runs, each set of runs resampled by itself; two readings
 of the same runs are resampled together.
 """
 
@@ -120,10 +121,18 @@ class Walked:
         """What is between both ends, each by its own reading."""
         return Change.of(self.start, self.steps[-1].stand)
 
+    @property
+    def printed_gap(self) -> float:
+        """The first paper's number minus the second's."""
+        first, last = self.walk.claims
+        return first.value - last.value
+
     def is_reason(self, step: WalkedStep) -> bool:
         """Whether a step alone gives back half of the gap or more."""
         gap, back = self.gap, step.alone.value
         if not gap.value or back is None or not gap.beyond_chance:
+            return False
+        if gap.value * self.printed_gap <= 0:
             return False
         return back / gap.value >= HALF
 
@@ -187,7 +196,8 @@ def _steps(spec: TableSpec, one: Walked, digits: int) -> Table:
         f"printed: {first.source}; {last.source}",
         "value: by the reading of that station, with a 95 % interval; change: the value before the"
         " step minus the one after it; alone: the end with this one step left out, minus the end;"
-        f" {REASON}: that is half of the gap between both ends or more",
+        f" {REASON}: that is half of the gap between both ends or more, and the gap is to the side"
+        " of the printed one",
         f"between both ends: {_change(one.gap, digits).text}",
         *_chance_note(one.stands, digits),
         *_missing(one.stands),
@@ -242,8 +252,7 @@ def _factors(spec: TableSpec, found: Sequence[Walked], digits: int) -> Table:
     """What of each printed contradiction is which factor."""
     rows = []
     for one in found:
-        first, last = one.walk.claims
-        printed, gap = first.value - last.value, one.gap.value
+        printed, gap = one.printed_gap, one.gap.value
         parts = [one.of_factor(factor) for factor in FACTORS]
         left = None if gap is None else printed - gap
         numbers = [printed, gap, *parts, left]

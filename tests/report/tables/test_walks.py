@@ -101,6 +101,15 @@ def test_a_factor_is_the_reason_where_it_alone_gives_half_of_the_gap_back(
     assert sum(parts) == pytest.approx(gap, abs=0.002)
 
 
+def test_there_is_no_reason_for_a_gap_to_the_other_side(runs: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    swapped = WALK.replace("0.95", "0.1")  # printed as if the second paper had more
+    other.write_text(swapped)
+    steps, factors = walk_tables(collect(runs), load_table(str(other)))
+    assert row(factors, "A to B")["printed gap"] == "-0.200"
+    assert not any(cell.text.endswith("reason") for cells in steps.rows for cell in cells)
+
+
 def test_two_readings_of_the_same_runs_are_resampled_together(runs: Path, spec: TableSpec) -> None:
     """Raw minus scaled is a function of one number: its interval is that of this number."""
     (one,) = walked(collect(runs), spec)
