@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from lrbench.bundles import layout
 from lrbench.bundles.choice import TableChoice
@@ -37,6 +38,17 @@ UNTRAINED = 0.5  # a score that no weights reach by chance before they are train
 GUESSED = 200  # strings of the shortest length that untrained weights are asked
 
 Levels = dict[tuple[str, int], float]  # by baseline and length
+
+
+class Judged(NamedTuple):
+    """An entry by the rules: the names of its rows, the rules that it breaks, runs of `open`.
+
+    open_runs: folders of the runs that are of the division open.
+    """
+
+    rows: list[str]
+    broken: list[str]
+    open_runs: set[str]
 
 
 def is_entry(choice: TableChoice) -> bool:
@@ -70,36 +82,27 @@ def by_own_table(choice: TableChoice) -> tuple[TableChoice, list[str]]:
     return replace(choice, table=table, rule=rule), wrong
 
 
-def broken_rules(
+def judged(
     choice: TableChoice,
     runs: Path,
     results: dict[str, Result],
     files: dict[str, bytes],
-) -> tuple[list[str], list[str]]:
-    """Return the rows of an entry, and each rule that it breaks. No model is built.
-
-    A row of the division open is told as such.
-    """
+) -> Judged:
+    """Hold an entry against the rules of its suite. No model is built."""
     assert choice.table is not None
     lock, rule = read_lock(choice.table.name), choice.rule
     suite = suite_of(collect(runs), choice.table, lock, rule)
     labels = list(dict.fromkeys([*choice.rows, *(entry.label for entry in suite.entries)]))
-    open_ones = {entry.label for entry in suite.entries if entry.division == OPEN}
+    apart = {entry.label: entry for entry in suite.entries if entry.division == OPEN}
     wrong = [line for label in labels for line in violations(suite, lock, label)]
     scored = [run for run in _scored(suite) if run in results]
     wrong += _without(scored, files, rule)
     for run in scored:
         wrong += _tested_later(run, results[run], lock, rule)
     there = [run for run in scored if f"{layout.RUNS}/{run}/checkpoints/{rule}.pt" in files]
-    told = [f"{label} (division {OPEN})" if label in open_ones else label for label in labels]
-    return told, [*wrong, *_same_weights(there, runs, rule)]
-
-
-def of_division(choice: TableChoice, runs: Path, division: str) -> set[str]:
-    """Return the folders of an entry's runs that are of a division."""
-    assert choice.table is not None
-    suite = suite_of(collect(runs), choice.table, read_lock(choice.table.name), choice.rule)
-    return {r.folder for e in suite.entries if e.division == division for r in e.every_run}
+    wrong += _same_weights(there, runs, rule)
+    rows = [f"{label} (division {OPEN})" if label in apart else label for label in labels]
+    return Judged(rows, wrong, {run.folder for one in apart.values() for run in one.every_run})
 
 
 def built_otherwise(results: dict[str, Result], may_know: Container[str] = ()) -> list[str]:

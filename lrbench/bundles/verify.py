@@ -21,13 +21,7 @@ from lrbench.bundles.archive import sha256, unpacked
 from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.contents import libraries_of, plugins_of, refuse_other
 from lrbench.bundles.data import SplitState, over_corpus, split_states, string_hashes
-from lrbench.bundles.entry import (
-    broken_rules,
-    built_otherwise,
-    by_own_table,
-    is_entry,
-    of_division,
-)
+from lrbench.bundles.entry import built_otherwise, by_own_table, is_entry, judged
 from lrbench.bundles.failures import put_again, searched_runs, suite_extent
 from lrbench.bundles.identity import config_complaint, differences, versions_complaint
 from lrbench.bundles.pack import tables, unpack
@@ -46,7 +40,6 @@ from lrbench.report.output.display import plural
 from lrbench.report.runs.certificates import FOLDER as ANSWERS
 from lrbench.report.runs.record import FOLDER
 from lrbench.report.runs.schema import result_complaint
-from lrbench.report.suite.entries import OPEN as OPEN_DIVISION
 from lrbench.report.suite.lock import has_lock
 from lrbench.runs.folder import checkpoints
 from lrbench.runs.folder.files import UnreadableFile
@@ -150,11 +143,12 @@ def verify(opened: Opened, options: Options) -> tuple[list[BundleFinding], list[
         findings = [BundleFinding("hashes", GOOD, f"{len(opened.files)} files")]
         findings += [_fingerprints(opened), *_tables(opened)]
         unpack(opened.files, folder, layout.RUNS)
-        findings += _suite_rules(opened, folder / layout.RUNS)  # before a plugin's code can run
+        by_rules, open_runs = _suite_rules(opened, folder / layout.RUNS)
+        findings += by_rules  # before a plugin's code can run
         findings.append(_run_plugins(opened, folder) if options.trust_plugins else _plugins(opened))
         states = _splits(opened)
         findings.append(_strings(opened, states))
-        findings += _models(opened, folder / layout.RUNS, options)
+        findings += _models(opened, options, open_runs)
         comparisons, unscored = _scores(opened, folder / layout.RUNS, options, states)
         later = [*later_scores(opened.files, layout.RUNS)]
         later += _on_all_strings(opened, folder / layout.RUNS, options)
@@ -265,21 +259,27 @@ def _tables(opened: Opened) -> Iterator[BundleFinding]:
         yield finding(name, _lines_that_differ(opened.files[name], made[name]), "rebuilt")
 
 
-def _suite_rules(opened: Opened, runs: Path) -> list[BundleFinding]:
-    """Return what the rules of a suite say of each row of the bundle; nothing of other tables."""
+def _suite_rules(opened: Opened, runs: Path) -> tuple[list[BundleFinding], set[str]]:
+    """Return what the rules of a suite say of each row, and which runs are of the division open.
+
+    Nothing of other tables.
+    """
     choice = opened.choice
     if choice.table is None or not opened.entry:
         names = {result["protocol"] for result in opened.results.values()}
         suites = [name for name in sorted(names) if has_lock(name)]
         text = "runs of it that are no entry: its rules were not looked at"
-        return [BundleFinding(name, OPEN, text) for name in suites]
-    labels, wrong = broken_rules(choice, runs, opened.results, opened.files)
-    text = f"{', '.join(labels)}: every rule of {choice.table.name} is kept"
-    return [finding("suite", [*opened.differs, *wrong], text)]
+        return [BundleFinding(name, OPEN, text) for name in suites], set()
+    found = judged(choice, runs, opened.results, opened.files)
+    text = f"{', '.join(found.rows)}: every rule of {choice.table.name} is kept"
+    return [finding("suite", [*opened.differs, *found.broken], text)], found.open_runs
 
 
-def _models(opened: Opened, runs: Path, options: Options) -> list[BundleFinding]:
-    """Build the models of an entry and hold what is told of them against these."""
+def _models(opened: Opened, options: Options, open_runs: set[str]) -> list[BundleFinding]:
+    """Build the models of an entry and hold what is told of them against these.
+
+    open_runs: those whose model may know the rule before it is trained.
+    """
     if not opened.entry:
         return []
     results = {
@@ -288,7 +288,7 @@ def _models(opened: Opened, runs: Path, options: Options) -> list[BundleFinding]
         if f"{layout.RUNS}/{run}/{ANSWERS}/{opened.choice.rule}.json" in opened.files
         and (options.trust_plugins or not plugins_of({run: result}))
     }
-    wrong = built_otherwise(results, of_division(opened.choice, runs, OPEN_DIVISION))
+    wrong = built_otherwise(results, open_runs)
     return [finding("models", wrong, f"{plural(len(results), 'run')} as built before training")]
 
 

@@ -133,7 +133,7 @@ def search(
     else:
         seeker.may_take(1.0, began)
         seeker.shorten()
-        seeker.recall(*known)
+    seeker.recall(*known)
     if found.witness is not None:  # it may be shorter than what was read symbol by symbol
         found.complete_to = min(found.complete_to, found.witness.length - 1)
         every_shorter = found.complete_to == found.witness.length - 1

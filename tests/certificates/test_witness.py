@@ -313,6 +313,22 @@ def test_no_search_comes_out_longer_for_what_is_known() -> None:
         assert found is not None and found.tokens == (1, 2, 1, 1, 2, 1, 2)
 
 
+def test_what_is_known_counts_beside_what_all_strings_gave() -> None:
+    """A string that is wrong as a whole alone, which no search symbol by symbol meets."""
+    machine, known = machine_of("sum", 3), (0, 1)
+
+    class Rounding(Planted):
+        def forward(self, tokens: Tensor, state: Any = None, read: str = "all") -> Any:
+            whole = state is None and tuple(tokens[0].tolist()) == known
+            logits, carried = super().forward(tokens, state, read)
+            return (logits.roll(1, -1) if whole else logits), carried
+
+    model = Rounding(machine, lambda word: word == (1, 1, 1))
+    for told, length in (((), 3), (known, 2)):
+        found = search(model, machine, SearchBudget(3**3, 0, 0), known=(told, "beam"))
+        assert found.witness is not None and found.witness.length == length
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(MIXERS.builtin_modules()))
 def test_every_mixer_can_be_searched(name: str) -> None:

@@ -107,13 +107,15 @@ def keep(record: CertificateRecord, file: Path, witness: Path) -> None:
             files.write_json(witness, counterexample | {"format": COUNTEREXAMPLE})
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        told = "" if record["witness"] is None else f"\n{_told(record['witness'])}"
-        raise UserError(f"'{path}' cannot be written: {reason}{told}") from error
+        lines = [f"'{path}' cannot be written: {reason}", *_unwritten(record["witness"])]
+        raise UserError("\n".join(lines)) from error
 
 
-def _told(witness: WitnessRecord) -> str:
-    """What would be lost otherwise."""
-    return f"found: wrong on '{witness['string']}' (length {witness['length']:,})"
+def _unwritten(witness: WitnessRecord | None) -> list[str]:
+    """Say which wrong string was found, since no file says it."""
+    if witness is None:
+        return []
+    return [f"found: wrong on '{witness['string']}' (length {witness['length']:,})"]
 
 
 def are_tokens(tokens: Any) -> bool:
