@@ -101,7 +101,7 @@ class LengthsTrial(BatchTrial):
         found: Look = {
             "step": self.step,
             "test_length": protocol.look.lengths[1],
-            "test_accuracy": self._value(scores),
+            "test_accuracy": self._value(scores, check),
             "test_n": sum(one.n for one in scores),
         }
         spans = {"validation": protocol.train_lengths}
@@ -148,7 +148,7 @@ class LengthsTrial(BatchTrial):
         names = declared(self.config.protocol.name).rules
         return LengthRules(kept, self.task.metric, names)
 
-    def _value(self, scores: list[Score]) -> float:
+    def _value(self, scores: list[Score], check: Check) -> float:
         """Return what a look goes by: the accuracy, or the share that is right throughout."""
         protocol = self.config.protocol
         if protocol.score != "sequence" or not self.task.by_position:
@@ -157,7 +157,7 @@ class LengthsTrial(BatchTrial):
         at = 0 if protocol.look.fixed else self.step
         whole = score_each(
             *(self.model, self.task, lambda _: self.stream("look", at), [length]),
-            *(protocol.look.strings, self.device),
+            *(protocol.look.strings, self.device, check),
         )
         positions = whole[0].positions
         assert positions is not None

@@ -292,10 +292,8 @@ def of_these_weights(file: Path, folder: Path, proved_of: check.Automaton | None
     mine: Any = _subject(run, model, which)
     for part in ("task", "model", "step", "seed", "dtype", "weights_sha256"):
         if content.get(part) != mine[part]:
-            name = {"weights_sha256": "weights"}.get(part, part)
-            raise UserError(
-                f"'{file}' is of another {name} than the '{which}' checkpoint of {folder}"
-            )
+            of = {"weights_sha256": "other weights"}.get(part, f"another {part}")
+            raise UserError(f"'{file}' is of {of} than the '{which}' checkpoint of {folder}")
     if proved_of is None:
         return
     if precision_of(run.config) != FLOAT32:

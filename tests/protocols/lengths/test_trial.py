@@ -120,6 +120,18 @@ def test_all_carried_states_are_where_the_strings_before_ended(small: Make) -> N
             assert torch.allclose(a, b, atol=1e-6) and float(a.abs().max()) > 1e-3
 
 
+def test_every_symbol_of_a_look_is_told(small: Make) -> None:
+    """Whoever stops a run waits for one piece, in the second reading of whole strings as well."""
+
+    def read(score: str) -> int:
+        told = []
+        trial = LengthsTrial(small("task=group", f"protocol.score={score}"), 0)
+        trial.look(lambda read=0, planned=0: told.append(read))
+        return sum(told)
+
+    assert read("sequence") - read("pooled") == 12 * 9  # look.strings of the longest
+
+
 def test_a_threshold_ends_it(small: Make) -> None:
     trial = LengthsTrial(small("protocol.stop=threshold", "protocol.stop_at=0.5"), 0)
     trial.step = 4

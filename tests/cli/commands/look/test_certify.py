@@ -105,7 +105,7 @@ def test_certificates_of_wrong_and_open_are_checked(
     assert (ended.code, ended.err) == (1, "") and "nothing to check" in ended.out
     elsewhere.write_text(json.dumps({**reported, "verdict": "open", "weights_sha256": "0"}))
     ended = lrbench("certify", "--check", str(elsewhere), str(run))
-    assert (ended.code, ended.out) == (1, "") and "is of another weights" in ended.err
+    assert (ended.code, ended.out) == (1, "") and "is of other weights" in ended.err
     elsewhere.write_text(json.dumps({**reported, "verdict": "certified"}))
     ended = lrbench("certify", "--check", str(elsewhere), str(run))
     assert (ended.code, ended.out) == (1, "") and "is refused" in ended.err
@@ -277,7 +277,7 @@ def test_a_certificate_is_of_a_task_a_model_and_weights(run: Path, lrbench: Run)
         ("weights_sha256", "0" * 64),
     ):
         file.write_text(json.dumps({**whole, part: value}))
-        with pytest.raises(UserError, match="is of another"):
+        with pytest.raises(UserError, match=r"is of (another|other)"):
             certify.of_these_weights(file, run)
 
 

@@ -136,6 +136,7 @@ def test_mistakes_are_reported_in_a_line(
         ([str(run), "--lengths", "x"], "is not a length"),
         ([str(run), "--lengths", "1000001"], "must be at most 1,000,000"),
         ([str(run), "--html", "no/where.html"], "there is no folder 'no'"),
+        ([str(run), "--html", str(tmp_path)], "it is a folder"),
         ([str(run), "--device", "tpu"], "tpu"),
     ):
         ended = lrbench("diagnose", *arguments)
