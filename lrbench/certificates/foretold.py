@@ -34,6 +34,7 @@ Numbers = NDArray[np.float64]
 
 DRAWS = 400  # states for each state of the task
 MOST_NUMBERS = 512  # of a carried state: moments cost its cube
+MOST_EDGES = 4096  # of the task: each is a step of moments, and a step of the model at each length
 TOLERANCE = 1e-3  # relative: by how much a step may be off its affine map in float32
 GOOD = 0.99
 GRID = 1.2  # between two lengths
@@ -156,6 +157,8 @@ def foretell(
     steps = affine_steps(reader, machine.symbols)
     if isinstance(steps, str):
         return steps
+    if (edges := int((machine.table != NOWHERE).sum())) > MOST_EDGES:
+        return f"a task of {edges:,} edges has more than {MOST_EDGES:,}"
     wanted = iter(_grid(shortest, longest))
     length, below = next(wanted), 0
     moments, found = Moments.of(machine, steps.start), {}

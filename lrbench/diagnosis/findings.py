@@ -142,11 +142,15 @@ def _drift(found: Diagnosis) -> list[str]:
     if not isinstance(found.linear, str) and found.linear:
         where = "steps" if found.layers == 1 else f"steps of layer 1 of {found.layers}"
         worst = max(found.linear, key=lambda one: one.radius)
-        away = max((max(one.away, default=0.0) for one in found.linear), default=0.0)
+        away = [distance for one in found.linear for distance in one.away]
+        lasting = (
+            f"those that last are up to {max(away):.4f} off a root of unity of order {found.order}"
+            if away
+            else f"none is above {SLOW}, so none lasts"
+        )
         lines.append(
             f"{where}: linear; the largest eigenvalue is {worst.radius:.4f}, of symbol"
-            f" {found.symbols[worst.symbol]}; those that last are up to {away:.4f} off a root of"
-            f" unity of order {found.order}"
+            f" {found.symbols[worst.symbol]}; {lasting}"
         )
     elif not isinstance(found.growth, str):
         random = next((one for one in found.growth if one.symbol is None), None)
@@ -184,24 +188,20 @@ def _foretold(prediction: ForetoldRecord) -> list[str]:
 
 
 def _by_length(survey: Survey) -> Table:
-    end = survey.bins[-1].last  # of a task that counts the answer, before the length
-    bins = [
-        next(one for one in survey.bins if one.first <= min(seen.length, end) <= one.last)
-        for seen in survey.lengths
-    ]
+    at = survey.lengths
     rows = [
-        _row("right", (_share(accuracy(one)) for one in survey.lengths)),
-        _row("lead of the right answer, mean", (_number(one.mean_lead) for one in bins)),
-        _row("lead of the right answer, least", (_number(one.least_lead) for one in bins)),
+        _row("right", (_share(accuracy(one)) for one in at)),
+        _row("lead of the right answer, mean", (_number(one.mean_lead) for one in at)),
+        _row("lead of the right answer, least", (_number(one.least_lead) for one in at)),
     ]
     for part, name in enumerate(survey.parts):
-        rows.append(_row(f"norm of {name}", (_number(one.norms[part]) for one in bins)))
+        rows.append(_row(f"norm of {name}", (_number(one.norms[part]) for one in at)))
     seen = ", ".join(f"{one.positions} up to {one.length:,}" for one in survey.lengths)
     return _table(
         "By length",
         survey,
         rows,
-        f"{survey.strings} random strings; right: at the last positions ({seen})",
+        f"{survey.strings} random strings, at the last positions ({seen})",
         "leads are in logits, below zero where another answer was larger",
     )
 

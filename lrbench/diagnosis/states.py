@@ -103,8 +103,10 @@ class AtLength:
     """What is seen at the positions up to a length.
 
     by_state: (asked, right) for each state of the task; confusion: (right class, class given, how
-    often) of those that came, given `NOT_FINITE` where a logit is none; layers and saturation are
-    empty where states are not looked at.
+    often) of those that came, given `NOT_FINITE` where a logit is none; layers, saturation and
+    norms are empty where states are not looked at. mean_lead, least_lead and norms are those of
+    `Bin` at these positions: of as many at one length as at another, since the least of more is
+    less.
     """
 
     length: int
@@ -114,6 +116,9 @@ class AtLength:
     saturation: tuple[Saturation, ...]
     layers: tuple[LayerStates, ...]
     picture: tuple[tuple[float, float, int], ...] = ()  # states in a plane, and the task's
+    mean_lead: float | None = None
+    least_lead: float | None = None
+    norms: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -244,7 +249,7 @@ class _Survey:
             self.open = _OpenBin()
         for length, window in self.windows.items():
             if window.first <= position <= window.end:
-                window.add(state if self.fixed else None, at, last, given)
+                window.add(state if self.fixed else None, at, last, given, leads)
                 if position == window.end:
                     self._close(length, window)
 
@@ -269,11 +274,13 @@ class _Survey:
         saturation: list[Saturation] = []
         layers: list[LayerStates] = []
         picture: tuple[tuple[float, float, int], ...] = ()
+        norms: list[float] = []
         if self.fixed:
             names = iter(self.parts)
             for number, layer in enumerate(window.layers, 1):
                 parts = [torch.cat(leaf).double().numpy() for leaf in layer]
                 saturation += [_saturation(next(names), part) for part in parts]
+                norms += [float(np.linalg.norm(part, axis=1).mean()) for part in parts]
                 x = np.concatenate(parts, axis=1)
                 first = self.centres[number - 1] if self.done else None
                 looked, centres = _layer_states(number, x, at, last, rows, first)
@@ -290,6 +297,8 @@ class _Survey:
                 tuple(saturation),
                 tuple(layers),
                 picture,
+                *_mean_and_least(np.concatenate(window.leads)[scored]),
+                tuple(norms),
             )
         )
         window.forget()
@@ -324,16 +333,13 @@ class _OpenBin:
     norms: list[Tensor] = field(default_factory=list)
 
     def closed(self, last: int) -> Bin:
-        leads = np.concatenate(self.leads)
-        finite = leads[np.isfinite(leads)]
         norms = torch.stack(self.norms).double().mean(0).tolist() if self.norms else []
         return Bin(
             last - self.positions + 1,
             last,
             self.scored,
             self.right,
-            float(finite.mean()) if len(finite) else None,
-            float(finite.min()) if len(finite) else None,
+            *_mean_and_least(np.concatenate(self.leads)),
             tuple(norms),
         )
 
@@ -349,12 +355,14 @@ class _Window:
     last: list[Rows] = field(default_factory=list)
     rows: list[Rows] = field(default_factory=list)
     given: list[Rows] = field(default_factory=list)
+    leads: list[Numbers] = field(default_factory=list)
 
-    def add(self, state: Any, at: Rows, last: Rows, given: Rows) -> None:
+    def add(self, state: Any, at: Rows, last: Rows, given: Rows, leads: Numbers) -> None:
         self.at.append(at)
         self.last.append(last)
         self.rows.append(np.arange(len(at)))
         self.given.append(given)
+        self.leads.append(leads)
         if state is None:
             return
         for number, layer in enumerate(state):
@@ -364,8 +372,14 @@ class _Window:
                 part.append(_real(leaf).cpu())
 
     def forget(self) -> None:
-        for part in (self.layers, self.at, self.last, self.rows, self.given):
+        for part in (self.layers, self.at, self.last, self.rows, self.given, self.leads):
             part.clear()
+
+
+def _mean_and_least(leads: Numbers) -> tuple[float | None, float | None]:
+    """Return the mean and the least of those that are finite, None where none is."""
+    finite = leads[np.isfinite(leads)]
+    return (float(finite.mean()), float(finite.min())) if len(finite) else (None, None)
 
 
 def _judged(logits: Tensor, right: Rows) -> tuple[Numbers, Rows]:

@@ -142,7 +142,8 @@ class Protocol(ABC):
     def unlike_paper(self, settings: Settings, runs: int) -> str | None:
         """Return why so many runs are not to be held against the paper's; nothing if they may be.
 
-        settings: theirs, by their own names. None: what tells is what the paper says of its looks.
+        settings: theirs, by their own names, and `task`, the name of what they are trained on.
+        None: what tells is what the paper says of its looks.
         """
         return None
 

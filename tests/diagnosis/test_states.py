@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from lrbench.config import Config
 from lrbench.diagnosis.findings import _by_length
-from lrbench.diagnosis.states import Survey, survey
+from lrbench.diagnosis.states import Survey, leads_along, survey
 from lrbench.models.build import build_model
 from lrbench.registry import TASKS
 from lrbench.schema import model_node
@@ -32,6 +32,24 @@ def test_a_string_may_have_more_or_fewer_positions_than_its_length(name: str) ->
     assert [one.length for one in found.lengths] == lengths
     assert found.bins[-1].last == task.positions(lengths[-1])
     assert len(_by_length(found).rows) == 3 + len(found.parts)
+
+
+def test_leads_and_norms_at_a_length_are_of_the_positions_up_to_it() -> None:
+    """Of as many at each length: the least of more positions is less, though nothing drifts."""
+    task = make_task(TASKS.get("sum").config())
+    machine, stream, rows = task.machine(), task.stream(0, "test"), 8
+    assert machine is not None
+    config = Config(task=TASKS.get("sum").config(), model=model_node("rnn")())
+    model = build_model(config, len(task.vocabulary), task.num_classes, seed=0).eval()
+    found = survey(model, task, machine, [70, 200], stream, strings=rows)
+    strings = task.sample(stream, 0, rows, 200, "cpu").tokens.tolist()
+    along = np.array([leads_along(model, machine, one) for one in strings])
+    for seen in found.lengths:
+        assert seen.positions == 32
+        there = along[:, seen.length - seen.positions : seen.length]
+        assert seen.mean_lead == pytest.approx(there.mean(), abs=1e-5)
+        assert seen.least_lead == pytest.approx(there.min(), abs=1e-5)
+        assert len(seen.norms) == len(found.parts) == 1 and seen.norms[0] > 0
 
 
 class Stack(nn.Module):

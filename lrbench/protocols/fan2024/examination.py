@@ -24,7 +24,7 @@ from lrbench.records import (
     Look,
     evaluation,
 )
-from lrbench.statistics import guessing_best_of, horizon, passes
+from lrbench.statistics import FEWEST_STRINGS, SOLVED, guessing_best_of, horizon, passes
 from lrbench.tasks.base import SampledTask
 from lrbench.tasks.baselines import best_baseline, measure_baselines
 from lrbench.training.procedure import Load
@@ -118,8 +118,12 @@ def _examine(trial: LengthTrial, check: Check) -> tuple[list[Evaluation], Horizo
 
 
 def horizon_of(trial: Trial, scores: list[Score], check: Check) -> Horizon:
-    """Return where accuracy ends, with the first failing length scored again in float64."""
-    found: Any = horizon((one.length, one.correct, one.n) for one in scores)
+    """Return where accuracy ends, with the first failing length scored again in float64.
+
+    Lengths with fewer strings than can pass decide nothing, where others have enough.
+    """
+    enough = [one for one in scores if one.n >= FEWEST_STRINGS] or scores
+    found: Any = horizon((one.length, one.correct, one.n) for one in enough)
     again = None
     if found["upper"] is not None:
         n = next(one.n for one in scores if one.length == found["upper"])
@@ -152,7 +156,8 @@ def at_every_position(scores: list[Score], curve: int) -> list[Evaluation]:
 def rule_or_rounding(trial: Trial, length: int, n: int, check: Check) -> Float64 | None:
     """Score the first failing length once more in float64: is it the rule or rounding?
 
-    None of a model with a layer that does not compute in float64.
+    None of a model with a layer that does not compute in float64, and of strings that are too few
+    for right answers to pass.
     """
     mixers = (module for module in trial.model.modules() if isinstance(module, Mixer))
     if any(torch.float64 not in mixer.dtypes for mixer in mixers):
@@ -163,6 +168,8 @@ def rule_or_rounding(trial: Trial, length: int, n: int, check: Check) -> Float64
     check(planned=symbols_of(trial.task, [(stream, length, n)]))
     again = score(exact, trial.task, stream, length, n, trial.device, check=check)
     passed = passes(again.correct, again.n)
+    if again.n < FEWEST_STRINGS and again.accuracy >= SOLVED:
+        return None
     verdict: Any = "rounding" if passed else "rule"
     return {"length": length, "value": again.accuracy, "n": n, "verdict": verdict}
 

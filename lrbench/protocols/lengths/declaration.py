@@ -40,12 +40,18 @@ LAST = {
 }
 BEST = {"best": "best look at the test lengths", **LAST}
 SHORT = "_short"
+# What the runs of a paper have in common, besides their looks and tests
+COMPARED = (
+    *("max_steps", "batch_size", "train_lengths", "train_strings"),
+    *("mix", "ask", "score", "runs"),
+)
 
 
 class SeveralLengths(ByLength):
     """A protocol that trains on strings of several lengths and tests over a range of them.
 
-    tasks: patterns of the names of the paper's tasks.
+    tasks: patterns of the names of the paper's tasks. budgets: updates of tasks that have others
+    than its usual ones.
     """
 
     procedure = "lrbench.protocols.lengths.procedure:LengthsProcedure"
@@ -65,6 +71,7 @@ class SeveralLengths(ByLength):
         "tune trains every run for its whole budget; leave protocol.stop out"
     )
     tasks: ClassVar[tuple[str, ...]] = ()
+    budgets: ClassVar[Mapping[str, int]] = {}
 
     def has(self, task: str) -> bool:
         """Whether the paper has a task of this name."""
@@ -79,7 +86,8 @@ class SeveralLengths(ByLength):
         if self.short:
             return f"{self.name} has a smaller budget than {self.name.removesuffix(SHORT)}"
         usual = PROTOCOLS.get(self.name).config()
-        for key in ("max_steps", "batch_size", "train_lengths", "mix", "ask", "score", "runs"):
+        usual.max_steps = self.budgets.get(str(settings.get("task")), usual.max_steps)
+        for key in COMPARED:
             value = settings.get(key, getattr(usual, key))
             if _plain(value) != _plain(getattr(usual, key)):
                 return f"protocol.{key} is {value}, the paper's is {getattr(usual, key)}"
@@ -90,6 +98,9 @@ class SeveralLengths(ByLength):
                     return f"protocol.{node}.{key} is {value}, the paper's is {wanted}"
         if settings.get("precision", usual.precision) != usual.precision:
             return f"protocol.precision is {settings['precision']}, emulated in float32"
+        every = settings.get("look_every", usual.look_every)
+        if self.usual_rule == "best" and every < usual.look_every:
+            return f"protocol.look_every is {every}, the paper looks every {usual.look_every}"
         on = [key for key in ("curriculum", "carry", "state_noise") if settings.get(key)]
         if on:
             return f"protocol.{on[0]} is on; the paper has no such thing"
@@ -155,7 +166,6 @@ class Grazzi2025Config(LengthProtocolConfig):
     ask: str = "last"
     test: TestSettings = field(default_factory=lambda: TestSettings([40, 256], 1, 8192, "row"))
     score: str = "scaled"
-    chance: float | None = 0.2
     runs: str = "max"
 
 
@@ -178,6 +188,7 @@ class Grazzi2025(SeveralLengths):
     paper = "Grazzi2025"
     rules = LAST
     tasks = ("xlstm_*", "nnch_*")
+    budgets: ClassVar[Mapping[str, int]] = {"xlstm_parity": 20_000, "nnch_parity_check": 20_000}
     by_tests = True
     paper_runs = 3
 

@@ -14,6 +14,7 @@ from lrbench.protocols.lengths.trial import LengthsTrial
 from lrbench.records import Baseline, Evaluation, Guessing, Horizon
 from lrbench.tasks.base import LabelledTask, TaskBase
 from lrbench.tasks.stream import Stream
+from lrbench.training.hardening import Hardening
 from lrbench.training.memory import NUMBER
 from lrbench.training.procedure import Load
 from lrbench.training.trial import Check, model_for
@@ -83,9 +84,10 @@ class LengthsProcedure(Fan2024Procedure):
                 f"model {self.config.model.name} keeps all that it has read, and has no state of a"
                 " fixed size\nleave out protocol.carry and protocol.state_noise"
             )
-        if self.config.optim.saturate:
+        if Hardening(self.config.optim.saturate, model):
+            setting = "optim.saturate" if self.config.optim.saturate else "the noise of its mixers"
             raise UserError(
-                "optim.saturate does not go with protocol.carry or protocol.state_noise\n"
+                f"{setting} does not go with protocol.carry or protocol.state_noise\n"
                 "leave one of them out"
             )
 

@@ -154,7 +154,8 @@ class FilledCell:
 
     def lengths(self) -> list[int]:
         """Return the test lengths, shortest first."""
-        return sorted({score.length for score in self.scores if score.split == "test"})
+        tests = [score for score in self.scores if (score.split, score.kind) == ("test", "test")]
+        return sorted({score.length for score in tests})
 
     def count(self, status: str) -> int:
         return int((self.runs["status"] == status).sum())
@@ -194,7 +195,9 @@ class FilledCell:
             for key, value in self.settings.items()
             if key.startswith("protocol.")
         }
-        return declared(self.protocol).unlike_paper(own, self.count("finished"))
+        return declared(self.protocol).unlike_paper(
+            own | {"task": self.task}, self.count("finished")
+        )
 
     def comparable(self, rule: str) -> bool:
         """Tell whether the paper's number was taken by this rule, under no stricter a protocol.

@@ -32,7 +32,7 @@ from lrbench.report.paper.reference import (
 )
 from lrbench.report.runs.collection import Collection, by_split
 from lrbench.report.runs.columns import Columns, Settings, UnderWay
-from lrbench.report.runs.record import flat
+from lrbench.report.runs.record import STRINGS, flat
 from lrbench.statistics import mean
 from lrbench.tables import SUITE, TableCell, TableSpec
 
@@ -320,7 +320,8 @@ def _unlike(cell: TableCell, shown: Sequence[str], settings: Settings) -> tuple[
 def compared_settings(settings: Mapping[str, Any]) -> Settings:
     """Return the settings that are in a fingerprint: no others can be why two of them differ.
 
-    A data seed that spells out the seed of a single run is not in it, nor is none at all.
+    A data seed that spells out the seed of a single run is not in it, nor is none at all. The hash
+    of the test strings is what they came to, not a setting.
     """
     kept = {key: value for key, value in settings.items() if _is_hashed(key)}
     spelt_out = settings.get("trials", 1) == 1 and kept.get("data_seed") == settings.get("seed")
@@ -331,7 +332,7 @@ def compared_settings(settings: Mapping[str, Any]) -> Settings:
 
 @cache  # the settings of thousands of runs have the same names
 def _is_hashed(key: str) -> bool:
-    return key.partition(".")[0] not in {*IRRELEVANT, "versions"}
+    return key != STRINGS and key.partition(".")[0] not in {*IRRELEVANT, "versions"}
 
 
 def _rivals(matching: pd.DataFrame, choose: Sequence[str]) -> list[str]:
@@ -372,8 +373,12 @@ def _modulus(
 def _length(
     scores: Iterable[RunScore], reference: Reference | None, settings: Settings
 ) -> int | None:
-    """The paper's test length where it was tested, else the shortest that was or is to be."""
-    tested = {score.length for score in scores if score.split == "test"}
+    """The paper's test length where it was tested, else the shortest that was or is to be.
+
+    A look says of a length only where nothing was tested: `suite_v1` looks at training lengths.
+    """
+    there = [score for score in scores if score.split == "test"]
+    tested = {one.length for one in there if one.kind == "test"} or {one.length for one in there}
     if reference is not None and (reference.length in tested or not tested):
         return reference.length
     return min(tested or _test_lengths(settings), default=None)

@@ -34,7 +34,7 @@ from lrbench.report.tables.detail import (
 )
 from lrbench.report.tables.length_curves import length_tables
 from lrbench.report.tables.notes import selection_notes
-from lrbench.report.tables.throughout import depth_table, prefix_table
+from lrbench.report.tables.throughout import by_layers, depth_table, prefix_table
 from lrbench.report.tables.trees import tree_tables
 from lrbench.report.tables.walks import walk_tables
 from lrbench.statistics import mean
@@ -76,6 +76,7 @@ def paper_tables(
     tables: list[Table] = []
     if (first := FIRST.get(spec.kind)) is not None:
         tables.append(first(collection, spec, rule, references, choose=choose, digits=digits))
+    spec = by_layers(spec) if spec.kind == "depths" else spec
     for grid in grids_of(collection, spec, rule, references, **shares):
         tables += tables_of_grid(collection, spec, grid, models)
     return tables

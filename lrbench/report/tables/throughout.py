@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from lrbench.records import POSITIONS
 from lrbench.report.grids.filled_cell import FilledCell
 from lrbench.report.grids.selection import select
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table, spread
+from lrbench.report.output.display import plural
 from lrbench.report.paper.reference import printed_prefixes
 from lrbench.report.runs.collection import Collection
 from lrbench.statistics import mean
@@ -102,6 +104,17 @@ def depth_table(
         Column("depth needed"),
     )
     return Table(f"{spec.title}: depth needed", heads, tuple(rows), notes)
+
+
+def by_layers(spec: TableSpec) -> TableSpec:
+    """Return a table of depths with a row for each depth: elsewhere a row has one cell a task."""
+    cells = (
+        replace(
+            cell, label=f"{cell.label or cell.model}, {plural(_layers(cell.overrides), 'layer')}"
+        )
+        for cell in spec.cells
+    )
+    return replace(spec, cells=tuple(cells))
 
 
 def depth_needed(scores: Mapping[int, Sequence[float]], threshold: float | None) -> str:

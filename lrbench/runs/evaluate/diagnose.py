@@ -22,7 +22,7 @@ from lrbench.diagnosis.extraction import extract
 from lrbench.diagnosis.findings import Diagnosis
 from lrbench.diagnosis.states import leads_along, survey
 from lrbench.errors import UserError
-from lrbench.runs.evaluate.certify import FORETOLD_TO, loaded
+from lrbench.runs.evaluate.certify import FORETOLD_TO, UNEVEN, loaded
 from lrbench.runs.evaluate.kept import certificate_file, witness_file
 from lrbench.runs.evaluate.trained import trained
 from lrbench.runs.folder import files
@@ -81,7 +81,7 @@ def diagnose_run(
     if isinstance(linear, str) and not grows and isinstance(grown, str):
         unsaid.append(f"eigenvalues: {linear}")
     foretold = known.get("foretold") or foretold_record(
-        foretell(model, machine, min(wanted[-1], FORETOLD_TO))
+        foretell(model, machine, min(wanted[-1], FORETOLD_TO)) if task.uniform_letters else UNEVEN
     )
     config = run.config
     return Diagnosis(

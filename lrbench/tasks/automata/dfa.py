@@ -104,6 +104,11 @@ class Dfa(MooreTask):
         self.vocabulary = tuple(alphabet[a] if k <= len(alphabet) else f"a{a}" for a in range(k))
         self.class_names = names if by_state else ("rejects", "accepts")
 
+    @property
+    def uniform_letters(self) -> bool:
+        """Whether none of them resets: that one has a chance of its own."""
+        return bool(self.config.kind != "reset")
+
     def drawn(self) -> dict[str, Any]:
         """Return the automaton, as result.json says it."""
         return self.automaton.record()

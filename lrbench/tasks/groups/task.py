@@ -108,6 +108,11 @@ class Group(MooreTask):
         places = tuple(f"place {point}" for point in range(self.cups))
         self.class_names = places or (*names, *(START,) * self.starts)
 
+    @property
+    def uniform_letters(self) -> bool:
+        """Whether no cup is named, which any letter might stand in the place of."""
+        return not self.cups
+
     def positions(self, length: int) -> int:
         """The start symbol, the letters, the cup."""
         return self.starts + length + bool(self.cups)

@@ -7,9 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from lrbench.config import Config
-from lrbench.protocols.fan2024.examination import rule_or_rounding
+from lrbench.protocols.fan2024 import examination
+from lrbench.protocols.fan2024.examination import horizon_of, rule_or_rounding
 from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.statistics import horizon
+from lrbench.training.scoring import Score
 from lrbench.training.trial import unwatched
 
 
@@ -42,3 +44,26 @@ def test_float64_leaves_the_model_as_it_was(tiny: Callable[..., Config]) -> None
     assert (again["length"], again["n"]) == (9, 20)
     assert next(trial.model.parameters()).dtype.is_floating_point
     assert str(next(trial.model.parameters()).dtype) == "torch.float32"
+
+
+def right(length: int, n: int, wrong: int = 0) -> Score:
+    return Score(length, n, n - wrong, None, 0.0)
+
+
+def test_lengths_of_too_few_strings_end_no_horizon(tiny: Callable[..., Config]) -> None:
+    """All 100 right are still below 0.99: as `protocol.test_size=1000` has them further on."""
+    trial = LengthTrial(tiny(), 0)
+    few = [right(43, 100), right(997, 100, wrong=90)]
+    found = horizon_of(trial, [right(40, 1000), *few, right(500, 1000)], unwatched)
+    assert (found["text"], found["float64"]) == ("> 500", None)
+    assert horizon_of(trial, few, unwatched)["text"] == "< 43"  # nothing better is known
+
+
+def test_too_few_right_answers_in_float64_say_nothing(
+    tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = LengthTrial(tiny(), 0)
+    for n, wrong, verdict in ((100, 0, None), (100, 50, "rule"), (1000, 0, "rounding")):
+        monkeypatch.setattr(examination, "score", lambda *_, **__: right(9, n, wrong))  # noqa: B023
+        again = rule_or_rounding(trial, 9, n, unwatched)
+        assert (again and again["verdict"]) == verdict

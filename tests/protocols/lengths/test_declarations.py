@@ -34,9 +34,27 @@ def test_only_the_papers_own_settings_are_comparable(name: str) -> None:
     assert "max_steps is 7" in str(protocol.unlike_paper({**own, "max_steps": 7}, runs))
     assert "test.stride is 3" in str(protocol.unlike_paper({**own, "test.stride": 3}, runs))
     assert "carry is on" in str(protocol.unlike_paper({**own, "carry": 0.5}, runs))
+    assert "train_strings is 5" in str(protocol.unlike_paper({**own, "train_strings": 5}, runs))
+    more, fewer = ({**own, "look_every": usual.look_every + by} for by in (-1, 1))
+    chosen = "best" in protocol.rules  # of many looks a best one is better by luck
+    assert ("looks every" in str(protocol.unlike_paper(more, runs))) == chosen
+    assert protocol.unlike_paper(fewer, runs) == ""
     assert "smaller budget" in str(declared(f"{name}_short").unlike_paper(own, runs))
     if runs > 1:
         assert f"best of 2 runs, the paper's of {runs}" in str(protocol.unlike_paper(own, 2))
+
+
+def test_a_task_with_a_budget_of_its_own_has_that_of_its_preset() -> None:
+    """Parity has a fifth of the others' updates, in the paper and in the preset."""
+    from lrbench.cli.hydra.compose import composed
+
+    protocol = declared("grazzi2025")
+    for task in ("xlstm_parity", "nnch_parity_check", "xlstm_modular_arithmetic"):
+        steps = composed([f"task={task}", "model=lstm", "protocol=grazzi2025"]).protocol.max_steps
+        assert protocol.unlike_paper({"max_steps": steps, "task": task}, 3) == "", task
+    assert "the paper's is 100000" in str(protocol.unlike_paper({"max_steps": 20_000}, 3))
+    told = protocol.unlike_paper({"max_steps": 100_000, "task": "xlstm_parity"}, 3)
+    assert told == "protocol.max_steps is 100000, the paper's is 20000"
 
 
 def test_other_protocols_say_nothing_of_it() -> None:

@@ -128,6 +128,8 @@ def test_a_guesser_by_each_rule_has_the_figures_of_the_specification(
         (["task=sum", "protocol=deletang2022"], "sum is not trained by protocol deletang2022"),
         (["task=group", "task.ask=last", "protocol=siems2025"], "right at every position"),
         (["model=transformer", "protocol.carry=0.5"], "keeps all that it has read"),
+        (["model=elman", "model.mixer.noise=0.1", "protocol.carry=0.5"], "noise of its mixers"),
+        (["model=elman", "optim.saturate=0.1", "protocol.state_noise=0.1"], "optim.saturate does"),
     ],
 )
 def test_what_does_not_go_together_is_refused(
@@ -144,3 +146,15 @@ def test_nothing_is_scaled_where_chance_is_right_everywhere(small: Make) -> None
     rows, _ = final_tests(trial, lambda rule: trial.model.state_dict(), unwatched)
     assert "accuracy" in {row["metric"] for row in rows}
     assert "scaled" not in {row["metric"] for row in rows}
+
+
+@pytest.mark.parametrize("protocol", ["grazzi2025", "grazzi2025_short"])
+def test_the_papers_chance_is_that_of_its_own_tasks(protocol: str) -> None:
+    """Of others it is measured: a fifth of a task with two answers is no chance."""
+    from lrbench.cli.hydra.compose import composed
+
+    known = {"xlstm_parity": 0.5, "xlstm_modular_arithmetic": 0.2, "nnch_modular_arithmetic": 0.2}
+    others = dict.fromkeys(("xlstm_even_pairs", "xlstm_cycle_navigation", "nnch_reverse_string"))
+    for task, chance in {**known, **others}.items():
+        config = composed([f"task={task}", "model=lstm", f"protocol={protocol}"])
+        assert config.protocol.chance == chance, task

@@ -13,6 +13,7 @@ from lrbench.report.paper.verdict import Guesser
 from lrbench.report.runs.collect import collect
 from lrbench.report.tables.request import Request
 from lrbench.tables import SUITE, TableCell, TableSpec
+from tests.report.conftest import evaluation
 
 Write = Callable[..., Path]
 
@@ -62,6 +63,20 @@ def test_runs_are_those_the_overrides_say(
 ) -> None:
     write()
     assert len(filled(runs, argument).runs) == there
+
+
+def test_the_length_is_one_that_was_tested_not_one_of_looks(runs: Path, write: Write) -> None:
+    """As under `suite_v1`, whose looks are at the training length, and whose test is at 500."""
+    rows = [
+        evaluation(40, "test", 0.7, kind="look"),
+        evaluation(40, "train_length", 1.0),
+        evaluation(500, "test", 0.9),
+    ]
+    write(evaluations=rows)
+    found = filled(runs)
+    assert (found.length, found.lengths(), found.values("best", "test")) == (500, [500], [0.9])
+    write(evaluations=rows[:1])  # a run that only looked
+    assert filled(runs).length == 40
 
 
 def test_what_no_run_tells_is_asked_of_none(runs: Path, write: Write) -> None:
@@ -165,6 +180,19 @@ def test_runs_of_other_settings_than_the_tables_say_so(runs: Path, write: Write)
     assert told.startswith("another version")
     assert of_table(runs, "b" * 12, settings=asked).unlike is None
     assert of_table(runs, "").unlike is None  # nothing is known of it
+
+
+def test_the_hash_of_test_strings_is_no_setting_that_sets_runs_apart(
+    runs: Path, write: Write
+) -> None:
+    """No fingerprint has it, and no table can ask for it."""
+    strings = {"500": {"n": 10, "sha256": {"strings": "ab"}}}
+    write(fingerprint="b" * 12, data=strings)
+    theirs = collect(runs).settings_of(str(collect(runs).runs["folder"][0]))
+    assert "data.sha256" in theirs
+    asked = {key: value for key, value in theirs.items() if key != "data.sha256"}
+    found = of_table(runs, settings={**asked, "model.width": 128})
+    assert found.unlike == ("model.width=64 (the table's: 128)",)
 
 
 def test_runs_of_other_settings_are_none_of_the_tables(runs: Path, write: Write) -> None:

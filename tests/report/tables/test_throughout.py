@@ -115,6 +115,22 @@ def test_the_depth_needed(
     assert row["3 layers"] == ("-" if 3 not in found else f"{found[3][0]:.4f}")
 
 
+def test_every_depth_has_a_row_of_its_own_below(write: Write, runs: Path) -> None:
+    for layers, value in ((1, 0.2), (2, 0.995), (3, 1.0)):
+        write(
+            task="group",
+            model="deltaproduct",
+            protocol="merrill2024",
+            fingerprint=str(layers) * 12,
+            config=config("merrill2024", layers),
+            evaluations=scores({}, 16, value),
+        )
+    paper = paper_tables(collect(runs), DEPTHS)[1]
+    told = {(row[0].text, row[2].text.partition(",")[0]) for row in paper.rows}
+    wanted = {("S5, 1 layer", "0.2000"), ("S5, 2 layers", "0.9950"), ("S5, 3 layers", "1.0000")}
+    assert wanted <= told
+
+
 def test_without_a_threshold_no_depth_is_named() -> None:
     assert depth_needed({1: [1.0]}, None) == "-"
 

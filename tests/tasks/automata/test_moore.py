@@ -14,6 +14,7 @@ from lrbench.registry import TASKS
 from lrbench.tasks import make_task
 from lrbench.tasks.automata.moore import MooreTask
 from lrbench.tasks.base import IGNORE
+from lrbench.tasks.machine import NOWHERE
 from lrbench.tasks.stream import Stream
 
 STREAM = Stream.named(0, "test")
@@ -53,6 +54,41 @@ ALL: list[tuple[str, dict[str, Any], int]] = [
     ("flip_flop", {}, 10),
 ]
 contract = settings(max_examples=8)
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "uniform"),
+    [
+        ("group", {"group": "S3"}, True),
+        ("group", {"group": "A5", "letters": "generators"}, True),
+        ("group", {"group": "S3", "start_symbol": True}, True),
+        ("group", {"group": "S3", "view": "cup"}, False),
+        ("dfa", {"kind": "permutation"}, True),
+        ("dfa", {"kind": "uniform"}, True),
+        ("dfa", {"kind": "reset"}, False),
+        ("flip_flop", {}, False),
+        ("dyck", {}, False),
+    ],
+)
+def test_who_says_that_symbols_are_uniform_draws_them_so(
+    name: str, own: dict[str, Any], uniform: bool
+) -> None:
+    """Each symbol that may come after some beginning comes as often as any other, or none says."""
+    task = make_task(TASKS.get(name).config(**own))
+    assert task.uniform_letters == uniform
+    if not uniform:
+        return
+    machine, rows = task.machine(), 20_000
+    assert machine is not None
+    may_come = (machine.table != NOWHERE).sum(1)
+    strings = task.sample(STREAM, 0, rows, 3, "cpu").tokens.tolist()
+    before = [[machine.start, *machine.walk(one)[:-1]] for one in strings]
+    for place in range(len(strings[0])):
+        symbols = torch.bincount(torch.tensor([one[place] for one in strings]))
+        [choices] = {int(may_come[one[place]]) for one in before}
+        expected, seen = rows / choices, symbols[symbols > 0]
+        assert len(seen) == choices
+        assert float((seen - expected).abs().max()) <= 6 * expected**0.5
 
 
 def named(case: Any) -> str:

@@ -96,7 +96,7 @@ def test_what_certify_found_stands_first(lrbench: Run, trained: Callable[..., Pa
     assert first.endswith(f"instead of {kept['witness']['right']}, says last.json")
     assert "predicted on random strings: " in ended.out
     assert "Eigenvalues of each symbol's matrix" in ended.out
-    assert "of unity of order 2" in ended.out
+    assert "of unity of the task's order, 2" in ended.out
 
     file = run / "certificates" / "last.json"
     whole = json.loads(file.read_text())
@@ -108,6 +108,14 @@ def test_what_certify_found_stands_first(lrbench: Run, trained: Callable[..., Pa
         ended = lrbench("diagnose", str(run), "--lengths", "12")
         assert ended.code == 0 and "Traceback" not in ended.err
         assert "cannot be used" in ended.out.splitlines()[1], damaged
+
+
+def test_eigenvalues_that_all_fade_are_near_no_root(
+    lrbench: Run, trained: Callable[..., Path]
+) -> None:
+    ended = lrbench("diagnose", str(trained("task=sum", "model=lrnn_diag")), "--lengths", "12")
+    [steps] = [line for line in ended.out.splitlines() if line.startswith("steps: ")]
+    assert steps.endswith("; none is above 0.97, so none lasts")
 
 
 def test_what_is_not_said(lrbench: Run, trained: Callable[..., Path]) -> None:
@@ -152,3 +160,14 @@ def test_a_task_without_a_machine(lrbench: Run, trained: Callable[..., Path]) ->
     ended = lrbench("diagnose", str(run))
     assert (ended.code, ended.out) == (2, "")
     assert "task mackey_glass is no finite automaton" in ended.err
+
+
+@pytest.mark.parametrize(("kind", "predicted"), [("permutation", True), ("reset", False)])
+def test_random_strings_that_are_predicted_are_the_tasks(
+    lrbench: Run, trained: Callable[..., Path], kind: str, predicted: bool
+) -> None:
+    """Moments of even symbols say nothing of strings of a task that resets now and then."""
+    run = trained("task=dfa", "model=lrnn_diag", f"task.kind={kind}", "task.states=2")
+    ended = lrbench("diagnose", str(run), "--lengths", "20")
+    assert ended.code == 0, ended.err
+    assert ("\npredicted on random strings" in ended.out) == predicted
