@@ -201,7 +201,7 @@ def _rows(
     paper: Reference | None,
     protocol: Protocol,
 ) -> list[tuple[PrintedCell, ...]]:
-    """One row for each test length (most protocols have one)."""
+    """One row for each test length (most protocols have one), of looks where nothing was tested."""
     head = (
         PrintedCell(_title(runs) + _scored_by(scores)),
         PrintedCell(marked_model(str(runs["model"][0]))),
@@ -211,8 +211,9 @@ def _rows(
     )
     trained = [score for score in scores if score.split == "train_length"]
     tested = [score for score in scores if score.split == "test"]
+    tests = [score for score in tested if score.kind == "test"]
     rows = []
-    for length in sorted({score.length for score in tested}) or [0]:
+    for length in sorted({score.length for score in tests or tested}) or [0]:
         there = [score for score in tested if score.length == length]
         rows.append((*head, *_accuracy_cells(runs, trained, there, paper, protocol)))
     return rows

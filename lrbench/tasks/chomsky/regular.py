@@ -79,6 +79,11 @@ class QueriedTask(MooreTask):
     def output(self, symbols: Sequence[int]) -> int:
         """Return the answer to the symbols of a string, slowly and obviously right."""
 
+    @property
+    def uniform_letters(self) -> bool:
+        """Whether nothing is asked by a query, which any symbol might stand in the place of."""
+        return not self.query
+
     def positions(self, length: int) -> int:
         """The symbols and the query."""
         return length + self.query

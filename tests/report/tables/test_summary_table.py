@@ -12,6 +12,7 @@ from lrbench.records import POSITIONS
 from lrbench.report.output.render import render
 from lrbench.report.runs.collect import collect
 from lrbench.report.tables.summary_table import positions_table, report_tables
+from tests.report.conftest import evaluation
 
 Write = Callable[..., Path]
 A, B = "a" * 12, "b" * 12
@@ -177,6 +178,17 @@ def test_a_row_for_each_test_length(runs: Path, write: Write, references: Path) 
     first, second = cells(runs, references)
     assert (first["lengths"], first["test: best"]) == ("40 → 500", "0.5000")
     assert (second["lengths"], second["test: best"]) == ("40 → 997", "0.2500")
+
+
+def test_a_length_of_looks_alone_has_no_row(runs: Path, write: Write, references: Path) -> None:
+    """As under `suite_v1`, whose looks are at 40; but for a run that has nothing else."""
+    look = evaluation(40, "test", 0.7, kind="look")
+    write(evaluations=[look, evaluation(40, "train_length", 1.0), evaluation(500, "test", 0.9)])
+    [row] = cells(runs, references)
+    assert (row["lengths"], row["test: best"]) == ("40 → 500", "0.9000")
+    write(evaluations=[look])
+    [row] = cells(runs, references)
+    assert (row["lengths"], row["best look"]) == ("- → 40", "0.7000")
 
 
 def test_protocols_have_tables_of_their_own(runs: Path, write: Write, references: Path) -> None:

@@ -68,6 +68,10 @@ contract = settings(max_examples=8)
         ("dfa", {"kind": "reset"}, False),
         ("flip_flop", {}, False),
         ("dyck", {}, False),
+        ("slice_parity", {}, True),
+        ("nnch_cycle_navigation", {"query": False}, True),
+        ("nnch_modular_arithmetic", {"query": False}, True),
+        ("nnch_parity_check", {}, False),
     ],
 )
 def test_who_says_that_symbols_are_uniform_draws_them_so(
