@@ -71,6 +71,11 @@ def tensors_of(state: Any) -> list[Tensor]:
     raise TypeError(f"a state is a tensor or a tuple of tensors, not {type(state).__name__}")
 
 
+def alike(a: Tensor, b: Tensor) -> bool:
+    """Return whether two tensors are equal in every bit that is told, nan equal to nan."""
+    return a.shape == b.shape and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
+
+
 def largest(tensor: Tensor) -> float:
     """Return the largest magnitude in a tensor, inf if one is not finite."""
     if tensor.numel() == 0:

@@ -211,6 +211,12 @@ def first_broken(task: LabelledTask, used: Sequence[int]) -> Finding | None:
     return next((finding for finding in found if not finding.passed), None)
 
 
+def broken_machine(task: LabelledTask) -> Finding | None:
+    """Return the finding of a task whose automaton raises, or answers otherwise than its oracle."""
+    finding = _guarded("machine", task, lengths_of(task, SHORT) or lengths_of(task))
+    return finding if finding.passed is False else None
+
+
 def _guarded(name: str, task: LabelledTask, lengths: Sequence[int]) -> Finding:
     try:
         return TASK_CHECKS[name](task, lengths)

@@ -12,10 +12,11 @@ from lrbench.errors import UserError
 from lrbench.publish.changes import Changes
 from lrbench.publish.front_page import with_tables
 from lrbench.publish.index import index
-from lrbench.publish.layout import RECORDS, Files, is_measured, is_table, table_folders
+from lrbench.publish.layout import RECORDS, is_measured, is_table, table_folders
 from lrbench.publish.page import page
 from lrbench.report.runs.archive import archive
 from lrbench.report.runs.collect import collect
+from lrbench.report.runs.looks import METRICS_FILE
 
 # records/<task>/<model>/<protocol>/<fingerprint>/ and the files of it and of its runs
 RECORD = re.compile(
@@ -25,20 +26,25 @@ RECORD = re.compile(
 )
 
 
-def numbers(folder: Path) -> Files:
-    """Return runs.csv and what belongs to it as the records of a table make them.
+def add_numbers(folder: Path, changes: Changes) -> None:
+    """Add to `changes` those of runs.csv and what belongs to it, as the records of a table make it.
 
-    Nothing without any.
-
-    Raises UserError for a record that cannot be used.
+    Nothing without any. Raises UserError for a record that cannot be used.
     """
     records = folder / RECORDS
     if not records.is_dir():
-        return {}
+        return
     collection = collect(records)
+    frame = collection.frame
+    unlogged = set(frame["folder"][frame["kind"] == "look"]) - set(collection.looks)
+    changes.warnings += [
+        f"{records / place} has no {METRICS_FILE}: other looks than the believed are in no row"
+        for place in sorted(unlogged)
+    ]
+    made = archive(collection, records)  # it reads all looks, which may be damaged
     for path, reason in collection.problems:
         raise UserError(f"a published run cannot be used: {path}: {reason}")
-    return archive(collection, records)
+    changes.add(folder, made)
 
 
 def page_changes(folder: Path, changes: Changes) -> None:
@@ -63,7 +69,7 @@ def rebuild(place: Path, front_page: Path | None = None, check: bool = False) ->
     changes = Changes(measured=list(filter(is_measured, folders)))
     swept = [folder for folder in folders if folder not in changes.measured]
     for folder in swept:
-        changes.add(folder, numbers(folder))
+        add_numbers(folder, changes)
     _settle(changes, check)
     for folder in swept:
         page_changes(folder, changes)

@@ -124,7 +124,7 @@ def test_what_is_said_of_all_strings_is_put_to_the_weights(
     ways = {
         hidden: f"wrong on a string of {len(shortest['tokens'])} symbol",
         longer: "symbol",
-        of_others: "another weights",
+        of_others: "other weights",
     }
     for change, told_of in ways.items():
         files = dict(small[1])

@@ -60,11 +60,20 @@ def write_run(runs: Path, accuracy: float = 1.0, stop: str = "never", **changes:
     (folder.parent / "config.json").write_text(json.dumps(config))
     (folder.parent / "environment.json").write_text(json.dumps(ENVIRONMENT))
     (folder / "result.json").write_text(json.dumps(content))
-    (folder / "metrics.jsonl").write_text('{"step": 1000, "loss": 0.5}\n{"step": 2000, "lo')
+    lines = [json.dumps({"step": 1000, "loss": 0.5}), *map(json.dumps, looks_of(content))]
+    (folder / "metrics.jsonl").write_text("\n".join([*lines, '{"step": 2000, "lo']))
     (folder / "checkpoints").mkdir(exist_ok=True)
     (folder / "checkpoints" / "best.pt").write_bytes(b"weights")
     (folder / "run.log").write_text("/home/someone says")
     return folder
+
+
+def looks_of(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """The lines of the looks that a result believed."""
+    rows = [row for row in result["evaluations"] if row["kind"] == "look"]
+    steps = sorted({result["checkpoints"][row["which"]] for row in rows})
+    shared = {"test_length": 500, "test_accuracy": 0.5, "test_n": 128, "seconds": 1.5}
+    return [{"step": step, "look": {"step": step, **shared}} for step in steps]
 
 
 def write_all(runs: Path) -> None:

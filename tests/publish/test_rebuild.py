@@ -87,6 +87,25 @@ def test_a_damaged_record(lrbench: Run, results: Path) -> None:
     assert ended.code == 1 and "a published run cannot be used" in ended.err
 
 
+@pytest.mark.parametrize("damage", ["cut short", "no JSON", "empty", "gone"])
+def test_a_damaged_log_of_looks_loses_no_row(lrbench: Run, results: Path, damage: str) -> None:
+    """Looks are rows of runs.csv: what result.json believed must be among them."""
+    path = results / "toy/records/sum/s4/fan2024/e6142fbae79e/s2/metrics.jsonl"
+    whole, before = path.read_bytes(), (results / "toy" / "runs.csv").read_bytes()
+    left = {"cut short": whole[: len(whole) // 3], "no JSON": whole.replace(b"{", b"<")}
+    if damage == "gone":
+        path.unlink()
+        ended = lrbench("publish", "--rebuild", str(results), "--check")
+        assert ended.code == 1 and f"{path.parent} has no metrics.jsonl" in ended.err
+        return
+    path.write_bytes(left.get(damage, b""))
+    for more in ((), ("--check",)):
+        ended = lrbench("publish", "--rebuild", str(results), *more)
+        assert ended.code == 1 and "metrics.jsonl" in ended.err and "Traceback" not in ended.err
+        assert "a published run cannot be used: " in ended.err and "lacks the look" in ended.err
+        assert (results / "toy" / "runs.csv").read_bytes() == before
+
+
 def test_no_tables(lrbench: Run, tmp_path: Path, results: Path) -> None:
     assert "no folder of published tables" in lrbench("publish", "--rebuild", "nowhere").err
     (tmp_path / "empty").mkdir()

@@ -314,7 +314,7 @@ def _unlike(cell: TableCell, shown: Sequence[str], settings: Settings) -> tuple[
     ours, theirs = compared_settings(settings), compared_settings(cell.settings)
     keys = sorted(key for key in {*ours, *theirs} if repr(ours.get(key)) != repr(theirs.get(key)))
     told = [f"{key}={ours.get(key)} (the table's: {theirs.get(key)})" for key in keys]
-    return tuple(told) or ("another version of the task, the model or the protocol",)
+    return tuple(told) or ("another version of the task, the model, the protocol or a plug-in",)
 
 
 def compared_settings(settings: Mapping[str, Any]) -> Settings:

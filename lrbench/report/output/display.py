@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from lrbench.plugins import VARIABLE
+from lrbench.records import Result
+from lrbench.registry import FOREIGN
 from lrbench.report.output.cells import Table as Grid
 from lrbench.statistics import wilson
 
@@ -66,6 +72,18 @@ def plain(console: Console, text: str) -> str:
             text = text.replace(fancy, simple)
     encoding = console.encoding
     return text.encode(encoding, "replace").decode(encoding)
+
+
+def again(result: Result, folder: Path, options: str) -> str:
+    """Return the command that evaluates a run further, with the plug-ins that it needs.
+
+    They are those that are named now: `evaluate` imports none because a run's folder names it.
+    """
+    named = os.environ.get(VARIABLE, "")
+    if not named and result["model"] == FOREIGN:  # imported by its target, which named it
+        named = ",".join(sorted(result["versions"].get("plugins", {})))
+    plugins = f"{VARIABLE}={shlex.quote(named)} " if named else ""
+    return f"{plugins}lrbench evaluate {shlex.quote(str(folder))}{options}"
 
 
 def group_starts(table: Grid) -> list[bool]:

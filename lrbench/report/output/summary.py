@@ -7,7 +7,6 @@ readable in 80 columns.
 
 from __future__ import annotations
 
-import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from lrbench.records import POSITIONS, Evaluation, Result
 from lrbench.registry import FOREIGN
 from lrbench.report.output.cells import duration
 from lrbench.report.output.display import (
+    again,
     columns_table,
     count,
     interval,
@@ -252,10 +252,7 @@ class _AtLengths(Summary):
             longer = [length for length in LONGER if length > longest][:2] or [10 * longest + 1]
             lengths = ",".join(map(str, longer))
             which = "" if "best" in declared(self.result["protocol"]).rules else " --which last"
-            yield (
-                "look further",
-                f"lrbench evaluate {shlex.quote(str(self.folder))}{which} --lengths {lengths}",
-            )
+            yield "look further", again(self.result, self.folder, f"{which} --lengths {lengths}")
 
     def _look(self) -> Iterable[Line]:
         """The look that the paper's rule reports: a perfect one, or the best there was."""
@@ -378,10 +375,7 @@ class _OnSplits(Summary):
         untested = [name for name in known if name not in tested][:MOST]
         if self.rows and untested:
             splits = ",".join(untested)
-            yield (
-                "look further",
-                f"lrbench evaluate {shlex.quote(str(self.folder))} --splits {splits}",
-            )
+            yield "look further", again(self.result, self.folder, f" --splits {splits}")
 
     def _papers(self) -> list[Reference | None]:
         task, model = self.result["task"], self.result["model"]
@@ -419,7 +413,9 @@ class _OnSplits(Summary):
             why = f"the dev score no better for more than {settings.get('patience')} (patience)"
         elif self.result.get("stopped") == "budget":
             updates = settings.get("max_steps")
-            most = plural(updates, "update") if updates else f"{settings.get('epochs')} epochs"
+            most = f"{settings.get('epochs')} epochs"
+            if updates and self.result["steps"] >= updates:  # it may have both
+                most = plural(updates, "update")
             why = f"its budget of {most} was used up"
         if after or why:
             yield "ended", ": ".join(part for part in (after, why) if part)

@@ -51,6 +51,11 @@ def against_chance(value: float, n: int, chance: float | None) -> str:
     return f"{shown} (chance {chance:.2f})"
 
 
+def _is_guessing(score: str) -> bool:
+    """Whether what `against_chance` says is no better than chance."""
+    return "at chance" in score or "below chance" in score
+
+
 def holds(value: float, n: int) -> bool:
     """Whether an accuracy on n strings counts as knowing them."""
     return passes(round(value * n), n) if n >= FEWEST_STRINGS else value >= SOLVED
@@ -85,6 +90,8 @@ def _at_lengths(result: Result, rows: Sequence[Evaluation], answer: Answer | Non
         return f"Holds on random strings to {lengths[-1]:,}, the longest tested; {_all(answer)}"
     held = max((length for length in lengths if length < wrong[0]), default=0)
     shown = tested if tested in wrong else wrong[0]
+    if trained is None and not held and _is_guessing(score(shown)):
+        return f"Did not learn length {shown:,}: {score(shown)}"
     known = f"Learnt length {trained:,}" if trained is not None else "Learnt some strings"
     if held > (trained or 0):
         known = f"Holds on random strings to {held:,}"

@@ -332,7 +332,7 @@ def _each_once(found: list[Record], problems: Problems) -> list[Record]:
         first = used.setdefault(record.key, record)
         if first is not record:
             same = first.evaluations == record.evaluations
-            other = "" if same else ", with other numbers"
+            other = "" if same else ", with other or further scores"
             problems.append(
                 (record.folder, f"the same run as {first.folder}, which is used{other}")
             )

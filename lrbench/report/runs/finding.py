@@ -18,7 +18,7 @@ from lrbench.errors import UserError
 from lrbench.report.runs.collection import Found, cell_of
 from lrbench.report.runs.columns import Environment, Problems, Record, UnderWay
 from lrbench.report.runs.files import read_object, run_folders
-from lrbench.report.runs.looks import METRICS_FILE, read_looks
+from lrbench.report.runs.looks import METRICS_FILE, looks_told, read_looks
 from lrbench.report.runs.reading import read_folders
 
 
@@ -46,7 +46,8 @@ def _note_looks(found: Found, folder: Path, names: set[str], run: Record | Under
     """Note where the looks of a run are: few reports ask for them, and reading them takes long."""
     if run is not None and METRICS_FILE in names:
         protocol = str(run.row["protocol"])
-        found.looks[run.row["folder"]] = partial(read_looks, folder, protocol, run.settings)
+        told = looks_told(run.evaluations) if isinstance(run, Record) else frozenset()
+        found.looks[run.row["folder"]] = partial(read_looks, folder, protocol, run.settings, told)
 
 
 @contextmanager

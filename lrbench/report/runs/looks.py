@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
 from lrbench.metrics import ACCURACY, METRICS
 from lrbench.protocols.base import declared
 from lrbench.records import Look
-from lrbench.report.runs.columns import EvaluationRow, Problems, UnderWay
+from lrbench.report.runs.columns import (
+    EVALUATION_COLUMNS,
+    EvaluationRow,
+    Evaluations,
+    Problems,
+    UnderWay,
+)
 from lrbench.report.runs.files import content, read_object, shown
 from lrbench.report.runs.record import FOLDER, evaluation, flat, further_rows, place_of
 from lrbench.report.runs.schema import config_complaint, is_integer, is_number
@@ -25,12 +31,26 @@ EVERY = "every"  # column `which` of a look that stands for no rule
 MARK = b'"look"'
 
 
+def looks_told(evaluations: Evaluations) -> frozenset[int]:
+    """Return the updates of the looks that a result believed."""
+    names = list(EVALUATION_COLUMNS)
+    kinds, steps = (evaluations[names.index(name)] for name in ("kind", "checkpoint_step"))
+    return frozenset(
+        step for kind, step in zip(kinds, steps, strict=True) if kind == "look" and step
+    )
+
+
 def read_looks(
-    folder: Path, protocol: str, settings: Mapping[str, Any], problems: Problems
+    folder: Path,
+    protocol: str,
+    settings: Mapping[str, Any],
+    told: Set[int],
+    problems: Problems,
 ) -> tuple[EvaluationRow, ...]:
     """Return what each look of a run folder saw at the test length, or on the dev split.
 
-    A file that cannot be read is named in `problems`.
+    A file that cannot be read, or lacks a look at one of the updates `told`, is named in
+    `problems`.
     """
     path = folder / METRICS_FILE
     try:
@@ -41,6 +61,9 @@ def read_looks(
             problems.append(problem)
         return ()
     looks = {look["step"]: look for line in lines if MARK in line and (look := look_of(line))}
+    if lost := sorted(told - set(looks)):
+        lacks = f"lacks the look at update {lost[0]:,}, which result.json tells"
+        problems.append((shown(path), f"is damaged: it {lacks}"))
     own = _own(settings)
     rows = (row for look in looks.values() for row in look_rows(look, protocol, own, EVERY))
     return tuple(row for row in rows if row[2] in METRICS)

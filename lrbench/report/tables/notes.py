@@ -132,7 +132,7 @@ def competition(runs: pd.DataFrame, collection: Collection) -> list[str]:
         why = (
             f"they differ in {', '.join(keys)}"
             if keys
-            else "equal configurations, so another version of the task, model or protocol"
+            else "equal configurations, so another version of the task, model, protocol or plug-in"
         )
         lines.append(
             f"{len(fingerprints)} configurations compete for {task} x {model}"

@@ -49,6 +49,7 @@ from lrbench.runs.evaluate.kept import (
 from lrbench.runs.evaluate.trained import Trained, trained
 from lrbench.runs.folder import files
 from lrbench.runs.folder.files import UnreadableFile
+from lrbench.runs.train.own_task import check_own_machine
 from lrbench.runs.train.validate import resolve_device
 from lrbench.tasks import make_task
 from lrbench.tasks.base import IGNORE, Task
@@ -200,6 +201,7 @@ def loaded(
     """Return task and model of a checkpoint; UserError for what has no machine to compare with."""
     config: Config = run.config
     task = make_task(config.task)
+    check_own_machine(config.task)
     if task.machine() is None:
         raise UserError(
             f"task {task.name} is no finite automaton that lrbench knows (Task.machine), so no"

@@ -13,6 +13,7 @@ from lrbench.protocols.base import SearchExtent, declared
 from lrbench.report.runs.certificates import read_answers
 from lrbench.runs.evaluate.certify import certify_run
 from lrbench.runs.evaluate.kept import certificate_file
+from lrbench.runs.train.own_task import check_own_machine
 from lrbench.runs.train.result import Outcome
 from lrbench.tasks import make_task
 from lrbench.tasks.base import Task
@@ -43,6 +44,12 @@ def search_after_training(
     if config.protocol.certify == "never" or not ended:
         return
     task = None if protocol.by_split else make_task(config.task)
+    if task is not None:
+        try:
+            check_own_machine(config.task)
+        except UserError as error:
+            messages().print(f"not searched for wrong strings: {error}", markup=False)
+            return
     if task is None or task.machine() is None:
         if config.protocol.certify == "always":
             why = f"task {config.task.name} is no finite automaton that lrbench knows"

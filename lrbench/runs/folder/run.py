@@ -126,7 +126,7 @@ class Run:
             "protocol": self.cell.config.protocol.name,
             "fingerprint": self.cell.fingerprint,
             "seed": self.seed,
-            "error": str(error),
+            "error": str(error) or type(error).__name__,
             "type": type(error).__name__,
             "traceback": text,
             "step": step,

@@ -35,6 +35,22 @@ def check_own_task(config: Config) -> None:
         )
 
 
+def check_own_machine(config: Any) -> None:
+    """Refuse a plugin's task whose automaton does not give its oracle's answers.
+
+    What is said of every string would be said of another task. Raises UserError with the words of
+    `lrbench check`.
+    """
+    entry = TASKS.get(config.name)
+    if entry.builtin or not issubclass(entry.cls, LabelledTask):
+        return
+    if found := _broken_machine(entry.cls, _Settings(config)):
+        raise UserError(
+            f"task '{entry.name}': its machine() is not the task, so nothing can be told of every"
+            f" string\n{found}\nall checks: {_command(config)}"
+        )
+
+
 class _Settings:
     """The settings of a task, which are the same if they say the same."""
 
@@ -56,6 +72,15 @@ def _broken(task_class: type[Any], settings: _Settings, used: tuple[int, ...]) -
     task = make_task(settings.config)
     assert isinstance(task, task_class)
     finding = first_broken(task, used)
+    return "" if finding is None else str(finding)
+
+
+@lru_cache(maxsize=256)
+def _broken_machine(task_class: type[Any], settings: _Settings) -> str:
+    """Return the line of the check of a task's automaton, '' where it agrees or there is none."""
+    from lrbench.contract.tasks import broken_machine
+
+    finding = broken_machine(make_task(settings.config))
     return "" if finding is None else str(finding)
 
 

@@ -1,9 +1,10 @@
 """A sweep that a crash of its own process does not end: a small process starts it anew.
 
-Code of a plug-in may end a process by a signal, such as a segmentation fault, and nothing in Python
-can catch that. So a sweep that trains in its own process runs in a child. Where the child crashes,
-the next one enters what it was at as failed, and goes on with the others. The parent does nothing
-else: signals for it go to the child, its exit code is the child's, and the child ends with it.
+Code of a plug-in may end a process by a signal, such as a segmentation fault, or by os._exit, and
+nothing in Python can catch that. So a sweep that trains in its own process runs in a child. Where
+the child ends while it is at a run, the next one enters that run as failed, and goes on with the
+others. The parent does nothing else: signals for it go to the child, its exit code is the child's,
+and the child ends with it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ PR_SET_PDEATHSIG = 1  # from linux/prctl.h
 BY_SIGNAL = 128  # a shell's exit code of a process that died of a signal, less its number
 
 _at: int | None = None  # descriptor of the file in which a child notes what it is at
-_crashed: dict[str, str] = {}  # folders that earlier children were at: the signal they died of
+_crashed: dict[str, str] = {}  # folders that earlier children were at: what they died of
 
 
 def survive_crashes() -> None:
@@ -45,13 +46,14 @@ def survive_crashes() -> None:
     while child := _begun():
         status = _waited(child)
         folders = json.loads(os.pread(_at, os.fstat(_at).st_size, 0) or b"[]")
-        if status >= 0 or -status not in CRASHES or not folders:
+        if not folders or (status < 0 and -status not in CRASHES):
             _leave(status)
-        _crashed.update(dict.fromkeys(folders, signal.Signals(-status).name))
+        how = f"os._exit({status})" if status >= 0 else signal.Signals(-status).name
+        _crashed.update(dict.fromkeys(folders, how))
 
 
 def died_at(folder: Path) -> str | None:
-    """Return the signal that an earlier process of this sweep died of, at the run in `folder`."""
+    """Return what an earlier process of this sweep died of, at the run in `folder`."""
     return _crashed.get(str(folder))
 
 

@@ -141,6 +141,28 @@ def test_horizons_that_differ_are_both_reported(result: Make, references: Path) 
     assert "float64 passes (0.9990 of 1,000 at 500): rounding" in text
 
 
+@pytest.mark.parametrize(
+    ("model", "named", "told"),
+    [
+        ("mine", "", "lrbench evaluate outputs"),
+        ("mine", "my tasks", "LRBENCH_PLUGINS='my tasks' lrbench evaluate outputs"),
+        ("foreign", "", "LRBENCH_PLUGINS=my_layers lrbench evaluate outputs"),
+    ],
+)
+def test_to_look_further_names_the_plugins_that_it_needs(
+    result: Make,
+    references: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    model: str,
+    named: str,
+    told: str,
+) -> None:
+    monkeypatch.setenv("LRBENCH_PLUGINS", named)
+    content = result(model=model)
+    content["versions"]["plugins"] = {"my_layers": "0" * 64}
+    assert f"look further  {told}" in summary(content, references)
+
+
 def test_too_few_strings_tell_no_horizon(result: Make, references: Path) -> None:
     content = result(horizon={"best": {"text": "< 40", "upper": 40, "float64": None}})
     assert "horizon       < 40\n" in summary(content, references)

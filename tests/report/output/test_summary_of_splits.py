@@ -63,6 +63,13 @@ def test_all_epochs_are_a_budget_too(printed: Path) -> None:
     assert "ended         its budget of 100 epochs was used up" in summary(content, printed)
 
 
+def test_the_budget_that_was_used_up_is_named(printed: Path) -> None:
+    """Both may be set; all epochs of a small corpus are fewer updates than were allowed."""
+    content = make_split_result({"near_iid": 0.591}, stopped="budget")
+    content["config"]["protocol"]["max_steps"] = content["steps"] + 1
+    assert "its budget of 100 epochs was used up" in summary(content, printed)
+
+
 def test_made_pairs_of_logic_have_no_number_of_the_papers(printed: Path) -> None:
     content = make_split_result({"test_8": 0.7}, task="logic")
     assert "0.777" in summary(content, printed)

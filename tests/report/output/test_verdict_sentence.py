@@ -100,6 +100,8 @@ def answer(verdict: str, length: int | None = None, string: str = "") -> Answer:
             "Did not learn length 40: 0.4500 (chance 0.20)",
         ),
         ({500: 0.3}, None, "Learnt some strings, not the rule: 0.3000 (chance 0.20) at 500"),
+        ({500: 0.2}, None, "Did not learn length 500: 0.2000, at chance (0.20)"),
+        ({500: 0.0}, None, "Did not learn length 500: 0.0000, below chance (0.20)"),
         ({}, None, ""),
     ],
 )

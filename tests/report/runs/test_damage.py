@@ -341,7 +341,10 @@ def test_a_copy_with_other_numbers_says_so(runs: Path, write: Write) -> None:
     used = next(folder for folder in [first, *copies] if folder not in reported)
     assert used == copies[0]
     assert reported[first] == f"the same run as {used}, which is used"
-    assert reported[copies[1]] == f"the same run as {used}, which is used, with other numbers"
+    assert (
+        reported[copies[1]]
+        == f"the same run as {used}, which is used, with other or further scores"
+    )
 
 
 @pytest.mark.parametrize("name", ["a" * 5000, "nul\0"])

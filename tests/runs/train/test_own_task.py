@@ -13,9 +13,14 @@ import torch
 from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.registry import TASKS, Entry
+from lrbench.runs.evaluate.certify import certify_run
+from lrbench.runs.evaluate.diagnose import diagnose_run
+from lrbench.runs.evaluate.ending import search_after_training
 from lrbench.runs.train import own_task
 from lrbench.runs.train.job import run_cell
+from lrbench.runs.train.result import Outcome
 from lrbench.sweeps.plan.plan import make_plan
+from lrbench.tasks.machine import Machine, explored
 from lrbench.tasks.symbols.cyclic import Sum
 
 Tiny = Callable[..., Config]
@@ -60,9 +65,11 @@ def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[type], None]]:
         monkeypatch.setitem(TASKS._entries, "own_one", Entry("own_one", cls, OwnConfig, "a test"))
 
     monkeypatch.delenv("LRBENCH_PLUGINS", raising=False)
-    own_task._broken.cache_clear()
+    for known in (own_task._broken, own_task._broken_machine):
+        known.cache_clear()
     yield register
-    own_task._broken.cache_clear()
+    for known in (own_task._broken, own_task._broken_machine):
+        known.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -116,3 +123,39 @@ def test_a_right_one_is_looked_at_once_a_process(own: Callable[[type], None], ti
     assert Counted.oracles == 2 * once
     own_task.check_own_task(tiny())  # the task is sum, which is built in
     assert Counted.oracles == 2 * once
+
+
+class WrongMachine(Sum):
+    def machine(self) -> Machine:
+        return explored(0, self.modulus, lambda state, symbol: symbol, int)
+
+
+class NoMachine(Sum):
+    def machine(self) -> Machine:
+        raise RuntimeError("it is broken")
+
+
+def test_nothing_is_told_of_every_string_by_a_wrong_machine(
+    own: Callable[[type], None], tiny: Tiny, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may be trained on, and neither the search that ends a training nor `certify` trusts it."""
+    own(WrongMachine)
+    config = tiny(task={"name": "own_one"})
+    outcomes = run_cell(config)
+    search_after_training(config, outcomes)
+    why = "other answers than the oracle's"
+    assert why in capsys.readouterr().err
+    for look in (certify_run, diagnose_run):
+        with pytest.raises(UserError, match=why):
+            look(outcomes[0].folder)
+    assert not (outcomes[0].folder / "certificates").exists()
+
+
+def test_a_machine_that_raises_costs_no_summary(
+    own: Callable[[type], None], tiny: Tiny, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own(NoMachine)
+    search_after_training(tiny(task={"name": "own_one"}), [Outcome(0, Path("s0"), "finished")])
+    said = capsys.readouterr().err
+    assert "not searched for wrong strings" in said
+    assert "RuntimeError: it is broken" in said

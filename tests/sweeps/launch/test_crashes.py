@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lrbench.cli.commands.run.sweep import has_workers
 from lrbench.sweeps.launch import crashes
 
 START = """
@@ -100,3 +101,34 @@ def test_nothing_is_forked_where_torch_is_there() -> None:
     before = os.getpid()
     crashes.survive_crashes()  # torch, or a thread, is in a process that runs tests
     assert os.getpid() == before and "torch" in sys.modules
+
+
+EXITS = """
+if died := died_at(Path("first")):
+    print("first died of", died)
+    sys.exit(3)
+with at([Path("first")]):
+    os._exit(0)
+"""
+
+
+def test_a_process_that_ends_itself_costs_what_it_was_at() -> None:
+    """os._exit(0) in a layer is no end of a sweep, and nothing that succeeded."""
+    running = program(EXITS)
+    said = running.communicate(timeout=60)[0].splitlines()
+    assert (running.returncode, said[-1]) == (3, "first died of os._exit(0)")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "workers"),
+    [
+        ("task=sum", False),
+        ("hydra/launcher=basic", False),
+        ("hydra/launcher=joblib hydra.launcher.n_jobs=1", False),
+        ("hydra/launcher=joblib hydra.launcher.n_jobs=2", True),
+        ("hydra/launcher=submitit_local", True),
+        ("devices=0,1", True),
+    ],
+)
+def test_a_sweep_without_workers_survives_by_a_child(overrides: str, workers: bool) -> None:
+    assert has_workers(overrides.split()) is workers

@@ -79,4 +79,8 @@ def sweep(
 
 def has_workers(overrides: Sequence[str]) -> bool:
     """Whether a launcher starts processes for the jobs: there a crash is a worker's."""
-    return any(word.startswith(("hydra/launcher=", "devices=")) for word in overrides)
+    launcher = [word for word in overrides if word.startswith("hydra/launcher=")]
+    if launcher:
+        alone = "hydra.launcher.n_jobs=1" in overrides  # joblib runs such jobs in the sweep itself
+        return not alone and launcher[-1] != "hydra/launcher=basic"
+    return any(word.startswith("devices=") for word in overrides)
