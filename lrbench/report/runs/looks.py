@@ -56,17 +56,21 @@ def read_looks(
     try:
         lines = content(path).splitlines()
     except OSError as error:
-        problem = (shown(path), f"cannot be read: {error.strerror}")
-        if problem not in problems:  # of an unfinished run it may have been named already
-            problems.append(problem)
+        _name_once(problems, path, f"cannot be read: {error.strerror}")
         return ()
     looks = {look["step"]: look for line in lines if MARK in line and (look := look_of(line))}
     if lost := sorted(told - set(looks)):
         lacks = f"lacks the look at update {lost[0]:,}, which result.json tells"
-        problems.append((shown(path), f"is damaged: it {lacks}"))
+        _name_once(problems, path, f"is damaged: it {lacks}")
     own = _own(settings)
     rows = (row for look in looks.values() for row in look_rows(look, protocol, own, EVERY))
     return tuple(row for row in rows if row[2] in METRICS)
+
+
+def _name_once(problems: Problems, path: Path, reason: str) -> None:
+    """Add a problem that no earlier reading has named."""
+    if (shown(path), reason) not in problems:
+        problems.append((shown(path), reason))
 
 
 def look_of(line: bytes) -> Look | None:

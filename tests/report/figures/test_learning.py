@@ -106,7 +106,7 @@ def test_looks_at_the_dev_split_of_a_corpus(runs: Path) -> None:
 
 @pytest.mark.slow
 def test_a_published_table_keeps_them(tmp_path: Path, runs: Path, write: Write) -> None:
-    log(write(seed=0), look(1000, 0.1 + 0.2), look(2000, 1))
+    log(write(seed=0), look(1000, 0.1 + 0.2), look(1500, 0.5), look(2000, 1))
     going(runs, seed=1, lines=(look(400, 0.5), look(800, 0.0)))
     first = collect(runs)
     second = read_archive(published(first, tmp_path / "published"))

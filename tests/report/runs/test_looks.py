@@ -49,6 +49,7 @@ def test_a_log_without_a_look_that_was_believed_is_damaged(
     log.write_text("\n".join(lines[1:]))
     collection = collect(runs)
     assert len(collection.every_row) > 0
+    assert len(collection.every_score) > 0  # read again, and named once
     [(path, reason)] = collection.problems
     assert path == log and f"lacks the look at update {min(steps):,}" in reason
 
