@@ -276,7 +276,7 @@ def _suite_rules(opened: Opened, runs: Path) -> tuple[list[BundleFinding], set[s
 
 
 def _models(opened: Opened, options: Options, open_runs: set[str]) -> list[BundleFinding]:
-    """Build the models of an entry and hold what is told of them against these.
+    """Build the models of an entry, and compare them with what the entry tells of them.
 
     open_runs: those whose model may know the rule before it is trained.
     """

@@ -72,7 +72,7 @@ def tensors_of(state: Any) -> list[Tensor]:
 
 
 def alike(a: Tensor, b: Tensor) -> bool:
-    """Return whether two tensors are equal in every bit that is told, nan equal to nan."""
+    """Return whether two tensors have the same shape and values, nan equal to nan."""
     return a.shape == b.shape and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
 
 

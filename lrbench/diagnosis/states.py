@@ -104,9 +104,7 @@ class AtLength:
 
     by_state: (asked, right) for each state of the task; confusion: (right class, class given, how
     often) of those that came, given `NOT_FINITE` where a logit is none; layers, saturation and
-    norms are empty where states are not looked at. mean_lead, least_lead and norms are those of
-    `Bin` at these positions: of as many at one length as at another, since the least of more is
-    less.
+    norms are empty where states are not looked at. mean_lead, least_lead, norms: as in `Bin`.
     """
 
     length: int
@@ -263,10 +261,8 @@ class _Survey:
         scored, right = targets >= 0, given == targets
         pairs = np.stack((targets[scored], given[scored]), 1)
         kinds, counts = np.unique(pairs, axis=0, return_counts=True)
-        confusion = tuple(
-            (int(wanted), int(got), int(count))
-            for (wanted, got), count in zip(kinds, counts, strict=True)
-        )
+        kinds_and_counts = zip(kinds.tolist(), counts.tolist(), strict=True)
+        confusion = tuple((wanted, got, count) for (wanted, got), count in kinds_and_counts)
         by_state = tuple(
             (int(scored[at == q].sum()), int(right[at == q].sum()))
             for q in range(self.machine.states)

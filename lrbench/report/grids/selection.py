@@ -375,7 +375,7 @@ def _length(
 ) -> int | None:
     """The paper's test length where it was tested, else the shortest that was or is to be.
 
-    A look says of a length only where nothing was tested: `suite_v1` looks at training lengths.
+    Looks count only where nothing was tested: those of `suite_v1` are at the training length.
     """
     there = [score for score in scores if score.split == "test"]
     tested = {one.length for one in there if one.kind == "test"} or {one.length for one in there}

@@ -43,17 +43,16 @@ def against_chance(value: float, n: int, chance: float | None) -> str:
     shown = f"{value:.4f}"
     if chance is None:
         return shown
-    low, high = wilson(round(value * n), n)
-    if high < chance and value < chance / 2:  # chance is measured, so near it is at it
-        return f"{shown}, below chance ({chance:.2f})"
-    if low <= chance:
-        return f"{shown}, at chance ({chance:.2f})"
+    if is_guessing(value, n, chance):
+        _, high = wilson(round(value * n), n)
+        below = high < chance and value < chance / 2  # chance is measured, so near it is at it
+        return f"{shown}, {'below' if below else 'at'} chance ({chance:.2f})"
     return f"{shown} (chance {chance:.2f})"
 
 
-def _is_guessing(score: str) -> bool:
-    """Whether what `against_chance` says is no better than chance."""
-    return "at chance" in score or "below chance" in score
+def is_guessing(value: float, n: int, chance: float | None) -> bool:
+    """Whether an accuracy on n strings is no better than chance, where chance is known."""
+    return chance is not None and wilson(round(value * n), n)[0] <= chance
 
 
 def holds(value: float, n: int) -> bool:
@@ -70,10 +69,12 @@ def _at_lengths(result: Result, rows: Sequence[Evaluation], answer: Answer | Non
     trained = next((r["length"] for r in rows if r["split"] == "train_length"), None)
     tested = next((r["length"] for r in rows if r["split"] == "test"), lengths[-1])
 
-    def score(length: int) -> str:
+    def chance_at(length: int) -> float | None:
         chance = best_baseline(result, length)
-        row = by_length[length]
-        return against_chance(row["value"], row["n"], None if chance is None else chance["value"])
+        return None if chance is None else chance["value"]
+
+    def score(length: int) -> str:
+        return against_chance(*_value(by_length[length]), chance_at(length))
 
     baseline = best_baseline(result, tested)
     if baseline is not None and baseline["value"] >= SOLVED:
@@ -90,7 +91,8 @@ def _at_lengths(result: Result, rows: Sequence[Evaluation], answer: Answer | Non
         return f"Holds on random strings to {lengths[-1]:,}, the longest tested; {_all(answer)}"
     held = max((length for length in lengths if length < wrong[0]), default=0)
     shown = tested if tested in wrong else wrong[0]
-    if trained is None and not held and _is_guessing(score(shown)):
+    guessed = is_guessing(*_value(by_length[shown]), chance_at(shown))
+    if trained is None and not held and guessed:
         return f"Did not learn length {shown:,}: {score(shown)}"
     known = f"Learnt length {trained:,}" if trained is not None else "Learnt some strings"
     if held > (trained or 0):
