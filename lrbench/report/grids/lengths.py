@@ -16,6 +16,7 @@ from lrbench.report.grids.selection import chances, select
 from lrbench.report.output.cells import PrintedCell, spread
 from lrbench.report.paper.reference import printed
 from lrbench.report.paper.verdict import (
+    BETWEEN,
     FEWEST,
     LEARNED,
     REACHED,
@@ -29,7 +30,6 @@ from lrbench.report.runs.columns import Settings
 from lrbench.statistics import expected_maximum, guessing_best_of, runs_upper
 from lrbench.tables import TableSpec
 
-BETWEEN = "above, below = all of it on that side; inconclusive = too wide to tell"
 OTHER = "not comparable = another rule, length or protocol than the paper's"
 OF_ACCURACIES = (
     f"verdicts (none for fewer than {FEWEST} runs): reproduced = 95 % interval within {TOLERANCE}"

@@ -26,7 +26,7 @@ from lrbench.report.paper.reference import (
     printed_splits,
     table_of,
 )
-from lrbench.report.paper.verdict import FEWEST, REACHED, TOLERANCE, Evidence, Guesser
+from lrbench.report.paper.verdict import BETWEEN, FEWEST, REACHED, TOLERANCE, Evidence, Guesser
 from lrbench.report.runs.collection import Collection, by_split
 from lrbench.report.runs.columns import Settings
 from lrbench.statistics import mean, median, runs_upper
@@ -50,11 +50,10 @@ AT_CHANCE = (
 )
 VERDICTS = (
     f"verdicts (none for fewer than {FEWEST} runs): reproduced = the 95 % interval of our mean"
-    f" is within {TOLERANCE} of the paper's number at its printed precision; {REACHED}; above,"
-    " below = all of it on that side; inconclusive = too wide to tell; at chance = explained by"
-    " guessing as well as uniform or majority, not by better lookups; below chance = on the mean"
-    " less than half of that, and in no run as good; not comparable = another"
-    " rule or other data than the paper's; not learned is not said of a training split that"
+    f" is within {TOLERANCE} of the paper's number at its printed precision; {REACHED}; {BETWEEN};"
+    " at chance = explained by guessing as well as uniform or majority, not by better lookups;"
+    " below chance = on the mean less than half of that, and in no run as good; not comparable ="
+    " another rule or other data than the paper's; not learned is not said of a training split that"
     " most of the paper's models have not learned either"
 )
 

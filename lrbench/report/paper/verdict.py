@@ -16,6 +16,10 @@ LEARNED = 0.95  # "near 1": the median run's accuracy at the training length
 TOLERANCE = Decimal("0.02")
 RELATIVE_TOLERANCE = Decimal("0.1")  # of an error: it has no range that 0.02 would be a share of
 REACHED = "reached by another recipe = the same, by other settings than the paper's"
+BETWEEN = (
+    "above, below = all of it on that side; inconclusive = too wide to tell, or as good only"
+    " without the runs that diverged"
+)
 
 
 class Verdict(StrEnum):
@@ -48,11 +52,11 @@ class Evidence:
     """One cell of ours under one rule.
 
     `values` are the runs' accuracies at the test length, `trained` those at the training length, of
-    checkpoints chosen there;
-    `diverged` and `failed` count the runs without a value. Where `metric` is an error there is no
-    guesser, and `chance` is the error of the best baseline. best_run: the paper's number is of the
-    best of as many runs, so that ours is, too, and has no interval. own_recipe: the settings are
-    ours where the paper tells its own, so that its number can be reached but not reproduced.
+    checkpoints chosen there; `diverged` and `failed` count the runs without a value. Where `metric`
+    is an error there is no guesser, and `chance` is the error of the best baseline. best_run: the
+    paper's number is of the best of as many runs, so that ours is, too, and has no interval.
+    own_recipe: the settings are ours where the paper tells its own, so that its number can be
+    reached but not reproduced.
     """
 
     values: Sequence[float]
@@ -73,13 +77,14 @@ def judge(
 
     The first that holds, in this order: failed and missing (no number of ours), not learned, at or
     below chance, missing (none of the paper's), not comparable, and then what the interval says.
+    A run that diverged has learnt nothing, and a mean without it is not as good as the paper's.
     """
     if not evidence.values:
         return _without_values(evidence)
+    if len(evidence.values) + evidence.diverged >= FEWEST and not _learned(evidence):
+        return Verdict.NOT_LEARNED
     if len(evidence.values) < FEWEST:
         return None
-    if evidence.metric.counts and evidence.trained and median(evidence.trained) < LEARNED:
-        return Verdict.NOT_LEARNED
     if (guessed := beside_chance(evidence)) is not None:
         return guessed
     if reference is None:
@@ -90,6 +95,8 @@ def judge(
     best = max(evidence.values, key=metric.merit)
     interval = (best, best) if evidence.best_run else mean_interval(evidence.values, metric)
     verdict = against(interval, reference.text, metric)
+    if evidence.diverged and not evidence.best_run and verdict is not _worse(metric):
+        return Verdict.INCONCLUSIVE
     reached = evidence.own_recipe and verdict is Verdict.REPRODUCED
     return Verdict.REACHED if reached else verdict
 
@@ -160,6 +167,17 @@ def against(interval: tuple[float, float], printed: str, metric: Metric = ACCURA
 def digits(printed: str) -> int:
     """Return how many digits a number was printed with behind its point."""
     return len(printed.partition(".")[2])
+
+
+def _learned(evidence: Evidence) -> bool:
+    """Tell whether the median run is near 1 at the training length; one that diverged is not."""
+    if not (evidence.metric.counts and evidence.trained):
+        return True
+    return median([*evidence.trained, *[0.0] * evidence.diverged]) >= LEARNED
+
+
+def _worse(metric: Metric) -> Verdict:
+    return Verdict.BELOW if metric.counts else Verdict.ABOVE
 
 
 def _without_values(evidence: Evidence) -> Verdict | None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lrbench.metrics import NRMSE
 from lrbench.report.paper.reference import (
     Reference,
     measured_chance,
@@ -138,6 +139,25 @@ def test_runs_that_only_diverged_did_not_learn() -> None:
     assert verdict([], diverged=3) is Verdict.NOT_LEARNED
     assert verdict([], diverged=2) is None
     assert verdict([], diverged=3, failed=1) is Verdict.NOT_LEARNED
+
+
+def test_a_mean_without_the_runs_that_diverged_is_not_as_good_as_the_papers() -> None:
+    good, poor = [0.90, 0.90, 0.91, 0.90], [0.60, 0.61, 0.60, 0.61]
+    assert verdict(good) is Verdict.REPRODUCED
+    assert verdict(good, diverged=1) is Verdict.INCONCLUSIVE
+    assert verdict(good, "0.80", diverged=1) is Verdict.INCONCLUSIVE  # above, but for one of five
+    assert verdict(good, diverged=1, own_recipe=True) is Verdict.INCONCLUSIVE
+    assert verdict(good, diverged=1, best_run=True) is Verdict.REPRODUCED  # by one run, whole
+    assert verdict(poor, diverged=1) is Verdict.BELOW  # it would not be better with that run
+    assert verdict(good, diverged=4) is Verdict.NOT_LEARNED  # half of them
+    assert verdict(good[:2], diverged=5) is Verdict.NOT_LEARNED
+    assert verdict(good[:2], diverged=1) is None  # two of three learnt; two are too few
+
+
+def test_a_lower_error_without_the_runs_that_diverged_is_inconclusive() -> None:
+    evidence = Evidence([0.10, 0.11, 0.10], metric=NRMSE, chance=1.0, diverged=1)
+    assert judge(evidence, reference("0.20")) is Verdict.INCONCLUSIVE
+    assert judge(evidence, reference("0.05")) is Verdict.ABOVE
 
 
 @pytest.mark.parametrize("task", ["sum", "even_pair", "mod_arith"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from lrbench.certificates.proof import ProofSearch, find_proof
 from lrbench.certificates.reader import SymbolReader
 from lrbench.certificates.witness import SearchBudget, WitnessSearch, search
 from lrbench.cli.hydra.compose import composed
@@ -227,6 +229,36 @@ def test_nothing_found_is_open(lrbench: Run, run: Path, monkeypatch: pytest.Monk
     assert (reported["verdict"], reported["witness"]) == ("open", None)
     assert reported["searched"]["least_margin_at"] == "012"
     assert not (run / "certificates").exists() and not (run / "counterexample.json").exists()
+
+
+def test_boxes_that_the_checker_refuses_are_no_proof(
+    lrbench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search for boxes may be wrong: the checker is asked, and its reason is printed."""
+    words = ["task=group", "task.group=Z3", "model=rnn", "model.mixer.init=exact", "trials=1"]
+    words += ["model.backbone.name=bare", "model.width=16", "model.layers=1", "optim.lr=1e-9"]
+    words += ["optim.final_lr=0"]
+    words += ["protocol=walker2025_short", "protocol.max_steps=1", "protocol.batch_size=4"]
+    words += ["protocol.validation_size=16", "protocol.train_lengths=[3,8]", "device=cpu"]
+    [outcome] = run_cell(composed([*words, "protocol.certify=never", f"output_dir={tmp_path}"]))
+
+    def too_small(*given: Any) -> ProofSearch:
+        found = find_proof(*given)
+        assert found.boxes is not None
+        middle = (found.boxes.lo + found.boxes.hi) / 2  # holds no image of its own
+        found.boxes = dataclasses.replace(found.boxes, lo=middle, hi=middle)
+        return found
+
+    command = ["certify", str(outcome.folder), "--complete", "10", "--beam", "1", "--longest", "20"]
+    with monkeypatch.context() as patched:
+        patched.setattr(certify, "find_proof", too_small)
+        ended = lrbench(*command)
+    assert ended.code == 1, ended.out
+    assert re.search(r"^ *no proof: the checker refuses the boxes: \w", ended.out, re.MULTILINE)
+    folder = outcome.folder / "certificates"
+    assert json.loads((folder / "last.json").read_text())["verdict"] == "open"
+    assert not (folder / "last.npz").exists()
+    assert lrbench(*command).code == 0  # the boxes themselves are accepted
 
 
 @pytest.mark.parametrize(
