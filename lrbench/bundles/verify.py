@@ -153,7 +153,7 @@ def verify(opened: Opened, options: Options) -> tuple[list[BundleFinding], list[
         later = [*later_scores(opened.files, layout.RUNS)]
         later += _on_all_strings(opened, folder / layout.RUNS, options)
     not_scored = list(unscored_splits(opened.results, opened.choice.rule, states))
-    scored = _scored(opened, comparisons, bool(not_scored))
+    scored = _scored(opened, comparisons, bool(not_scored or unscored))
     return [*findings, scored, *later, *not_scored, *unscored], comparisons
 
 
@@ -310,6 +310,9 @@ def _scores(
     unscored = []
     for run, result in sorted(opened.results.items()):
         if f"{layout.RUNS}/{run}/checkpoints/{rule}.pt" not in opened.files:
+            if _tells_scores(result, rule):
+                text = f"not scored again: no checkpoints/{rule}.pt of it in the bundle"
+                unscored.append(BundleFinding(run, OPEN, text))
             continue
         try:
             path = runs / run / "checkpoints" / f"{rule}.pt"
@@ -330,6 +333,16 @@ def _scores(
                 first = f"{', '.join(away)} was not run; read it, then add --trust-plugins"
             unscored.append(BundleFinding(run, OPEN if away else BAD, f"not scored again: {first}"))
     return comparisons, unscored
+
+
+def _tells_scores(result: Mapping[str, Any], rule: str) -> bool:
+    """Whether a result has a score on fresh strings, or a split, of the checkpoint of a rule."""
+    rows = result.get("evaluations") or []
+    return any(
+        (row.get("which"), row.get("kind")) == (rule, "test") and row.get("value") is not None
+        for row in rows
+        if isinstance(row, dict)
+    )
 
 
 def _on_all_strings(opened: Opened, runs: Path, options: Options) -> list[BundleFinding]:

@@ -49,7 +49,8 @@ class Changes:
         for path in self.written:
             yield f"{path}: {'differs' if path.exists() else 'is missing'}"
         for path in self.removed:
-            yield f"{path}: is no figure of these runs"
+            what = "figure" if path.suffix == ".svg" else "file"
+            yield f"{path}: is no {what} of these runs"
         for path in self.strangers:
             yield f"{path}: is no file of a published table"
 
@@ -61,7 +62,7 @@ class Changes:
                 write_bytes(path, content)
                 self.done.append(f"wrote {path}")
             for path in self.removed:
-                path.unlink()
+                path.unlink(missing_ok=True)
                 self.done.append(f"removed {path}")
         except OSError as error:
             raise UserError(

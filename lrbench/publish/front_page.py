@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lrbench.errors import UserError
-from lrbench.publish.layout import PAGE, is_table, spec_of
+from lrbench.publish.layout import PAGE, is_measured, is_table, spec_of
 from lrbench.report.output.cells import to_markdown
 from lrbench.report.runs.archive import read_archive
 from lrbench.report.tables.matrix import compact_of
@@ -40,7 +40,7 @@ OPENING = re.compile(r"<!-- table: ")
 def with_tables(page: Path, results: Path) -> bytes:
     """Return the content of `page` with its tables filled in; one of no results stays as it is.
 
-    Raises UserError where the page cannot be read or a block has no end.
+    Raises UserError where the page cannot be read, a block has no end or names measurements.
     """
     try:
         text = page.read_text(encoding="utf-8")
@@ -53,6 +53,11 @@ def with_tables(page: Path, results: Path) -> bytes:
         folder = results / block["name"]
         if not is_table(folder):
             return block[0]
+        if is_measured(folder):
+            raise UserError(
+                f"'{page}': {block['name']} is measured, not trained: it has no table to put here\n"
+                "remove its line <!-- table: NAME --> and the line <!-- end --> after it"
+            )
         place = os.path.relpath(folder / PAGE, page.absolute().parent)
         legend = OF_SUITE if spec_of(folder).kind == SUITE else LEGEND
         return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -19,6 +19,7 @@ from lrbench.report.runs.certificates import AGAIN, certificate_names
 from lrbench.report.runs.certificates import FOLDER as CERTIFICATES
 from lrbench.report.runs.collect import collect
 from lrbench.report.runs.collection import Collection
+from lrbench.report.runs.files import shown
 from lrbench.report.runs.record import evaluation_files
 from lrbench.report.suite.entries import folders_of, suite_of
 from lrbench.report.suite.lock import read_lock
@@ -39,8 +40,8 @@ def publish(
     With `certificates`, those of runs that are published already, and nothing else.
 
     Raises UserError, before anything is written, where no run belongs to the table, none of it has
-    ended, there or among those published, configurations compete for a cell, or a run is there with
-    other content and it is not by `force`.
+    ended, there or among those published, configurations compete for a cell, a file of a run is
+    damaged, or a run is there with other content and it is not by `force`.
     """
     if (runs_dir / RECORDS).is_dir():  # a published table
         runs_dir = runs_dir / RECORDS
@@ -53,6 +54,7 @@ def publish(
             f"no run in '{runs_dir}' belongs to the table {spec.name}\n"
             f"make them with: lrbench sweep --table {spec.name}; or name another with --runs DIR"
         )
+    _refuse_damaged(collection, runs_dir, folders, certificates)
     published = collect(records) if records.is_dir() else None
     if folders.isdisjoint(collection.runs["folder"]) and (
         published is None or published.runs.empty
@@ -69,10 +71,27 @@ def publish(
         copy = planned_certificates(runs_dir, chosen, records)
     else:
         copy = planned_copy(runs_dir, chosen, records, force)
-    changes = Changes(written={records / name: content for name, content in copy.files.items()})
-    changes.removed = [records / name for name in copy.stale]
-    changes.apply()
+    # In this order a kill leaves no run that is half of one and half of another.
+    Changes(removed=[records / name for name in (*copy.replaced, *copy.stale)]).apply()
+    Changes(written={records / name: content for name, content in copy.files.items()}).apply()
+    copy.problems.extend(f"not used: {path}: {reason}" for path, reason in collection.problems)
     return copy
+
+
+def _refuse_damaged(
+    collection: Collection, runs_dir: Path, folders: set[str], certificates: bool
+) -> None:
+    """Raise UserError where a run has a damaged file that is to be published."""
+    chosen = {shown(runs_dir / folder) for folder in folders}
+    for folder in sorted(collection.looks.keys() & folders) if not certificates else ():
+        collection.looks[folder](collection.problems)
+    for path, reason in collection.problems:
+        copied = path.parent.name == CERTIFICATES or not certificates
+        if copied and not chosen.isdisjoint(path.parents):
+            raise UserError(
+                f"a run cannot be published: {path}: {reason}\n"
+                "mend or remove that file, or choose other cells with task= and model="
+            )
 
 
 def _refuse(records: Path, competing: Iterable[str]) -> None:
@@ -97,12 +116,19 @@ Chosen = tuple[TableCell, dict[Place, str]]  # a cell, and where its runs lie
 
 @dataclass(frozen=True)
 class Copy:
-    """What is to be written below records/, what is to go, and what was new or there already."""
+    """What is to be written below records/, what is to go, and what was new or there already.
 
-    files: Files
-    stale: list[str]
-    added: list[str]
-    same: list[str]
+    `replaced` are results that go before what replaces them is written; `kept` are runs that have
+    ended there and not here; `problems` say which files among the runs could not be used.
+    """
+
+    files: Files = field(default_factory=dict)
+    stale: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+    same: list[str] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
 
 def chosen_runs(
@@ -142,10 +168,10 @@ def planned_copy(
     """Return what copying the chosen runs would do; nothing is written.
 
     A run without a result goes on: what was published of it is replaced. Certificates are replaced
-    by newer ones. Raises UserError for a run that ended and is there with other content, unless
-    `force`.
+    by newer ones. A run that has not ended replaces none that has. Raises UserError for a run that
+    ended and is there with other content, unless `force`.
     """
-    copy = Copy({}, [], [], [])
+    copy = Copy()
     runs = {place: folder for _, folders in chosen for place, folder in folders.items()}
     for place, folder in sorted(runs.items()):
         below = "/".join(place)
@@ -154,6 +180,9 @@ def planned_copy(
         if ENDED in own:
             own.pop("failure.json", None)  # of an earlier try
         there = _there(records / below)
+        if ENDED in there and ENDED not in own:
+            copy.kept.append(below)
+            continue
         changed = {name for name in own if own[name] != there.get(name)}
         clash = sorted(name for name in changed if name in there and not _is_certificate(name))
         if clash and ENDED in there and not force:
@@ -163,10 +192,14 @@ def planned_copy(
                 "--force replaces what is there"
             )
         (copy.added if changed else copy.same).append(below)
+        _add_cell(copy, runs_dir / folder, records, place, bool(changed))
         copy.files.update({f"{below}/{name}": own[name] for name in sorted(changed)})
+        if clash and ENDED in changed & set(there):
+            copy.replaced.append(f"{below}/{ENDED}")
         if clash or (changed and ENDED not in there):
             copy.stale.extend(f"{below}/{name}" for name in sorted(set(there) - set(own)))
-        _add_cell(copy, runs_dir / folder, records, place, bool(changed))
+        else:
+            copy.stale.extend(f"{below}/{name}" for name in _idle_boxes(there, own))
     return copy
 
 
@@ -177,7 +210,7 @@ def planned_certificates(runs_dir: Path, chosen: Iterable[Chosen], records: Path
     scores are the same. They replace none of the published run's own weights. Raises UserError
     where none of the runs is published and has one.
     """
-    copy = Copy({}, [], [], [])
+    copy = Copy()
     runs = {place: folder for _, folders in chosen for place, folder in folders.items()}
     for place, folder in sorted(runs.items()):
         below = "/".join(place)
@@ -195,8 +228,7 @@ def planned_certificates(runs_dir: Path, chosen: Iterable[Chosen], records: Path
                 content = _compact(json.loads(content) | {AGAIN: again})
             if there.get(name) != content:
                 files[f"{below}/{name}"] = content
-        boxes = [name for name in there if name.endswith(".npz") and name not in mine]
-        copy.stale.extend(f"{below}/{n}" for n in boxes if n.replace(".npz", ".json") in mine)
+        copy.stale.extend(f"{below}/{name}" for name in _idle_boxes(there, mine))
         (copy.added if files else copy.same).append(below)
         copy.files.update(files)
     if not copy.added and not copy.same:
@@ -205,6 +237,12 @@ def planned_certificates(runs_dir: Path, chosen: Iterable[Chosen], records: Path
             f"publish the runs themselves: leave out --certificates"
         )
     return copy
+
+
+def _idle_boxes(there: Files, own: Files) -> list[str]:
+    """The published boxes of proofs whose certificate is replaced by one that is no proof."""
+    boxes = [name for name in there if name.endswith(".npz") and name not in own]
+    return [name for name in boxes if Path(name).with_suffix(".json").as_posix() in own]
 
 
 def _is_of_own_weights(name: str, there: Files) -> bool:
@@ -222,7 +260,15 @@ def _compact(certificate: Mapping[str, Any]) -> bytes:
 def _result(folder: Path) -> Any:
     """The content of a run's result.json as it may be published, None where there is none."""
     path = folder / ENDED
-    return json.loads(public(path)) if path.is_file() else None
+    return _object(path) if path.is_file() else None
+
+
+def _object(path: Path) -> dict[str, Any]:
+    """The object in a file as it may be published; UserError where it holds none."""
+    found = json.loads(public(path))
+    if not isinstance(found, dict):
+        raise UserError(f"{path} cannot be published: holds a JSON {type(found).__name__}")
+    return found
 
 
 def _scores(result: Mapping[str, Any]) -> list[tuple[Any, ...]]:
@@ -266,9 +312,10 @@ def _certificates(folder: Path) -> Files:
     files: Files = {}
     try:
         for name in certificate_names(folder):
-            files[name] = _compact(json.loads(public(folder / name)))
+            certificate = _object(folder / name)
+            files[name] = _compact(certificate)
             boxes = Path(name).with_suffix(".npz").as_posix()
-            if json.loads(files[name]).get("verdict") == PROVED and (folder / boxes).is_file():
+            if certificate.get("verdict") == PROVED and (folder / boxes).is_file():
                 files[boxes] = (folder / boxes).read_bytes()
     except OSError as error:
         raise UserError(f"the certificates in {folder} cannot be read: {error.strerror}") from error

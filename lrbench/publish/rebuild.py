@@ -12,7 +12,7 @@ from lrbench.errors import UserError
 from lrbench.publish.changes import Changes
 from lrbench.publish.front_page import with_tables
 from lrbench.publish.index import index
-from lrbench.publish.layout import RECORDS, is_measured, is_table, table_folders
+from lrbench.publish.layout import CERTIFICATES, RECORDS, is_measured, is_table, table_folders
 from lrbench.publish.page import page
 from lrbench.report.runs.archive import archive
 from lrbench.report.runs.collect import collect
@@ -45,6 +45,8 @@ def add_numbers(folder: Path, changes: Changes) -> None:
     for path, reason in collection.problems:
         raise UserError(f"a published run cannot be used: {path}: {reason}")
     changes.add(folder, made)
+    if CERTIFICATES not in made and (folder / CERTIFICATES).is_file():
+        changes.removed.append(folder / CERTIFICATES)
 
 
 def page_changes(folder: Path, changes: Changes) -> None:
@@ -58,8 +60,9 @@ def rebuild(place: Path, front_page: Path | None = None, check: bool = False) ->
     """Make a table's folder again, or every one below `place`, and the index; return what is left.
 
     Left are files that belong to no page and warnings, and where it is only a `check`, which
-    writes nothing, every difference. A table's own folder brings the index above up to date. Tables
-    of measurements are left as they are, and named.
+    writes nothing, every difference; of a table whose numbers are missing, only that they are. A
+    table's own folder brings the index above up to date. Tables of measurements are left as they
+    are, and named.
     Raises UserError where there is no such table.
     """
     results = place.absolute().parent if is_table(place) else place
@@ -71,8 +74,12 @@ def rebuild(place: Path, front_page: Path | None = None, check: bool = False) ->
     for folder in swept:
         add_numbers(folder, changes)
     _settle(changes, check)
+    missing = {path.parent for path in changes.written if not path.exists()}
     for folder in swept:
-        page_changes(folder, changes)
+        if folder not in missing:
+            page_changes(folder, changes)
+    if missing:  # found by a check: what would be made of them cannot be told
+        return changes
     _settle(changes, check)
     if place == results or not check:
         changes.add(results, index(results))

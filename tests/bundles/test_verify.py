@@ -22,7 +22,10 @@ from lrbench.errors import UserError
 from lrbench.runs.evaluate.evaluation import evaluate_run
 from lrbench.runs.train.job import run_cell
 from tests.bundles.conftest import name_a_plugin, one
+from tests.cli.conftest import lrbench
 
+__all__ = ["lrbench"]  # a fixture
+Run = Callable[..., Any]
 Bundle = Callable[..., Path]
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
 
@@ -247,12 +250,34 @@ def test_nothing_is_unpickled(bundle: Bundle, tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_checkpoint_less_is_reported(bundle: Bundle) -> None:
+def test_a_checkpoint_less_is_reported(bundle: Bundle, lrbench: Run) -> None:
     def change(files: dict[str, bytes]) -> None:
         del files[one(files, ".pt")]
 
-    finding = found(bundle(change))["scores"]
+    path = bundle(change)
+    findings = found(path)
+    finding = findings["scores"]
     assert (finding.status, finding.text[:6]) == (OPEN, "1 of 2")
+    assert finding.text.endswith("; why not on all of them is told below")
+    (run,) = (one for one in findings.values() if "not scored again" in one.text)
+    assert run.text == "not scored again: no checkpoints/best.pt of it in the bundle"
+    assert lrbench("verify", str(path), "--strings", "100").code == 1
+
+
+def test_a_run_that_came_to_nothing_has_nothing_to_score(bundle: Bundle) -> None:
+    """It may lack a checkpoint, and that is no failure of the check."""
+
+    def change(files: dict[str, bytes]) -> None:
+        name = one(files, ".pt")
+        del files[name]
+        place = name.replace("checkpoints/best.pt", "result.json")
+        result = json.loads(files[place])
+        result["evaluations"] = [row | {"value": None} for row in result["evaluations"]]
+        files[place] = json.dumps(result).encode()
+
+    findings = found(bundle(change))
+    assert findings["scores"].text.endswith("of the others there is nothing to score")
+    assert not any("not scored again" in one.text for one in findings.values())
 
 
 @pytest.fixture

@@ -152,6 +152,10 @@ def test_a_table_on_another_page(lrbench: Run, results: Path, tmp_path: Path) ->
     assert "row of table 'toy' 's5' unknown" in lrbench(*arguments).err
     front.write_text("<!-- table: toy -->\nold\n")
     assert "has no line <!-- end -->" in lrbench(*arguments).err
+    (results / "times" / "records").mkdir(parents=True)
+    (results / "times" / "records" / "times.json").write_text("{}")
+    front.write_text("<!-- table: times -->\nold\n<!-- end -->\n")
+    assert "times is measured, not trained: it has no table" in lrbench(*arguments).err
 
 
 def test_a_table_of_splits(lrbench: Run, tmp_path: Path) -> None:

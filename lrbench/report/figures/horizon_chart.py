@@ -35,6 +35,7 @@ CAPTION = (
     "Up to which length each run holds on random strings: a dot a run; an arrow failed nowhere; a"
     " ring at the left holds at no tested length"
 )
+DIVERGED = Reached(0, False, "diverged")  # a run that holds nowhere
 CROSSES = "a cross is the shortest string that a run is known to get wrong"
 
 
@@ -42,10 +43,11 @@ CROSSES = "a cross is the shortest string that a run is known to get wrong"
 class HorizonChart:
     """Rows (labels), columns (tasks), and the horizons of the runs of each (task, label).
 
-    marked: by task, the words beside a length: those of training and of the test, the paper's where
-    its table has the task. bars: whether a bar reaches to the median run. panel: inches of one.
-    across: how many panels stand side by side, unset all. failures: of each run in turn, the
-    symbols of the shortest string that it is known to get wrong, None where none is.
+    A run that diverged before it had a score is one of a cell's. marked: by task, the words beside
+    a length: those of training and of the test, the paper's where its table has the task. bars:
+    whether a bar reaches to the median run. panel: inches of one. across: how many panels stand
+    side by side, unset all. failures: of each run in turn, the symbols of the shortest string that
+    it is known to get wrong, None where none is.
     """
 
     labels: tuple[str, ...]
@@ -64,6 +66,7 @@ def horizon_chart(collection: Collection, spec: TableSpec, rule: str) -> Horizon
     marked: dict[str, dict[str, int]] = {}
     for filled, horizons in horizons_by_cell(collection, spec, rule):
         known = [one for one in horizons if one.text != "?"]
+        known += [DIVERGED] * filled.lost(rule, "test")
         if known:
             runs.setdefault((filled.task, filled.label), []).extend(known)
             trained = filled.settings.get("protocol.train_length")
@@ -72,7 +75,7 @@ def horizon_chart(collection: Collection, spec: TableSpec, rule: str) -> Horizon
             here = {"trained": trained, "paper" if printed else "tested": filled.length}
             found = marked.setdefault(filled.task, {})
             found |= {words: length for words, length in here.items() if length}
-    if not runs:
+    if all(one is DIVERGED for found in runs.values() for one in found):
         return None
     labels = tuple(dict.fromkeys(label for _, label in runs))
     tasks = tuple(dict.fromkeys(task for task, _ in runs))

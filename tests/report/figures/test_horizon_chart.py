@@ -69,6 +69,33 @@ def test_a_row_a_model_and_a_dot_a_run(three: None, runs: Path) -> None:
     assert sorted(colours) == sorted([COLOUR, "white"])
 
 
+def test_a_run_that_diverged_has_a_ring(three: None, write: Write, runs: Path) -> None:
+    """Without one, a model would look as good as those of its runs that did not."""
+    write(seed=2, status="diverged", evaluations=rows({}))
+    chart = horizon_chart(collect(runs), SPEC, "best")
+    assert chart is not None
+    texts = [one.text for one in chart.runs["sum", "blockdiag"]]
+    assert texts == [">= 997", "500", "diverged"]
+    with matplotlib.rc_context(settings()):
+        figure = horizon_figure(chart)
+    [rings] = [line for line in figure.axes[0].lines if line.get_markerfacecolor() == "white"]
+    assert len(rings.get_xdata()) == 2  # and that of s4, which fails at every length
+
+
+def test_a_run_that_diverged_behind_its_best_look_has_its_dot_alone(
+    three: None, write: Write, runs: Path
+) -> None:
+    write(seed=2, status="diverged", evaluations=rows({40: 1.0, 500: 0.5}))
+    chart = horizon_chart(collect(runs), SPEC, "best")
+    assert chart is not None and len(chart.runs["sum", "blockdiag"]) == 3
+    assert "diverged" not in [one.text for one in chart.runs["sum", "blockdiag"]]
+
+
+def test_only_runs_that_diverged_have_no_chart(write: Write, runs: Path) -> None:
+    write(status="diverged", evaluations=rows({}))
+    assert horizon_chart(collect(runs), SPEC, "best") is None
+
+
 def test_many_runs_of_a_model_stay_in_its_row(write: Write, runs: Path) -> None:
     for seed in range(6):
         write(seed=seed, evaluations=rows({40: 1.0, 500: 1.0, 997: 0.5}))

@@ -59,6 +59,7 @@ def test_labels_are_unique() -> None:
         ("2,000–4,000", "2,000{--}4,000"),
         ("模", r"\texttt{U+6A21}"),
         ("997†", r"997\dag{}"),
+        ("12‡; 9§; 0.5 ¶", r"12\ddag{}; 9\S{}; 0.5 \P{}"),
         ("naïve ą", r"naïve \texttt{U+0105}"),
         ("a\n b\x00", r"a b\textbackslash{}x00"),
     ],

@@ -23,6 +23,7 @@ HELP = (
     " lrbench publish --rebuild results"
 )
 
+NAMED = 5  # files that could not be used, in full
 MEASURED_PAGES = "python -m benchmarks.pages"
 
 
@@ -126,7 +127,25 @@ def _publish(
         f"{plural(len(copied.added), 'run')} copied to {folder}, {len(copied.same)} there already",
         markup=False,
     )
+    if copied.kept:
+        console.print(
+            f"{plural(len(copied.kept), 'run')} published with a result, and without one in"
+            f" {runs}: left as published",
+            markup=False,
+            soft_wrap=True,
+        )
+    _tell_problems(copied.problems)
     _rebuild(folder, None, check=False)
+
+
+def _tell_problems(problems: list[str]) -> None:
+    """Say which files among the runs are on no page."""
+    from lrbench.console import messages
+
+    for line in problems[:NAMED]:
+        messages().print(f"warning: {line}", markup=False, soft_wrap=True)
+    if len(problems) > NAMED:
+        messages().print(f"warning: and {len(problems) - NAMED:,} more", markup=False)
 
 
 def _chosen(table: str, overrides: list[str]) -> TableSpec:
