@@ -101,6 +101,28 @@ def test_model_is_the_checkpoint_read_symbol_by_symbol(run: lrbench.TrainedRun) 
         torch.testing.assert_close(flat, states[:, end - 1])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        (torch.zeros(5, dtype=torch.int64), "not (5,); of a single string: tokens[None]"),
+        (torch.zeros(2, 0, dtype=torch.int64), "T from 1 on, not (2, 0)"),
+        (torch.zeros(2, 3), "must be torch.int64, not torch.float32"),
+        (torch.full((2, 3), 2), "are from 0 to 1 (0 1), not 2 to 2"),
+        (torch.full((2, 3), -1), "not -1 to -1"),
+    ],
+)
+def test_what_is_no_string_is_refused(
+    run: lrbench.TrainedRun, tokens: Tensor, message: str
+) -> None:
+    model = run.model("last")
+    for read in (model, model.states):
+        with pytest.raises(UserError, match=re.escape(message)):
+            read(tokens)
+    with pytest.raises(UserError, match="takes tokens alone"):
+        model(tokens, tokens)
+
+
 def leaves(state: Any) -> list[Tensor]:
     return [state] if isinstance(state, Tensor) else [one for part in state for one in leaves(part)]
 

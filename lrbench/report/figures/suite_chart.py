@@ -84,6 +84,6 @@ def _point(axes: Axes, entry: SuiteEntry, cost: float, look: dict[str, Any]) -> 
 
 
 def _cost(entry: SuiteEntry, what: str) -> float:
-    """The median run's parameters or seconds."""
+    """The median run's parameters or seconds, of an even number the lower of the two."""
     values = sorted(float(getattr(run, what)) for run in entry.every_run)
-    return max(values[len(values) // 2], 1e-3)
+    return max(values[(len(values) - 1) // 2], 1e-3)
