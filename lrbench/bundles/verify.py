@@ -341,7 +341,6 @@ def _tells_scores(result: Mapping[str, Any], rule: str) -> bool:
     return any(
         (row.get("which"), row.get("kind")) == (rule, "test") and row.get("value") is not None
         for row in rows
-        if isinstance(row, dict)
     )
 
 

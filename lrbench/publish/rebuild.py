@@ -78,7 +78,7 @@ def rebuild(place: Path, front_page: Path | None = None, check: bool = False) ->
     for folder in swept:
         if folder not in missing:
             page_changes(folder, changes)
-    if missing:  # found by a check: what would be made of them cannot be told
+    if missing:  # only a check gets here: without its numbers a table has no page
         return changes
     _settle(changes, check)
     if place == results or not check:

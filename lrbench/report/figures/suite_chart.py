@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median_low
 from typing import TYPE_CHECKING, Any
 
 from lrbench.report.figures.axes import drawable, legend_below, log_ticks, new_figure
@@ -59,7 +60,7 @@ def price_figure(suite: Suite) -> Figure:
     figure, panels = new_figure("", len(PRICES), 3.2)
     named: dict[str, Any] = {}
     for axes, (what, title) in zip(panels, PRICES.items(), strict=True):
-        costs = [_cost(entry, what) for entry in entries]
+        costs = [cost_of(entry, what) for entry in entries]
         log_ticks(axes, min(costs) / 1.6, max(costs) * 1.6, 3.2)
         axes.set_xlabel(title)
         for at, (entry, cost) in enumerate(zip(entries, costs, strict=True)):
@@ -83,7 +84,6 @@ def _point(axes: Axes, entry: SuiteEntry, cost: float, look: dict[str, Any]) -> 
     return axes.plot([cost], [value], markersize=4, linestyle="", zorder=3, **look)[0]
 
 
-def _cost(entry: SuiteEntry, what: str) -> float:
+def cost_of(entry: SuiteEntry, what: str) -> float:
     """The median run's parameters or seconds, of an even number the lower of the two."""
-    values = sorted(float(getattr(run, what)) for run in entry.every_run)
-    return max(values[(len(values) - 1) // 2], 1e-3)
+    return max(median_low(float(getattr(run, what)) for run in entry.every_run), 1e-3)

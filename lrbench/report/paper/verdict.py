@@ -177,7 +177,7 @@ def _learned(evidence: Evidence) -> bool:
 
 
 def _worse(metric: Metric) -> Verdict:
-    return Verdict.BELOW if metric.counts else Verdict.ABOVE
+    return Verdict.BELOW if metric.higher_is_better else Verdict.ABOVE
 
 
 def _without_values(evidence: Evidence) -> Verdict | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import median_low
 from typing import NamedTuple
 
 from lrbench.report.output.cells import Column, PrintedCell
@@ -46,7 +47,7 @@ def reached(scores: Iterable[tuple[int, float, int]]) -> Reached:
 
 def median_of(runs: Sequence[Reached]) -> Reached:
     """Return the median run's, of an even number the lower of the two: never a length between."""
-    return sorted(runs)[(len(runs) - 1) // 2]
+    return median_low(runs)
 
 
 def horizon_cells(runs: Sequence[Reached]) -> tuple[PrintedCell, PrintedCell]:

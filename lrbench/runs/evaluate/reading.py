@@ -83,7 +83,7 @@ class TrainedModel(nn.Module):
         if not isinstance(self.network, Backbone):
             need = ["tokens (N, S)", "lengths (N,)"] * task.sides
             given = [tokens, *more]
-            if [one.ndim for one in given] != [2, 1] * (len(need) // 2):
+            if [one.ndim for one in given] != [2, 1] * task.sides:
                 raise UserError(f"model {name} takes {', '.join(need)}, not {_shapes(given)}")
             for part, lengths in zip(given[::2], given[1::2], strict=True):
                 if part.shape[:1] != lengths.shape or not _within(lengths, 1, part.shape[1]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib
@@ -11,7 +12,7 @@ import pytest
 
 from lrbench.report.figures.draw import drawings, settings
 from lrbench.report.figures.horizon_chart import horizon_figure
-from lrbench.report.figures.suite_chart import price_figure, suite_chart
+from lrbench.report.figures.suite_chart import cost_of, price_figure, suite_chart
 from lrbench.report.runs.collect import collect
 from lrbench.report.suite.entries import Suite, suite_of
 from lrbench.report.suite.lock import read_lock
@@ -86,6 +87,15 @@ def test_scores_stand_above_what_they_cost(runs: Path) -> None:
     assert points == pytest.approx([(0.3 - 0.2) / 0.8, 1.0])
     texts = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
     assert texts == ["lstm", "gru"]
+
+
+def test_a_cost_is_that_of_a_run_and_of_two_middle_ones_the_lower(runs: Path) -> None:
+    entry = suite(runs).entries[0]
+    (first, *_) = entry.every_run
+    for seconds, expected in ((4.0, 1.0, 2.0, 8.0), 2.0), ((4.0, 1.0, 2.0), 2.0), ((0.0,), 1e-3):
+        several = [replace(first, seed=at, seconds=one) for at, one in enumerate(seconds)]
+        entry.runs = {("parity", 0): several}
+        assert cost_of(entry, "seconds") == expected
 
 
 @pytest.mark.slow
