@@ -65,7 +65,7 @@ def _lines(
     yield from (HEAD, f"# {escape(spec.title)}", "")
     lookups = f", those of lookups from [{SETTINGS}]({SETTINGS})" if collection.baselines else ""
     numbers = f"Every number of ours below is from [{NUMBERS}]({NUMBERS}){lookups}."
-    yield f"Source: {spec.source or 'ours'}. {numbers}"
+    yield f"Source: {escape(spec.source) or 'ours'}. {numbers}"
     yield ""
     if notes.about:
         yield f"{notes.about}\n"

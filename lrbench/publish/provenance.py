@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from lrbench.plugins import VARIABLE
 from lrbench.publish.layout import RECORDS, SETTINGS
 from lrbench.publish.notes import Notes
 from lrbench.report.grids.filled_cell import FilledCell
@@ -13,6 +15,7 @@ from lrbench.report.grids.selection import TUNING, select
 from lrbench.report.output.cells import MISSING, escape
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.columns import Environment
+from lrbench.report.suite.entries import PLUGINS
 from lrbench.tables import SUITE, TableSpec
 
 VERSIONS = ("lrbench", "python", "torch", "numpy", "numba", "triton", "cuda")
@@ -23,6 +26,8 @@ DAY = re.compile(r"\d{4}-\d\d-\d\d")
 def provenance(spec: TableSpec, collection: Collection, notes: Notes) -> Iterator[str]:
     """Yield the markdown lines of the section."""
     yield "```sh"
+    if plugins := _plugins(collection):
+        yield f"export {VARIABLE}={plugins}    # what the runs need, in the folder that holds it"
     yield from notes.commands
     yield f"lrbench sweep --table {spec.name}    # again, from scratch: make reproduce TABLE=..."
     yield f"lrbench report --runs results/{spec.name} --table {spec.name}    # the tables above"
@@ -79,6 +84,13 @@ def machine(one: Environment) -> str:
 def versions(one: Environment) -> str:
     """Return lrbench's version, python's and those of the libraries that numbers depend on."""
     return ", ".join(f"{name} {one[name]}" for name in VERSIONS if one.get(name))
+
+
+def _plugins(collection: Collection) -> str:
+    """Return the modules of plug-ins that any run was made with, by name, as a shell writes it."""
+    keys = {key for settings in collection.settings.values() for key in settings}
+    named = sorted(key.removeprefix(PLUGINS) for key in keys if key.startswith(PLUGINS))
+    return shlex.quote(",".join(named)) if named else ""
 
 
 def _each(texts: Iterable[str]) -> str:

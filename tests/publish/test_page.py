@@ -106,6 +106,17 @@ def test_how_it_was_made(results: Path) -> None:
         "- tuning: settings chosen from 4 runs: every cell",
     ):
         assert f"\n{line}" in reported
+    assert "LRBENCH_PLUGINS" not in reported
+
+
+def test_plug_ins_that_the_runs_need_are_named(lrbench: Run, runs: Path, tmp_path: Path) -> None:
+    versions = {"torch": "2.13.0", "plugins": {"my_layers": "1" * 64, "my_task": "2" * 64}}
+    write_run(runs, task="even_pair", versions=versions)
+    ended = lrbench("publish", "toy", "--runs", str(runs), "--output", str(tmp_path))
+    assert ended.code == 0, ended.err
+    reported = section(page(tmp_path), "How it was made")
+    assert "\nexport LRBENCH_PLUGINS=my_layers,my_task " in reported
+    assert reported.index("export") < reported.index("lrbench sweep")
 
 
 def test_a_line_for_each_table(lrbench: Run, results: Path) -> None:

@@ -197,9 +197,9 @@ def cost_table(grid: Grid) -> Table:
         "configuration",
     )
     notes = (
-        "state: floats kept between symbols; updates: done, of a budget; time: of updates alone,"
-        " median run; tuning: runs the settings were chosen from, told by the table or the runs, -"
-        " where neither does",
+        "state: the floats that a model keeps between symbols; budget: the most updates allowed;"
+        " time: of the updates alone, in the median run; tuning: how many runs the settings were"
+        f" chosen from ({MISSING}: neither the table nor the runs tell)",
         *((ITERATED, BOUGHT.format(rule=grid.rule)) if iterated else ()),
     )
     return Table("Cost", _columns(titles), tuple(rows), notes, "cost")
