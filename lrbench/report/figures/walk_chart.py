@@ -40,7 +40,8 @@ def _panel(axes: Axes, one: Walked) -> None:
     axes.set_title(drawable(one.walk.label))
     axes.set_yticks(range(len(stands)), [drawable(_name(stand)) for stand in stands])
     axes.set_ylim(len(stands) - 0.4, -0.6)
-    axes.set_xlim(-0.02, 1.02)
+    lowest = min([0.0, *(value for stand in stands for value in stand.values)])  # below chance
+    axes.set_xlim(lowest - 0.02, 1.02)
     axes.tick_params(axis="y", length=0, pad=6)
     axes.spines["left"].set_visible(False)
     axes.grid(axis="x", color="#ececec", linewidth=0.6)

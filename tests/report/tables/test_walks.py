@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lrbench.report.figures.draw import drawings
+from lrbench.report.figures.walk_chart import walk_figure
 from lrbench.report.output.cells import Table
 from lrbench.report.runs.collect import collect
 from lrbench.report.tables.request import Request
@@ -143,3 +144,11 @@ def test_the_picture_has_a_row_a_station(runs: Path, spec: TableSpec) -> None:
     pytest.importorskip("matplotlib")
     (drawn,) = drawings(collect(runs), Request(table=spec))
     assert drawn.name == "figure_walks" and drawn.files["svg"].startswith(b"<?xml")
+
+
+def test_the_picture_has_room_for_a_run_below_chance(runs: Path, spec: TableSpec) -> None:
+    """Of a scaled number 0 is chance: a run below it is a dot left of 0."""
+    pytest.importorskip("matplotlib")
+    write(runs, 3, 0.1, seed=3, accuracy=0.1, name="0" * 12)
+    (axes,) = walk_figure(walked(collect(runs), spec)).axes
+    assert axes.get_xlim()[0] < (0.1 - CHANCE) / (1 - CHANCE)
