@@ -35,6 +35,22 @@ def below(folder: Path, pattern: str) -> list[Path]:
     )
 
 
+def unlisted(folder: Path) -> dict[Path, str]:
+    """Return the folders in a folder and below it that `below` passes over, with the reasons."""
+    passed: list[OSError] = []
+    for _ in os.walk(folder, onerror=passed.append):
+        pass
+    return {Path(error.filename): str(error.strerror).lower() for error in passed}
+
+
+def may_write(folder: Path) -> bool:
+    """Tell whether files can be made in a folder, or in what is there of the way to it."""
+    folder = folder.absolute()
+    while not os.path.exists(folder):  # what may not be looked at is not there, for this
+        folder = folder.parent
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
 def is_root(folder: Path) -> bool:
     """Tell whether this is the folder above all others."""
     return folder.resolve() == Path(folder.resolve().anchor)

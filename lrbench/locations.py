@@ -6,6 +6,8 @@ import os
 from importlib.resources import files
 from pathlib import Path
 
+ELSEWHERE = "name another folder with LRBENCH_DATA"  # where data cannot be written
+
 
 def conf_dir() -> Path:
     """Return the folder of configuration files: inside the installed package, or beside it."""

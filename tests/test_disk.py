@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lrbench.disk import below, lock, sync_folder
+from lrbench.disk import below, lock, may_write, sync_folder, unlisted
 from lrbench.errors import UserError
 
 
@@ -75,3 +75,15 @@ def test_files_below_a_folder(tmp_path: Path) -> None:
     assert below(tmp_path / "nowhere", "*") == []
     with pytest.raises(UserError, match="the root of the file system"):
         below(Path("/"), "x.json")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
+def test_folders_that_may_not_be_read_or_written(tmp_path: Path) -> None:
+    closed = tmp_path / "a" / "closed"
+    closed.mkdir(parents=True)
+    assert unlisted(tmp_path) == {} and may_write(closed / "new" / "newer")
+    for mode in (0o111, 0):
+        closed.chmod(mode)
+        assert unlisted(tmp_path) == {closed: "permission denied"}
+        assert not may_write(closed) and not may_write(closed / "new" / "newer")
+    closed.chmod(0o755)

@@ -155,7 +155,7 @@ def _confusions(found: Diagnosis) -> Iterator[tuple[str, str]]:
             axes.set_yticks(range(classes), names)
             axes.tick_params(labelsize=6.5)
     all_axes[0].set_ylabel("right answer")
-    figure.colorbar(drawn, ax=list(all_axes), label="share of the right answer's", shrink=0.8)
+    figure.colorbar(drawn, ax=list(all_axes), label="share of its row", shrink=0.8)
     yield "Which answer is given for each right one: shares of a row add up to one", _svg(figure)
 
 

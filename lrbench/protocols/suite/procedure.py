@@ -50,8 +50,10 @@ class SuiteProcedure(LengthsProcedure):
 
     @property
     def spans(self) -> dict[str, list[int]]:
-        tested = self.protocol.test.lengths
-        return super().spans | {"test.lengths": [min(tested), max(tested)]}
+        """Each tested length becomes the nearest below, so the tests begin with that, if any."""
+        has, tested = self.task.valid_length, self.protocol.test.lengths
+        shortest = max(filter(has, range(1, min(tested) + 1)), default=min(tested))
+        return super().spans | {"test.lengths": [shortest, max(tested)]}
 
     def trial(  # type: ignore[override]
         self, seed: int, device: torch.device | str = "cpu"

@@ -79,8 +79,13 @@ def new_figure(
         axes.patch.set_visible(False)  # the figure's own is there
         axes.grid(axis="y", color="#e4e4e4", linewidth=0.5)
         axes.set_axisbelow(True)
-        axes.tick_params(labelbottom=place >= columns * (rows - 1))
+        axes.tick_params(labelbottom=is_lowest(place, count))
     return figure, found[:count]
+
+
+def is_lowest(place: int, count: int) -> bool:
+    """Tell whether a panel has none below it: of these the axis of numbers is written out."""
+    return place + columns_of(count) >= count
 
 
 def columns_of(count: int) -> int:

@@ -21,6 +21,7 @@ from lrbench.report.figures.axes import (
     columns_of,
     cost_axis,
     drawable,
+    is_lowest,
     legend_below,
     length_axis,
     new_figure,
@@ -97,9 +98,8 @@ def learning_figure(panel: Panel, styles: dict[str, Style]) -> Figure:
         else:
             _lines(axes, facet[0], (styles[facet[0].label][0], ""))
             axes.set_title(_named(facet[0]), fontsize=FACET_TITLE)
-    columns = columns_of(len(facets))
     for place, axes in enumerate(all_axes):
-        if place < (len(facets) - 1) // columns * columns:
+        if not is_lowest(place, len(facets)):
             axes.set_xlabel("")
     if named:
         legend_below(figure, named)

@@ -32,6 +32,7 @@ from lrbench.certificates.record import (
 )
 from lrbench.certificates.witness import SearchBudget, search
 from lrbench.config import Config
+from lrbench.disk import may_write
 from lrbench.errors import UserError
 from lrbench.records import recorded
 from lrbench.runs.evaluate.evaluation import take_weights
@@ -108,6 +109,10 @@ def certify_run(
     assert machine is not None  # `loaded` refused it otherwise
     subject = _subject(run, model, which)
     file = output or certificate_file(folder, which)
+    witness = witness_file(folder, which) if output is None else file.with_name(WITNESS)
+    for place in (file.parent, witness.parent):  # said before the work, not after it
+        if not may_write(place):
+            raise UserError(f"'{place}' cannot be written to\nname another file with --output FILE")
     found = search(model, machine, budget, device, known_witness(file, subject))
     record: CertificateRecord = {
         "format": FORMAT,
@@ -131,7 +136,7 @@ def certify_run(
     if foretell_to and record["verdict"] != "certified":
         foretold = foretell(model, machine, foretell_to) if task.uniform_letters else UNEVEN
         record["foretold"] = foretold_record(foretold)
-    keep(record, file, witness_file(folder, which) if output is None else file.with_name(WITNESS))
+    keep(record, file, witness)
     return Certified(run, task, model, record, file)
 
 

@@ -164,9 +164,11 @@ def _verdict(content: dict[str, Any], task: Task) -> str:
     witness = content.get("witness")
     if witness:
         how = "the shortest there is" if witness["shortest"] else "the shortest found"
+        plural = "s" if witness["length"] > 1 else ""
         return (
-            f"wrong on {shortened(task, tuple(witness['tokens']))} ({witness['length']:,} symbols,"
-            f" {how}): {witness['given'] or 'nothing finite'} instead of {witness['right']}"
+            f"wrong on {shortened(task, tuple(witness['tokens']))} ({witness['length']:,}"
+            f" symbol{plural}, {how}): {witness['given'] or 'nothing finite'} instead of"
+            f" {witness['right']}"
         )
     if content["verdict"] == "certified":
         margin = content["proof"]["margin"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from lrbench.disk import may_write
 from lrbench.errors import Interrupted, UserError
 from lrbench.records import SCHEMA, Evaluation
 from lrbench.runs.evaluate.trained import trained
@@ -18,6 +19,8 @@ from lrbench.runs.train.validate import resolve_device
 from lrbench.training.arithmetic import run_arithmetic
 from lrbench.training.procedure import EvaluationRequest, procedure_for
 from lrbench.training.trial import Check
+
+FOLDER = "evaluations"  # of a run
 
 
 def evaluate_run(
@@ -35,6 +38,9 @@ def evaluate_run(
     Writes evaluations/<time>.json and returns its rows. Raises UserError as `score_run` does, and
     where nothing can be written.
     """
+    target = folder / FOLDER
+    if folder.is_dir() and not may_write(target):  # said before the work, not after it
+        raise UserError(f"'{target}' cannot be written to\nevaluate a copy of the run's folder")
     name = f"{folder.absolute().parent.name}/{folder.name}"
     with ExaminationDisplay("evaluating", [name]) as display:
         rows, device = score_run(
@@ -111,7 +117,7 @@ def _checked(stop: StopRequest) -> Check:
 
 
 def _keep(folder: Path, rows: list[Evaluation], device: torch.device) -> None:
-    target = folder / "evaluations"
+    target = folder / FOLDER
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
     try:
         target.mkdir(exist_ok=True)

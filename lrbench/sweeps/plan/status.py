@@ -91,7 +91,11 @@ def _waiting(root: Path, begun: Sequence[RunStatus]) -> list[RunStatus]:
 
 
 def _cell(folder: Path, settings: dict[str, Any]) -> list[RunStatus]:
-    seeds = {int(match[1]) for path in folder.iterdir() if (match := SEED.fullmatch(path.name))}
+    try:
+        names = [path.name for path in folder.iterdir()]
+    except OSError:
+        return []  # `unlisted` names it
+    seeds = {int(match[1]) for name in names if (match := SEED.fullmatch(name))}
     runs = [_run(folder, settings, seed) for seed in sorted(seeds)]
     rates = [run.rate for run in runs if run.rate]
     return [_timed(run, median(rates) if rates else None) for run in runs]
@@ -170,8 +174,8 @@ def _rate(losses: Sequence[dict[str, Any]]) -> float | None:
 
 def _object(path: Path) -> dict[str, Any] | None:
     try:
-        return files.read_json(path) if path.exists() else None
-    except UnreadableFile:
+        return files.read_json(path)
+    except UnreadableFile:  # or none there
         return None
 
 

@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from lrbench.disk import lock
 from lrbench.errors import UserError
+from lrbench.locations import ELSEWHERE
 
 CHUNK = 1 << 16  # bytes read at a time
 PATIENCE = 30.0  # seconds without a byte
@@ -79,7 +80,9 @@ def fetch(
                 return True
             kept = _size(part)
     except OSError as error:
-        raise UserError(f"{target} cannot be written: {error.strerror or error}") from error
+        raise UserError(
+            f"{target} cannot be written: {error.strerror or error}\n{ELSEWHERE}"
+        ) from error
     raise _failed(wanted, folder, failures, kept)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from lrbench.disk import lock
 from lrbench.errors import UserError, unknown
-from lrbench.locations import data_dir
+from lrbench.locations import ELSEWHERE, data_dir
 from lrbench.tasks.corpus.storage import describe, read, write
 from lrbench.tasks.corpus.strings import Strings
 
@@ -129,7 +129,7 @@ def _is_there(recipe: Recipe, split: str, seed: int, tell: Tell) -> bool:
     raise UserError(
         f"{folder} is there but made in another way: {'; '.join(differs)[:300]}\n"
         "keep it, or make all of the corpus again with --force,"
-        " or name another folder with LRBENCH_DATA"
+        f" or {ELSEWHERE}"
     )
 
 
@@ -154,7 +154,9 @@ def _alone(folder: Path, tell: Tell) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        raise UserError(f"{folder} cannot be written: {error.strerror or error}") from error
+        raise UserError(
+            f"{folder} cannot be written: {error.strerror or error}\n{ELSEWHERE}"
+        ) from error
     try:
         if lock(descriptor, tell, f"{folder}: another process is making it"):
             for left in folder.glob(".*.tmp"):

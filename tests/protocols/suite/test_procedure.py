@@ -97,11 +97,22 @@ def test_a_hash_is_of_the_strings_that_are_scored_and_of_the_oracles_answers() -
         (["task=nnch_parity_check"], "suite_v1"),
         (["task=parity", "protocol.test.lengths=[0]"], "protocol.test.lengths"),
         (["task=flip_flop", "protocol.test.lengths=[3]"], "no strings of length"),
+        (["task=flip_flop", "protocol.test.lengths=[3,40]"], "test.lengths .* as short as 3"),
     ],
 )
 def test_tasks_and_lengths_that_it_does_not_have_are_refused(words: list[str], said: str) -> None:
     with pytest.raises(UserError, match=said):
         validated(composed([*SMALL, *words]))
+
+
+def test_every_cell_of_the_suite_and_its_search_can_be_trained() -> None:
+    """The search tests at 40 alone, where `mod_arith` has no string: it has the nearest below."""
+    table = load_table("suite_v1")
+    assert table.search is not None
+    for task in table.tasks:
+        for settings in ([], table.search.settings):
+            words = [*table.common, *task.overrides, "model=lstm", *settings, "device=cpu"]
+            validated(composed(words))
 
 
 def test_the_lock_is_what_the_suite_is() -> None:

@@ -73,6 +73,16 @@ def test_a_wrong_string_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     assert re.fullmatch(r"found: wrong on '\d+' \(length \d\)", found)
 
 
+def test_a_folder_that_may_not_be_written_is_refused_before_the_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = trained(tmp_path)
+    monkeypatch.setattr(certify, "may_write", lambda folder: folder.name != "certificates")
+    monkeypatch.setattr(certify, "search", None)
+    with pytest.raises(UserError, match=r"certificates' cannot be written to\nname .* --output"):
+        certify_run(run, "last", NOTHING)
+
+
 def test_accuracy_is_foretold_of_evenly_drawn_symbols_alone(tmp_path: Path) -> None:
     """A flip-flop ignores most of the time; moments of even symbols say nothing of its strings."""
     words = ["task=flip_flop", "model=blockdiag", "model.width=8", "model.mixer.block_size=4"]

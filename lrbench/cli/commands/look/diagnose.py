@@ -67,15 +67,17 @@ def diagnose(
 
     load_plugins()
     found = diagnose_run(run, which, lengths, device)
-    _show(found, results())
-    if html is not None:
-        from lrbench.diagnosis.page import page
+    try:  # the files first: the reader of what is printed (head, less) may leave early
+        if html is not None:
+            from lrbench.diagnosis.page import page
 
-        _write(html, page(found))
-    if as_json is not None:
-        from lrbench.diagnosis.findings import as_json as content
+            _write(html, page(found))
+        if as_json is not None:
+            from lrbench.diagnosis.findings import as_json as content
 
-        _write(as_json, json.dumps(content(found), indent=1) + "\n")
+            _write(as_json, json.dumps(content(found), indent=1) + "\n")
+    finally:
+        _show(found, results())
 
 
 def _show(found: Diagnosis, console: Console) -> None:

@@ -49,7 +49,8 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Print how runs stand."""
-    from lrbench.console import results
+    from lrbench.console import messages, results
+    from lrbench.disk import unlisted
     from lrbench.sweeps.plan.status import statuses
 
     if watch and as_json:
@@ -58,6 +59,9 @@ def status(
         raise UserError("RUNS and --runs say the same: leave out one", exit_code=2)
     place = folder or runs or Path("outputs")
     found = statuses(place)
+    for hidden, reason in unlisted(place).items():
+        line = f"not all is told: {shown(hidden, 200)} cannot be listed: {reason}"
+        messages().print(line, markup=False, highlight=False, soft_wrap=True)
     if as_json:
         print_json({"runs": [asdict(run) for run in found]})
         return
@@ -78,7 +82,7 @@ def _show(runs: list[RunStatus], console: Console) -> None:
     from lrbench.sweeps.plan.status import STATES, counts
 
     if not runs:
-        say(console, "no run yet")
+        say(console, "no run found")
         return
     cells: dict[str, list[RunStatus]] = {}
     for run in runs:

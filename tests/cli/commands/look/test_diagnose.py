@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from lrbench.cli.commands.look import diagnose as command
 from lrbench.runs.evaluate import diagnose
 
 Run = Callable[..., Any]
@@ -92,7 +93,9 @@ def test_what_certify_found_stands_first(lrbench: Run, trained: Callable[..., Pa
     walked = json.loads(Path("n.json").read_text())["wrong"]
     assert [symbol for symbol, _ in walked] == list(kept["witness"]["string"])
     assert all(lead > 0 for _, lead in walked[:-1]) and walked[-1][1] < 0
-    assert first.startswith(f"wrong on {kept['witness']['string']} (")
+    length = kept["witness"]["length"]
+    number = f"{length} symbol" + ("s" if length > 1 else "")
+    assert first.startswith(f"wrong on {kept['witness']['string']} ({number}, ")
     assert first.endswith(f"instead of {kept['witness']['right']}, says last.json")
     assert "predicted on random strings: " in ended.out
     assert "Eigenvalues of each symbol's matrix" in ended.out
@@ -153,6 +156,21 @@ def test_mistakes_are_reported_in_a_line(
     (run / "checkpoints" / "last.pt").write_bytes(b"damaged")
     ended = lrbench("diagnose", str(run))
     assert ended.code == 1 and "Traceback" not in ended.err
+
+
+def test_files_do_not_wait_for_what_is_printed(
+    lrbench: Run, trained: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `lrbench diagnose RUN --html FILE | head`: the reader leaves, the page stays."""
+
+    def left(*_: Any) -> None:
+        raise BrokenPipeError
+
+    run = trained("task=parity", "model=rnn")
+    monkeypatch.setattr(command, "_show", left)
+    ended = lrbench("diagnose", str(run), "--lengths", "9", "--html", "p.html", "--json", "n.json")
+    assert ended.code == 141
+    assert Path("p.html").exists() and Path("n.json").exists()
 
 
 def test_a_task_without_a_machine(lrbench: Run, trained: Callable[..., Path]) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 Run = Callable[..., Any]
 
@@ -35,3 +38,20 @@ def test_the_table_and_json(lrbench: Run, without_torch: Run, tmp_path: Path) ->
     assert lrbench("status", "--json", "--watch").code == 2
     assert lrbench("status", "nowhere").code == 1
     assert without_torch([["status", "outputs"]]) == ([0], ended.out)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_folders_that_may_not_be_read_are_named(lrbench: Run, tmp_path: Path) -> None:
+    cell = tmp_path / "outputs" / "sum" / "lru" / "fan2024" / "0123456789ab"
+    for seed in (0, 1):
+        (cell / f"s{seed}").mkdir(parents=True)
+        (cell / f"s{seed}" / "result.json").write_text('{"status": "finished"}')
+    named = {key: {"name": name} for key, name in (("task", "sum"), ("model", "lru"))}
+    (cell / "config.json").write_text(json.dumps({**named, "protocol": {"name": "fan2024"}}))
+    for closed, said in ((cell / "s1", "2 runs: 1 finished, 1 stopped"), (cell, "no run found")):
+        closed.chmod(0)
+        ended = lrbench("status")
+        closed.chmod(0o755)
+        assert ended.code == 0 and ended.out.splitlines()[-1] == said
+        told = f"not all is told: {closed.relative_to(tmp_path)} cannot be listed"
+        assert ended.err == f"{told}: permission denied\n"

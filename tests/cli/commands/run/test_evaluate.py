@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from lrbench.runs.evaluate import evaluation
+
 Run = Callable[..., Any]
 
 
@@ -64,6 +66,16 @@ def test_a_table_is_scored_and_then_reported(
     assert ",45,further,accuracy," in csv.out
     report = lrbench("report", "--runs", "runs", "--table", "mine.yaml")
     assert report.code == 0 and "does not reach 0.99 at 41: sum x elman" in report.out
+
+
+def test_a_folder_that_may_not_be_written_is_refused_before_scoring(
+    lrbench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluation, "may_write", lambda _: False)
+    monkeypatch.setattr(evaluation, "score_run", None)
+    (tmp_path / "s0").mkdir()
+    ended = lrbench("evaluate", str(tmp_path / "s0"), "--lengths", "9")
+    assert ended.code == 1 and "evaluations' cannot be written to" in ended.err
 
 
 def test_old_weights_are_not_scored_in_other_code(
