@@ -95,6 +95,7 @@ class Protocol(ABC):
     procedure: the class that trains and scores, as `module:Class`.
     choices: the values that some of its settings may have, {field: values}.
     whole_budget: the override with which no run ends early; `ends_early` says what another does.
+    tasks: names of the tasks that it trains on, or patterns; nothing where any of its kind will do.
     untested: overrides with which a run is tested as little as can be; no look of it changes.
     fixed_budget: why `lrbench tune` may not vary max_steps under it; nothing where it may.
     by_tests: whether the paper's number is that of tests at the end, not of looks.
@@ -111,6 +112,7 @@ class Protocol(ABC):
     procedure: ClassVar[str]
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     whole_budget: ClassVar[str] = ""
+    tasks: ClassVar[tuple[str, ...]] = ()
     untested: ClassVar[tuple[str, ...]] = ()
     ends_early: ClassVar[str] = ""
     fixed_budget: ClassVar[str] = ""

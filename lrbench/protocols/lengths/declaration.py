@@ -70,7 +70,6 @@ class SeveralLengths(ByLength):
         "would end runs by their looks at the test lengths\n"
         "tune trains every run for its whole budget; leave protocol.stop out"
     )
-    tasks: ClassVar[tuple[str, ...]] = ()
     budgets: ClassVar[Mapping[str, int]] = {}
 
     def has(self, task: str) -> bool:

@@ -93,9 +93,10 @@ def _check_protocol(config: Config) -> None:
     procedure, protocol = procedure_for(config), config.protocol.name
     task = procedure.task
     if not procedure.takes(task):
+        own = ", ".join(declared(protocol).tasks)
         raise UserError(
-            f"task {task.name} is not trained by protocol {protocol}\n"
-            f"write protocol={task.protocols[0]}"
+            f"task {task.name} is not trained by protocol {protocol}"
+            f"{own and f', which has {own}'}\nwrite protocol={task.protocols[0]}"
         )
     name = config.model.name
     if task.one_answer != (name in ENCODERS):

@@ -6,6 +6,7 @@ source: the docstring of a model's module, which has its equations, and those of
 
 from __future__ import annotations
 
+import fnmatch
 import inspect
 import textwrap
 from collections.abc import Iterator
@@ -137,8 +138,12 @@ def protocol_card(name: str) -> Card:
     entry = PROTOCOLS.get(name)
     protocol = declared(name)
     rules = [f"checkpoint {rule}: {legend}" for rule, legend in protocol.rules.items()]
-    tried = "task=listops model=bbt_grc" if protocol.by_split else "task=sum model=blockdiag"
-    what = "tasks with splits of a corpus" if protocol.by_split else "tasks of strings and series"
+    what, tried = "tasks of strings and series", "task=sum model=blockdiag"
+    if protocol.by_split:
+        what, tried = "tasks with splits of a corpus", "task=listops model=bbt_grc"
+    elif own := [task for one in protocol.tasks for task in fnmatch.filter(TASKS.names(), one)]:
+        easiest = next((task for task in own if "parity" in task), own[0])
+        what, tried = f"tasks: {', '.join(protocol.tasks)}", f"task={easiest} model=blockdiag"
     return Card(
         kind="protocol",
         name=name,

@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 
 from lrbench import plugins
+from lrbench.cli.commands.look.cards import protocol_card, task_card
 from lrbench.cli.completion import typed
-from lrbench.registry import ENCODERS, MIXERS, TASKS
+from lrbench.cli.hydra.compose import composed
+from lrbench.registry import ENCODERS, MIXERS, PROTOCOLS, TASKS
+from lrbench.runs.train.validate import validated
 from lrbench.tables import load_table
 
 Run = Callable[..., Any]
@@ -98,6 +101,20 @@ def test_a_card_says_what_json_says(lrbench: Run, command: str, name: str) -> No
         assert f"\n{one['key']}={typed(one['default'])}" in ended.out
         assert " ".join(one["meaning"].split()) in words
     assert all(f"\n    {example}\n" in ended.out for example in said["examples"])
+
+
+def test_what_a_card_offers_to_train_can_be_trained() -> None:
+    """Of the cards of all tasks and protocols: corpora and images are not at hand."""
+    away = ("task=listops", "task=logic", "task=psmnist")
+    cards = [task_card(name) for name in TASKS.names()]
+    cards += [protocol_card(name) for name in PROTOCOLS.names()]
+    tried = 0
+    for card in cards:
+        command = next(one for one in card.examples if one.startswith("lrbench train "))
+        if not any(word in command for word in away):
+            validated(composed([*command.split()[2:], "device=cpu"]))
+            tried += 1
+    assert tried >= 47
 
 
 def test_what_a_card_tells_of_a_setting(lrbench: Run) -> None:
