@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lrbench.checks import shown
-from lrbench.cli.hydra.grid import cells, grid_keys, key_of
+from lrbench.cli.hydra.grid import cells, grid_keys, key_of, protocol_of
 from lrbench.cli.hydra.launchers import is_launcher
 from lrbench.cli.hydra.sweeping import SweepRequest, run_plan
 from lrbench.config import Config
 from lrbench.console import messages, results
 from lrbench.errors import UserError
+from lrbench.plugins import VARIABLE
 from lrbench.report.output.display import say
 from lrbench.sweeps.plan.plan import Plan, make_plan
 from lrbench.sweeps.tune.choice import Point, winner
@@ -149,10 +151,16 @@ def _make(folder: Path) -> None:
 
 
 def _command(study: Study, folder: Path) -> str:
+    """Return the command that trains with the preset, with the plug-ins that are named now.
+
+    A preset is found by its protocol, which is said unless the task alone implies it.
+    """
     arguments = [f"task={study.task}", f"model={study.model}"]
-    usual = study.config().protocol.name  # what the task implies, or conf/config.yaml
+    usual = protocol_of(arguments).name
     arguments += [f"protocol={study.protocol}"] if study.protocol != usual else []
-    return shlex.join(["lrbench", "train", *arguments, "--config-dir", str(folder)])
+    named = os.environ.get(VARIABLE, "")
+    plugins = f"{VARIABLE}={shlex.quote(named)} " if named else ""
+    return plugins + shlex.join(["lrbench", "train", *arguments, "--config-dir", str(folder)])
 
 
 def _short(path: Path) -> str:

@@ -86,8 +86,14 @@ def _basis(study: Study) -> str:
     if study.over_corpus:
         split, score = protocol.dev_split, protocol.select_by
         return f"the dev split ({split}) by {score}; the test splits had no say."
-    length = protocol.train_length
-    return f"validation strings of the training length ({length}); the test length had no say."
+    ends = getattr(protocol, "train_lengths", None)  # of a protocol of several lengths
+    if ends:
+        first, last = ends
+        of = f"lengths ({first} to {last})" if first != last else f"length ({first})"
+        return f"validation strings of the training {of}; the test lengths had no say."
+    length = getattr(protocol, "train_length", None)  # a plug-in's settings may name none
+    of = "length" if length is None else f"length ({length})"
+    return f"validation strings of the training {of}; the test length had no say."
 
 
 def is_provisional(path: Path) -> bool:

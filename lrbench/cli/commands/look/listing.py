@@ -32,7 +32,7 @@ TABLES_HELP = (
 )
 PROTOCOLS_HELP = (
     "List the protocols: how a model is trained and tested; with NAME its card.\n\n"
-    "Train with one: lrbench train protocol=grazzi2025_short task=parity model=blockdiag"
+    "Train with one: lrbench train protocol=grazzi2025_short task=xlstm_parity model=blockdiag"
 )
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from lrbench import plugins
 from lrbench.cli.commands.look.cards import protocol_card, task_card
+from lrbench.cli.commands.look.listing import PROTOCOLS_HELP
 from lrbench.cli.completion import typed
 from lrbench.cli.hydra.compose import composed
 from lrbench.registry import ENCODERS, MIXERS, PROTOCOLS, TASKS
@@ -115,6 +116,7 @@ def test_what_a_card_offers_to_train_can_be_trained() -> None:
             validated(composed([*command.split()[2:], "device=cpu"]))
             tried += 1
     assert tried >= 47
+    validated(composed(PROTOCOLS_HELP.split("lrbench train ")[1].split()))
 
 
 def test_what_a_card_tells_of_a_setting(lrbench: Run) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ from typing import Any
 import pytest
 
 from lrbench.cli.hydra.compose import composed, run_hydra
+from lrbench.cli.hydra.grid import protocol_of
 from lrbench.config import Config
-from lrbench.protocols.fan2024.declaration import Fan2024
 from lrbench.runs.folder.cell import Cell
 
 Run = Callable[..., Any]
@@ -21,7 +22,8 @@ SHORT = "protocol.max_steps=200"
 
 def finish(arguments: list[str], accuracy: float, status: str = "finished") -> None:
     """Put a result into the folder of the run that these words are for."""
-    config = composed([*arguments, "protocol.stop=never", *Fan2024.untested])
+    untested = protocol_of(arguments).untested
+    config = composed([*arguments, "protocol.stop=never", *untested])
     cell = Cell.of(config)
     folder = cell.folder / f"s{config.seed}"
     folder.mkdir(parents=True)
@@ -159,6 +161,25 @@ def test_train_uses_the_built_in_preset_with_what_was_chosen_on_top(
     other = used("task=parity", "model=blockdiag", "--config-dir", "outputs/tuned")
     assert other.optim == composed(["task=parity", "model=blockdiag"]).optim
     assert other.tuning_runs is None
+
+
+@pytest.mark.parametrize(("named", "before"), [("", ""), ("json", "LRBENCH_PLUGINS=json ")])
+def test_the_command_that_is_printed_uses_the_preset_of_another_protocol(
+    lrbench: Run, monkeypatch: pytest.MonkeyPatch, named: str, before: str
+) -> None:
+    monkeypatch.setenv("LRBENCH_PLUGINS", named)
+    common = ["task=sum", "model=rnn", "protocol=suite_v1", SHORT]
+    for rate in ("1e-4", "2e-3"):
+        finish([*common, f"optim.lr={rate}"], 0.9)
+    ended = lrbench("tune", *common, "--grid", "optim.lr=1e-4,2e-3")
+    assert ended.code == 0, ended.err
+    printed = " ".join(ended.err.split()).split("use it: ")[1]
+    assert printed.startswith(f"{before}lrbench train ")
+    config = used(*shlex.split(printed.removeprefix(before))[2:])
+    assert (config.protocol.name, config.tuning_runs) == ("suite_v1", 2)
+    assert config.optim.lr in (1e-4, 2e-3)
+    [preset] = Path("outputs/tuned/preset/model").iterdir()
+    assert "training lengths (3 to 40); the test lengths had no say" in preset.read_text()
 
 
 def test_a_preset_that_says_something_else_stays_until_it_is_forced(
