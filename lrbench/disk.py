@@ -36,11 +36,12 @@ def below(folder: Path, pattern: str) -> list[Path]:
 
 
 def unlisted(folder: Path) -> dict[Path, str]:
-    """Return the folders in a folder and below it that `below` passes over, with the reasons."""
+    """Return the folders in a folder and below it that cannot be read, with the reasons."""
     passed: list[OSError] = []
     for _ in os.walk(folder, onerror=passed.append):
         pass
-    return {Path(error.filename): str(error.strerror).lower() for error in passed}
+    stayed = [error for error in passed if not isinstance(error, FileNotFoundError)]
+    return {Path(error.filename): str(error.strerror).lower() for error in stayed}
 
 
 def may_write(folder: Path) -> bool:

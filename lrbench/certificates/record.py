@@ -240,6 +240,17 @@ def joined(task: Task, tokens: tuple[int, ...]) -> str:
     return ("" if all(len(symbol) == 1 for symbol in symbols) else " ").join(symbols)
 
 
+def wrong_on(task: Task, witness: Mapping[str, Any]) -> str:
+    """Return what a witness of a record or its file says, as one line."""
+    how = "the shortest there is" if witness["shortest"] else "the shortest found"
+    plural = "s" if witness["length"] > 1 else ""
+    return (
+        f"wrong on {shortened(task, tuple(witness['tokens']))} ({witness['length']:,}"
+        f" symbol{plural}, {how}): {witness['given'] or 'nothing finite'} instead of"
+        f" {witness['right']}"
+    )
+
+
 def shortened(task: Task, tokens: tuple[int, ...]) -> str:
     """Return a string as a line can hold it: long runs of a symbol counted, else its two ends."""
     if len(tokens) <= WRITTEN_OUT:

@@ -7,6 +7,7 @@ one runs its code: LRBENCH_PLUGINS is trusted exactly as `python -m` is.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import threading
 from functools import cache
@@ -26,6 +27,15 @@ _left_out = False
 
 class PluginsLeftOut(Exception):
     """Something needs plug-ins, in a process that does without."""
+
+
+def named_before(command: str, otherwise: str | None = None) -> str:
+    """Return a command as one types it, behind the plug-ins that LRBENCH_PLUGINS names now.
+
+    otherwise: those to name where it names none.
+    """
+    named = os.environ.get(VARIABLE, "") or otherwise
+    return f"{VARIABLE}={shlex.quote(named)} {command}" if named else command
 
 
 def leave_out_plugins() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from lrbench.cli.hydra.sweeping import SweepRequest, run_plan
 from lrbench.config import Config
 from lrbench.console import messages, results
 from lrbench.errors import UserError
-from lrbench.plugins import VARIABLE
+from lrbench.plugins import named_before
 from lrbench.report.output.display import say
 from lrbench.sweeps.plan.plan import Plan, make_plan
 from lrbench.sweeps.tune.choice import Point, winner
@@ -158,9 +157,7 @@ def _command(study: Study, folder: Path) -> str:
     arguments = [f"task={study.task}", f"model={study.model}"]
     usual = protocol_of(arguments).name
     arguments += [f"protocol={study.protocol}"] if study.protocol != usual else []
-    named = os.environ.get(VARIABLE, "")
-    plugins = f"{VARIABLE}={shlex.quote(named)} " if named else ""
-    return plugins + shlex.join(["lrbench", "train", *arguments, "--config-dir", str(folder)])
+    return named_before(shlex.join(["lrbench", "train", *arguments, "--config-dir", str(folder)]))
 
 
 def _short(path: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from lrbench.plugins import VARIABLE
+from lrbench.plugins import named_before
 from lrbench.records import Result
 from lrbench.registry import FOREIGN
 from lrbench.report.output.cells import Table as Grid
@@ -79,11 +78,10 @@ def again(result: Result, folder: Path, options: str) -> str:
 
     They are those that are named now: `evaluate` imports none because a run's folder names it.
     """
-    named = os.environ.get(VARIABLE, "")
-    if not named and result["model"] == FOREIGN:  # imported by its target, which named it
+    named = None
+    if result["model"] == FOREIGN:  # imported by its target, which named it
         named = ",".join(sorted(result["versions"].get("plugins", {})))
-    plugins = f"{VARIABLE}={shlex.quote(named)} " if named else ""
-    return f"{plugins}lrbench evaluate {shlex.quote(str(folder))}{options}"
+    return named_before(f"lrbench evaluate {shlex.quote(str(folder))}{options}", named)
 
 
 def group_starts(table: Grid) -> list[bool]:

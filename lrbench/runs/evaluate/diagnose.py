@@ -14,8 +14,8 @@ from lrbench.certificates.record import (
     VERSION,
     ForetoldRecord,
     foretold_record,
-    shortened,
     weights_digest,
+    wrong_on,
 )
 from lrbench.diagnosis.dynamics import MOST_SYMBOLS, growth, order_of, spectra
 from lrbench.diagnosis.extraction import extract
@@ -163,13 +163,7 @@ def _kept(
 def _verdict(content: dict[str, Any], task: Task) -> str:
     witness = content.get("witness")
     if witness:
-        how = "the shortest there is" if witness["shortest"] else "the shortest found"
-        plural = "s" if witness["length"] > 1 else ""
-        return (
-            f"wrong on {shortened(task, tuple(witness['tokens']))} ({witness['length']:,}"
-            f" symbol{plural}, {how}): {witness['given'] or 'nothing finite'} instead of"
-            f" {witness['right']}"
-        )
+        return wrong_on(task, witness)
     if content["verdict"] == "certified":
         margin = content["proof"]["margin"]
         return f"certified: right on every string of every length (least margin {margin:.3g})"

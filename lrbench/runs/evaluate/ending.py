@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lrbench.certificates.record import CertificateRecord, SearchRecord, shortened
+from lrbench.certificates.record import CertificateRecord, SearchRecord, wrong_on
 from lrbench.certificates.witness import SearchBudget
 from lrbench.config import Config
 from lrbench.console import messages
@@ -110,14 +110,7 @@ def sentence(task: Task, record: CertificateRecord) -> str:
     searched, witness = record["searched"], record["witness"]
     if witness is None:
         return f"no wrong string found: {_extent(searched)}"
-    how = "the shortest there is" if witness["shortest"] else "the shortest found"
-    given = witness["given"] or "nothing finite"
-    shown = shortened(task, tuple(witness["tokens"]))
-    plural = "s" if witness["length"] > 1 else ""
-    return (
-        f"wrong on {shown} ({witness['length']:,} symbol{plural}, {how}): {given} instead of"
-        f" {witness['right']}"
-    )
+    return wrong_on(task, witness)
 
 
 def _extent(searched: SearchRecord) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from functools import lru_cache
 from typing import Any
 
 from lrbench.config import Config
 from lrbench.errors import UserError
-from lrbench.plugins import VARIABLE
+from lrbench.plugins import named_before
 from lrbench.records import recorded
 from lrbench.registry import TASKS
 from lrbench.tasks import make_task
@@ -90,9 +89,7 @@ def _command(config: Any) -> str:
     changed = {key: value for key, value in recorded(config).items() if value != plain.get(key)}
     words = [f"task={config.name}"]
     words += [f"task.{key}={_typed(value)}" for key, value in changed.items() if key != "name"]
-    named = os.environ.get(VARIABLE, "")
-    plugins = [f"{VARIABLE}={shlex.quote(named)}"] if named else []
-    return " ".join([*plugins, "lrbench check", *map(shlex.quote, words)])
+    return named_before(shlex.join(["lrbench", "check", *words]))
 
 
 def _typed(value: Any) -> str:

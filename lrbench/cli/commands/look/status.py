@@ -60,7 +60,8 @@ def status(
     place = folder or runs or Path("outputs")
     found = statuses(place)
     for hidden, reason in unlisted(place).items():
-        line = f"not all is told: {shown(hidden, 200)} cannot be listed: {reason}"
+        why = f"cannot be read ({reason}): some runs may be missing"
+        line = f"the folder '{shown(hidden, 200)}' {why}"
         messages().print(line, markup=False, highlight=False, soft_wrap=True)
     if as_json:
         print_json({"runs": [asdict(run) for run in found]})
