@@ -45,10 +45,18 @@ class Download:
 
     def is_at(self, path: Path) -> bool:
         """Whether the file at `path` is this one."""
-        if not path.is_file() or path.stat().st_size != self.size:
-            return False
+        return path.is_file() and not self.difference(path)
+
+    def difference(self, path: Path) -> str:
+        """Return in what the file at `path` is another one than this, nothing if it is this one."""
+        size = path.stat().st_size
+        if size != self.size:
+            return f"it has {size:,} bytes for {self.size:,}"
         with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() == self.sha256
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest == self.sha256:
+            return ""
+        return f"its sha256 begins with {digest[:12]}, for {self.sha256[:12]}"
 
 
 def fetch(
@@ -93,11 +101,19 @@ def _failed(wanted: Download, folder: Path, failures: list[str], kept: int) -> U
         f"{wanted.name} could not be downloaded"
         + (": this machine seems to be offline" if offline else ""),
         *failures[:3],
+        *_present(wanted, folder / wanted.name),
         f"put it into {folder} yourself, or name a mirror with --mirror URL",
     ]
     if kept:
         lines.append(f"{kept:,} bytes of it are kept; the same command goes on from there")
     return UserError("\n".join(lines))
+
+
+def _present(wanted: Download, target: Path) -> list[str]:
+    """Return the line that says that a file is there, and that it is another one."""
+    if not target.is_file():
+        return []
+    return [f"what is there is not the released file: {wanted.difference(target)}"]
 
 
 @contextmanager

@@ -99,6 +99,22 @@ def test_what_is_there_but_damaged_is_replaced(server: str, tmp_path: Path) -> N
     assert (tmp_path / "file.gz").read_bytes() == CONTENT
 
 
+@pytest.mark.parametrize(
+    ("content", "difference"),
+    [
+        (CONTENT[:-1], "it has 255,999 bytes for 256,000"),
+        (bytes(len(CONTENT)), "its sha256 begins with"),
+    ],
+)
+def test_a_refusal_says_that_what_is_there_is_another_file(
+    server: str, tmp_path: Path, content: bytes, difference: str
+) -> None:
+    (tmp_path / "file.gz").write_bytes(content)
+    with pytest.raises(UserError, match=f"not the released file: {difference}"):
+        get(tmp_path, f"{server}/missing")
+    assert (tmp_path / "file.gz").read_bytes() == content
+
+
 def test_a_file_address_and_a_second_mirror(server: str, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
