@@ -110,11 +110,14 @@ EXPIRY = 30.0  # seconds without a beat, after which a lease elsewhere counts as
 
 
 def is_held(lease: Path) -> bool:
-    """Tell whether somebody trains the run of a lease.json; it is looked at, not taken."""
+    """Tell whether somebody trains the run of a lease.json; it is looked at, not taken.
+
+    False as well where it may not be read: `disk.unlisted` names its folder.
+    """
     try:
         modified = lease.stat().st_mtime_ns
         record = files.read_json(lease)
-    except (FileNotFoundError, UnreadableFile):
+    except (FileNotFoundError, PermissionError, UnreadableFile):
         return False
     seen = Sighting(record, modified, time.time() - modified / 1e9)
     return not seen.gone() if seen.here() else seen.age < EXPIRY

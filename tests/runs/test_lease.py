@@ -21,7 +21,7 @@ from lrbench import machine
 from lrbench.disk import locked
 from lrbench.errors import Interrupted, UserError
 from lrbench.runs.folder import files
-from lrbench.runs.lease import Lease
+from lrbench.runs.lease import Lease, is_held
 
 LONG = 60.0  # an expiry no test lives to see
 
@@ -373,6 +373,20 @@ def test_corrupt_lease_ages_like_any_other(tmp_path: Path, content: bytes) -> No
     os.utime(path, (time.time() - 2 * LONG,) * 2)
     with Lease(tmp_path, expiry=LONG) as lease:
         assert lease.how == "taken over"
+
+
+def test_a_lease_that_may_not_be_read_is_not_told_as_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system's refusal is made up: root may read everything."""
+    left_behind(tmp_path, pid=7, host="elsewhere", beat=time.time())
+    assert is_held(tmp_path / "lease.json")
+
+    def refusing(path: Path, **_: bool) -> os.stat_result:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "stat", refusing)
+    assert not is_held(tmp_path / "lease.json")
 
 
 def test_record_with_nonsense_in_it_is_taken_over(tmp_path: Path) -> None:

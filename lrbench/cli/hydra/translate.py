@@ -150,6 +150,10 @@ def _other(error: BaseException) -> str:
     if found := re.search(r"In '([^']*)': .* raised while composing config:\n(.*)", text):
         key = re.search(r"full_key: (\S+)", text)
         where = f"{found[1]}.yaml" + (f", {key[1]}" if key else "")
+        lacks = re.match(r"Key '[^']*' not in 'Model_([^']*)'", found[2])
+        if lacks and key:
+            model, models = shown(lacks[1]), "`lrbench models` lists the others"
+            return f"{found[1]}.yaml sets {key[1]}, which model {model} does not have\n{models}"
         return f"{shown(where)}: {shown(found[2], 200)}"
     lines = [shown(line.strip(), 200) for line in text.splitlines() if line.strip()]
     return "\n".join(["these settings cannot be put together", *lines[:3]])

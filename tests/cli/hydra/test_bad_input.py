@@ -221,6 +221,10 @@ TOGETHER = [
     (["model=blockdiag_release", "model.mixer.g=mlp"], "no setting 'model.mixer.g'", "block_size"),
     (["seed=9223372036854775807", "trials=2"], "seed + trials must be at most"),
     (["task=sum", "model=nope", "device=tpu"], "model 'nope' unknown"),
+    (
+        ["task=mod_arith", "model=pooled", "protocol=suite_v1"],
+        "preset/task/suite_v1_mod_arith.yaml sets model.layers, which model pooled does not have",
+    ),
 ]
 
 

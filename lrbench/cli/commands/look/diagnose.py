@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,6 +62,8 @@ def diagnose(
             raise UserError(f"'{file}' cannot be written: there is no folder '{file.parent}'")
         if file is not None and file.is_dir():
             raise UserError(f"'{file}' cannot be written: it is a folder")
+        if file is not None and not os.access(file if file.exists() else file.parent, os.W_OK):
+            raise UserError(f"'{file}' cannot be written: permission denied")
     from lrbench.console import results
     from lrbench.plugins import load_plugins
     from lrbench.runs.evaluate.diagnose import diagnose_run
