@@ -73,12 +73,12 @@ class Outcome:
     test: str = ""
 
 
-def mutants(root: Path) -> list[Mutant]:
+def mutants(root: Path, places: Sequence[str] = PLACES) -> list[Mutant]:
     """Return every mutant of the places looked at, in a fixed order."""
     from cosmic_ray.ast import ast_nodes, get_ast
     from cosmic_ray.plugins import get_operator
 
-    files = [path for place in PLACES for path in sorted((root / "lrbench").glob(f"{place}*"))]
+    files = [path for place in places for path in sorted((root / "lrbench").glob(f"{place}*"))]
     files = [
         path for one in files for path in ([one] if one.is_file() else sorted(one.rglob("*.py")))
     ]
@@ -250,6 +250,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--mutants", type=int, default=200, help="How many.")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--places", default=",".join(PLACES), help="Where in the package.")
     parser.add_argument("--near", action="store_true", help="No slow tests, none of all packages.")
     parser.add_argument("--again", action="store_true", help="Try those once more that survive.")
     parser.add_argument("--outcomes", type=Path, default=Path("outputs/mutants/outcomes.jsonl"))
@@ -264,7 +265,7 @@ def main() -> int:
         copy_compiled(clone)
         if (ROOT.parent / "shared").is_dir():  # released data, without which tests are skipped
             (Path(scratch) / "shared").symlink_to(ROOT.parent / "shared")
-        chosen = drawn(mutants(clone), given.seed)
+        chosen = drawn(mutants(clone, given.places.split(",")), given.seed)
         for number, mutant in zip(range(given.mutants), chosen, strict=False):
             if number < len(done):
                 assert done[number].mutant == mutant, "outcomes of another seed or another commit"
