@@ -69,7 +69,8 @@ def suffix_graph(machine: Machine, depth: int, most: int) -> ProofGraph | None:
     task with the last symbols.
     """
     table = machine.table
-    nodes, number = _Growing([machine.start]), {(): 0}
+    nodes = _Growing([machine.start])
+    number: dict[Any, int] = {}
     contexts: list[Any] = [()]
     for node, _ in enumerate(contexts):  # grows
         row = []

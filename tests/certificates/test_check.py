@@ -155,6 +155,14 @@ DAMAGES: dict[str, tuple[Callable[[Certificate], None], str]] = {
         lambda mine: mine.claim.update(model={**mine.claim["model"], "layers": "one"}),
         "a number of layers that is none",
     ),
+    "a width of nothing": (
+        lambda mine: mine.claim.update(model={**mine.claim["model"], "width": 0}),
+        "a width that is none",
+    ),
+    "half a unit": (
+        lambda mine: mine.claim["model"]["mixer"].update(units=26.5),
+        "mixer.units",
+    ),
     "very many layers": (
         lambda mine: mine.claim.update(model={**mine.claim["model"], "layers": 10**12}),
         "a number of layers that is none",
@@ -326,6 +334,18 @@ def test_a_head_of_classes_that_the_task_has_not_is_refused_at_once(tmp_path: Pa
     certificate.sign()
     with pytest.raises(check.Refused, match="another number of classes"):
         certificate.checked()
+
+
+@pytest.mark.parametrize("limit", ["MOST_NODES", "MOST_SYMBOLS"])
+def test_a_limit_is_the_most_that_is_taken(
+    sum5: Certificate, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = {"MOST_NODES": 31, "MOST_SYMBOLS": 5}[limit]
+    monkeypatch.setattr(check, limit, size)
+    assert sum5.checked()["nodes"] == 31
+    monkeypatch.setattr(check, limit, size - 1)
+    with pytest.raises(check.Refused, match=r"too many nodes|another shape"):
+        sum5.checked()
 
 
 @pytest.mark.parametrize("name", ["a pipe", "/dev/zero"])

@@ -14,10 +14,13 @@ from lrbench.certificates import check
 from lrbench.certificates.boxes import BlownUp, Boxes, closed_boxes
 from lrbench.certificates.graphs import gathered_graph, suffix_graph
 from lrbench.certificates.images import Cells, cells_of, images
-from lrbench.certificates.proof import find_proof
+from lrbench.certificates.proof import DISTANCES, find_proof
+from lrbench.certificates.record import proof_record
 from lrbench.config import Config
 from lrbench.models.build import build_model
+from lrbench.registry import TASKS
 from lrbench.schema import model_node
+from lrbench.tasks import make_task
 from lrbench.tasks.machine import NOWHERE
 
 from .certificate import Certificate, machine_of
@@ -100,6 +103,12 @@ def test_a_smaller_gain_is_open() -> None:
     proof = find_proof(model, dataclasses.asdict(node), machine, most_nodes=1000)
     assert proof.boxes is None
     assert [one.nodes.depth for one in proof.tried if one.nodes.within is None] == [0, 1, 2, 3]
+    gathered = [one.nodes.within for one in proof.tried[4:]]  # after suffixes, if they are few
+    assert gathered == list(DISTANCES[: len(gathered)]) and gathered
+    last = proof.tried[-1]
+    record = proof_record(make_task(TASKS.get("sum").config()), proof, None)
+    assert (record["nodes"], record["within"]) == (len(last.nodes), gathered[-1])
+    assert record["obstacle"].startswith(f"{last.cause} after ")
     assert "is not saturated" in proof.tried[0].cause
 
 
@@ -207,6 +216,16 @@ def test_linear_recurrences_that_round_are_refused(name: str, tmp_path: Path) ->
     if part.startswith("mixers.0.transition"):  # columns would be made shorter
         mine.model.mixers[0].config.constraint = "none"  # type: ignore[union-attr, index]
     assert why in find_proof(mine.model, mine.config, machine).refusal
+
+
+def test_exact_states_whose_answers_do_not_lead_are_no_proof() -> None:
+    """A tie is no lead."""
+    machine = machine_of("sum", 3)
+    model, node = exact_blocks(machine)
+    with torch.no_grad():
+        model.head[0].weight[1] = model.head[0].weight[0]  # type: ignore[union-attr, index]
+        model.head[0].bias[1] = model.head[0].bias[0]  # type: ignore[union-attr, index]
+    assert "does not lead" in find_proof(model, dataclasses.asdict(node), machine).refusal
 
 
 def test_points_are_not_widened(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ def test_strings_are_written_as_a_line_can_hold_them() -> None:
     assert shortened(task, (1,) * 60) == "1" * 60
     assert shortened(task, (1, *[0] * 130)) == "1 0×130"
     assert shortened(task, (2, 3, *[0] * 8, 3, 3, *[0] * 300, 4)) == "23 0×8 33 0×300 4"
+    assert shortened(task, (*[1] * 5, *[0] * 6, *[2] * 60)) == "11111 0×6  2×60"
     mixed = (0, 1, 2, 3, 4) * 40
     assert shortened(task, mixed) == f"{'01234' * 6} ... {'01234' * 6}"
     wide = make_task(TASKS.get("sum").config(modulus=11))

@@ -86,10 +86,12 @@ def test_a_task_that_asks_once_at_its_end_is_asked_on_the_way() -> None:
         lambda w: w[-1] == query and len(w) > 30 and set(w[1:-1]) == {zero} and w[0] == one,
         lambda w: 1.0 - 0.01 * len(w) * (set(w[1:-1]) <= {zero}),
     )
-    for budget in (SearchBudget(complete=50, beam=0), SearchBudget(complete=50, families=0)):
-        found = search(drifts, machine, budget)
-        assert found.witness is not None and found.witness.length == 31
-        right_class(machine, found)
+    for only in ({"beam": 0}, {"families": 0}):
+        for longest in (31, 1000):  # the longest string that may be read is read
+            found = search(drifts, machine, SearchBudget(complete=50, longest=longest, **only))
+            assert found.witness is not None and found.witness.length == 31
+            right_class(machine, found)
+        assert search(drifts, machine, SearchBudget(50, longest=30, **only)).witness is None
 
 
 def test_strings_that_differ_since_they_were_asked_are_told_apart() -> None:
