@@ -133,6 +133,7 @@ def network(model: dict[str, Any], weights: dict[str, Any]) -> dict[str, Any]:
     need(set(model) == {"name", "width", "layers", "backbone", "mixer"}, "other settings")
     need(model["name"] in ("rnn", "elman"), f"model {model['name']!r}")
     need(type(model["layers"]) is int and model["layers"] >= 1, f"{model['layers']!r} layers")
+    need(type(model["width"]) is int and model["width"] >= 1, f"a width of {model['width']!r}")
     known = {"units", "noise"}  # noise is of training alone
     if model["name"] == "rnn":
         known |= {"nonlinearity", "init"}  # init is where the weights began
@@ -180,11 +181,11 @@ def network(model: dict[str, Any], weights: dict[str, Any]) -> dict[str, Any]:
 def check(file: Path) -> str:
     """Return what is proved. Raises an exception, of whatever kind, where nothing is."""
     claim = json.loads(file.read_text())
+    need((claim["format"], claim["version"]) == ("lrbench-certificate", 1), "another format")
+    need(claim["verdict"] == "certified" and claim["dtype"] == "float32", "it claims no proof")
     content = file.with_name(claim["arrays"]["file"]).read_bytes()
     signed = hashlib.sha256(content).hexdigest() == claim["arrays"]["sha256"]
     need(signed, "the arrays are not those of the digest")
-    need((claim["format"], claim["version"]) == ("lrbench-certificate", 1), "another format")
-    need(claim["verdict"] == "certified" and claim["dtype"] == "float32", "it claims no proof")
     need(claim.get("witness") is None, "a string that is wrong beside a proof")
     need(claim["arithmetic"] in (ARITHMETIC, ARITHMETIC | ALSO), "another arithmetic")
     with np.load(io.BytesIO(content), allow_pickle=False) as stored:
@@ -247,6 +248,8 @@ def digest(weights: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python tanh_check.py certificates/last.json")
     try:
         print(check(Path(sys.argv[1])))
     except Exception as why:  # of any kind: a file that cannot be followed proves nothing

@@ -10,6 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from lrbench.certificates import check
 from lrbench.errors import UserError
 from lrbench.publish.changes import Changes
 from lrbench.publish.layout import RECORDS, Files
@@ -119,7 +120,8 @@ class Copy:
     """What is to be written below records/, what is to go, and what was new or there already.
 
     `replaced` are results that go before what replaces them is written; `kept` are runs that have
-    ended there and not here; `problems` say which files among the runs could not be used.
+    ended there and not here; `unsearched` are runs of which no certificate could be copied, and
+    `problems` say which files among the runs could not be used.
     """
 
     files: Files = field(default_factory=dict)
@@ -128,6 +130,7 @@ class Copy:
     same: list[str] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
+    unsearched: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
@@ -176,7 +179,7 @@ def planned_copy(
     for place, folder in sorted(runs.items()):
         below = "/".join(place)
         own = _read(runs_dir / folder, OF_RUN)
-        own |= _evaluations(runs_dir / folder) | _certificates(runs_dir / folder)
+        own |= _evaluations(runs_dir / folder) | _own_certificates(runs_dir / folder)
         if ENDED in own:
             own.pop("failure.json", None)  # of an earlier try
         there = _there(records / below)
@@ -215,11 +218,18 @@ def planned_certificates(runs_dir: Path, chosen: Iterable[Chosen], records: Path
     for place, folder in sorted(runs.items()):
         below = "/".join(place)
         published, own = (_result(path) for path in (records / below, runs_dir / folder))
-        if published is None or own is None:
+        if published is None:
+            copy.problems.append(f"not published, so no certificate either: {runs_dir / folder}")
+            continue
+        if own is None:
+            copy.kept.append(below)
             continue
         scores = SAME if _scores(own) == _scores(published) else OTHER
         again = "" if own == published else scores
-        there, mine = _there(records / below), _certificates(runs_dir / folder)
+        there, mine = _there(records / below), _own_certificates(runs_dir / folder)
+        if not mine:
+            copy.unsearched.append(str(runs_dir / folder))
+            continue
         if again:
             mine = {name: mine[name] for name in mine if not _is_of_own_weights(name, there)}
         files = {}
@@ -231,7 +241,7 @@ def planned_certificates(runs_dir: Path, chosen: Iterable[Chosen], records: Path
         copy.stale.extend(f"{below}/{name}" for name in _idle_boxes(there, mine))
         (copy.added if files else copy.same).append(below)
         copy.files.update(files)
-    if not copy.added and not copy.same:
+    if not copy.added and not copy.same and not copy.unsearched:
         raise UserError(
             f"none of the runs in '{runs_dir}' is published in {records}, with its result\n"
             f"publish the runs themselves: leave out --certificates"
@@ -307,16 +317,35 @@ def _evaluations(folder: Path) -> Files:
     return {name: public(folder / name) for name in evaluation_files(folder)}
 
 
+def _own_certificates(folder: Path) -> Files:
+    """The certificates of a run that is to be published. UserError for a proof that is none."""
+    files = _certificates(folder)
+    for name in files:
+        if name.endswith(".json") and json.loads(files[name]).get("verdict") == PROVED:
+            try:
+                check.check(folder / name)
+            except check.Refused as why:
+                raise UserError(
+                    f"a run cannot be published: the proof {folder / name} is refused: {why}\n"
+                    f"lrbench certify {folder} --which {Path(name).stem} seeks it again;"
+                    " or remove that file"
+                ) from why
+    return files
+
+
 def _certificates(folder: Path) -> Files:
-    """The certificates of a run, and the boxes of those that are proofs: without them none is."""
+    """The certificates of a run, and the boxes of those that are proofs: without them none is.
+
+    The boxes come first, so that a kill leaves no proof without them.
+    """
     files: Files = {}
     try:
         for name in certificate_names(folder):
             certificate = _object(folder / name)
-            files[name] = _compact(certificate)
             boxes = Path(name).with_suffix(".npz").as_posix()
             if certificate.get("verdict") == PROVED and (folder / boxes).is_file():
                 files[boxes] = (folder / boxes).read_bytes()
+            files[name] = _compact(certificate)
     except OSError as error:
         raise UserError(f"the certificates in {folder} cannot be read: {error.strerror}") from error
     return files

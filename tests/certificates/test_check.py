@@ -348,6 +348,21 @@ def test_a_limit_is_the_most_that_is_taken(
         sum5.checked()
 
 
+def test_a_published_proof_of_a_run_trained_again_holds(tmp_path: Path) -> None:
+    """`lrbench publish --certificates` adds that key."""
+    mine = Certificate(tmp_path, "parity", 2)
+    mine.claim["trained_again"] = "same scores"
+    assert mine.checked()["margin"] > 0
+    mine.claim["trained_again"] = 1
+    with pytest.raises(check.Refused, match="trained_again of the certificate is of another kind"):
+        mine.checked()
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(check.Refused, match="there is no such file"):
+        check.check(tmp_path / "last.json")
+
+
 @pytest.mark.parametrize("name", ["a pipe", "/dev/zero"])
 def test_what_is_no_plain_file_is_not_read(tmp_path: Path, name: str) -> None:
     file = tmp_path / name  # an absolute name stands for itself

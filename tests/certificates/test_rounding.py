@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from lrbench.certificates import check
+from lrbench.certificates import check, tanh_check
 from lrbench.certificates import images as prover
 from lrbench.certificates.check import enclosures
 
@@ -21,10 +21,11 @@ SATURATED = [("gru", 1, True), ("lstm", 1, True)]
 
 
 def think_of(unit: float, patch: pytest.MonkeyPatch) -> Adverse:
-    """Let prover and checker think of an arithmetic of another unit than float32's."""
+    """Let prover and both checkers think of an arithmetic of another unit than float32's."""
     patch.setattr(enclosures, "U32", unit)
     patch.setattr(enclosures, "CURVE32", 8 * unit)
     patch.setattr(prover, "UNIT", unit)
+    patch.setattr(tanh_check, "UNIT", unit)
     return Adverse(unit)
 
 
@@ -53,7 +54,10 @@ def test_images_hold_what_errs_as_far_as_it_may(
     for symbol, least in product((0, 2), (-1.0, 0.5, 1.0)):  # states of both signs, positive, one
         state = rng.uniform(least, 1, net.carried)
         box = state[None], state[None]
-        found = check.image(theirs, symbol, box), prover.images(net, symbol, *box)
+        found = [check.image(theirs, symbol, box), prover.images(net, symbol, *box)]
+        if net.kind == "tanh":
+            weights = {name: value.numpy() for name, value in model.state_dict().items()}
+            found.append(tanh_check.image(tanh_check.network(config, weights), symbol, *box))
         for way in (np.ones(units), -np.ones(units), rng.choice([-1.0, 1.0], units)):
             below, after, at = net.table[symbol], [], 0
             for layer, size in zip(net.layers, net.sizes, strict=True):
@@ -90,5 +94,7 @@ def test_the_margin_is_below_a_lead_that_errs_as_far_as_it_may(
         ways = list(product((-1, 1), (-1, 1), (False, True)))
         leads = [adverse.lead(head, (0, other), x, each) for other in (1, 2) for each in ways]
         assert check.margin(head, 0, (x[None], x[None])) <= min(leads)
+        parts = {"norm": head[:2], "head": head[2:4]}
+        assert tanh_check.lead(parts, 0, x[None], x[None]) <= min(leads)
         right = [exact.lead(head, (0, other), x, ways[0]) for other in (1, 2)]
         assert min(leads) < min(right) - unit * units  # it does err

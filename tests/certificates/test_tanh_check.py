@@ -203,6 +203,7 @@ MINE: dict[str, tuple[Callable[[Certificate], None], str]] = {
     "another version of the task": (said(task={"version": 2}), "another task"),
     "parity of five": (said(task={"name": "parity"}), "parity modulo 5"),
     "an unknown task": (said(task={"name": "group"}), "task 'group'"),
+    "no width": (said(model={"width": 0}), "a width of 0"),
     "TF32": (said(arithmetic={"tf32": True}), "another arithmetic"),
     "bfloat16": (said(arithmetic={"unit": 2.0**-8}), "another arithmetic"),
     "no proof": (said(verdict="open"), "it claims no proof"),
@@ -235,6 +236,23 @@ def test_what_the_other_checker_refuses_is_refused(tmp_path: Path, name: str) ->
         mine.checked()
     with pytest.raises((ValueError, KeyError, TypeError, IndexError, AttributeError)):
         tanh_check.check(mine.file)
+
+
+@pytest.mark.parametrize("verdict", ["wrong", "open"])
+def test_a_certificate_that_is_no_proof(tmp_path: Path, verdict: str) -> None:
+    """It has no arrays."""
+    claim = {"format": "lrbench-certificate", "version": 1, "verdict": verdict}
+    (tmp_path / "last.json").write_text(json.dumps(claim))
+    with pytest.raises(ValueError, match="it claims no proof"):
+        tanh_check.check(tmp_path / "last.json")
+
+
+@pytest.mark.parametrize("arguments", [(), ("a.json", "b.json")])
+def test_how_it_is_called(arguments: tuple[str, ...]) -> None:
+    command = [sys.executable, "-I", str(tanh_check.__file__), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    usage = "usage: python tanh_check.py certificates/last.json\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", usage)
 
 
 def test_it_is_one_file_that_needs_numpy_alone(tmp_path: Path) -> None:

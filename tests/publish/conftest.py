@@ -68,6 +68,17 @@ def write_run(runs: Path, accuracy: float = 1.0, stop: str = "never", **changes:
     return folder
 
 
+def keep_proof(folder: Path, **changes: Any) -> Path:
+    """Prove a network of parity for every length, and return the certificate in a run's folder."""
+    from tests.certificates.certificate import Certificate  # needs torch, which pages do not
+
+    (folder / "certificates").mkdir(exist_ok=True)
+    mine = Certificate(folder / "certificates", "parity", 2)
+    mine.claim |= {"step": 2000} | changes
+    mine.checked()  # writes it
+    return mine.file
+
+
 def looks_of(result: dict[str, Any]) -> list[dict[str, Any]]:
     """The lines of the looks that a result believed."""
     rows = [row for row in result["evaluations"] if row["kind"] == "look"]

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from lrbench.certificates import check
 from lrbench.publish import changes
 from lrbench.publish.publication import publish
-from tests.publish.conftest import TOY, content, write_run
+from tests.publish.conftest import TOY, content, keep_proof, write_run
 from tests.report.runs.test_certificates import certificate, keep
 
 Run = Callable[..., Any]
@@ -83,6 +84,30 @@ def test_a_run_that_cannot_be_used_is_named(lrbench: Run, tmp_path: Path, runs: 
     assert ended.code == 0 and f"warning: not used: {path}: " in ended.err
 
 
+@pytest.mark.parametrize("writes", range(2))
+def test_no_proof_is_published_without_its_boxes(
+    results: Path, runs: Path, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    """Killed at either write: the certificate comes last, and the same command goes on."""
+    keep_proof(runs / CELL / "s0")
+    below = results / "toy" / "records" / CELL / "s0" / "certificates"
+    real, done = changes.write_bytes, []
+
+    def write(path: Path, data: bytes) -> None:
+        if len(done) == writes:
+            raise Killed
+        done.append(path.name)
+        real(path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(changes, "write_bytes", write)
+        with pytest.raises(Killed):
+            publish(TOY, runs, results, certificates=True)
+    assert not (below / "last.json").exists()
+    publish(TOY, runs, results, certificates=True)
+    assert check.check(below / "last.json")["nodes"]
+
+
 @pytest.mark.parametrize("text", ["[1]", '{"a": 1}', '"certified"'])
 @pytest.mark.parametrize("place", ["certificates/last.json", "evaluations/2026.json"])
 def test_a_damaged_file_of_a_run_is_refused_before_anything_is_written(
@@ -110,8 +135,7 @@ def test_damaged_certificates_that_are_published(lrbench: Run, results: Path, ru
 
 def test_boxes_go_with_their_proof(lrbench: Run, results: Path, runs: Path) -> None:
     folder = runs / CELL / "s0"
-    keep(folder, certificate(verdict="certified", witness=None))
-    (folder / "certificates" / "last.npz").write_bytes(b"boxes")
+    keep_proof(folder)
     arguments = ("publish", "toy", "--runs", str(runs), "--output", str(results))
     assert lrbench(*arguments).code == 0
     below = results / "toy" / "records" / CELL / "s0" / "certificates"

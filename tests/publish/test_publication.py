@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.publish.conftest import content, write_run
+import pytest
+
+from tests.publish.conftest import content, keep_proof, write_run
 from tests.report.runs.test_certificates import certificate, keep
 
 Run = Callable[..., Any]
@@ -189,8 +191,12 @@ def test_certificates_of_runs_trained_again(lrbench: Run, results: Path, runs: P
     published = content(results)
     arguments = ("publish", "toy", "--runs", str(again), "--output", str(results))
     assert "--force replaces" in lrbench(*arguments).err
+    new = write_run(again, task="sum", model="s4", seed=9)
     ended = lrbench(*arguments, "--certificates")
-    assert ended.code == 0 and "2 runs copied" in ended.err, ended.err
+    assert ended.code == 0, ended.err
+    assert "2 runs copied" in ended.err and "0 there already" in ended.err
+    assert f"warning: 1 run without a certificate: {again / CELL / 's2'}; " in ended.err
+    assert f"warning: not published, so no certificate either: {new}\n" in ended.err
     now = content(results)
     new = set(now) - set(published)
     assert new == {
@@ -242,15 +248,44 @@ def test_a_proof_is_published_with_its_boxes(lrbench: Run, results: Path, runs: 
     """And they go when a later search found a wrong string: then nothing is proved."""
     again = runs.parent / "again"
     folder = write_run(again, task="sum", seed=0, train_seconds=99.0)
-    keep(folder, certificate(verdict="certified", witness=None))
-    (folder / "certificates" / "last.npz").write_bytes(b"boxes")
+    boxes = keep_proof(folder).with_suffix(".npz").read_bytes()
     (folder / "certificates" / "best.npz").write_bytes(b"of nothing")
     arguments = ("publish", "toy", "--runs", str(again), "--output", str(results), "--certificates")
     assert lrbench(*arguments).code == 0
     below = results / "toy" / "records" / CELL / "s0" / "certificates"
     assert sorted(path.name for path in below.iterdir()) == ["last.json", "last.npz"]
-    assert (below / "last.npz").read_bytes() == b"boxes"
+    assert (below / "last.npz").read_bytes() == boxes
+    published = json.loads((below / "last.json").read_text())
+    assert published["trained_again"] == "same scores"
+    assert lrbench("certify", "--check", str(below / "last.json")).code == 0
     assert lrbench("publish", "--rebuild", str(results), "--check").code == 0
     keep(folder, certificate())
     assert lrbench(*arguments).code == 0
     assert [path.name for path in below.iterdir()] == ["last.json"]
+
+
+@pytest.mark.parametrize("more", [(), ("--certificates",)])
+@pytest.mark.parametrize("boxes", [None, b"cut short"])
+def test_a_proof_that_does_not_hold_is_not_published(
+    lrbench: Run, results: Path, runs: Path, boxes: bytes | None, more: tuple[str, ...]
+) -> None:
+    file = keep_proof(runs / CELL / "s0")
+    file.with_suffix(".npz").unlink()
+    if boxes is not None:
+        file.with_suffix(".npz").write_bytes(boxes)
+    published = content(results)
+    ended = lrbench("publish", "toy", "--runs", str(runs), "--output", str(results), *more)
+    assert ended.code == 1 and content(results) == published
+    assert f"a run cannot be published: the proof {file} is refused: " in ended.err
+    assert f"\nlrbench certify {runs / CELL / 's0'} --which last seeks it again" in ended.err
+
+
+def test_a_published_run_that_has_no_result_here_is_told(
+    lrbench: Run, results: Path, runs: Path
+) -> None:
+    keep(runs / CELL / "s0", certificate())
+    (runs / CELL / "s1" / "result.json").unlink()
+    arguments = ("publish", "toy", "--runs", str(runs), "--output", str(results))
+    ended = lrbench(*arguments, "--certificates")
+    assert ended.code == 0 and "1 run copied" in ended.err, ended.err
+    assert f"1 run published with a result, and without one in {runs}: left" in ended.err

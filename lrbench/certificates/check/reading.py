@@ -26,7 +26,15 @@ PROVED = {
     "arrays",
 }
 # Where it came from and how it was found. Nothing follows from these; only their form is checked.
-ORIGIN = {"which": str, "step": int, "seed": int, "lrbench": str, "date": str}
+# trained_again: of a published table's run, made anew by the same configuration.
+ORIGIN = {
+    "which": str,
+    "step": int,
+    "seed": int,
+    "lrbench": str,
+    "date": str,
+    "trained_again": str,
+}
 SEARCH = {
     "complete_asked": int,
     "complete_to": int,
@@ -78,6 +86,7 @@ def read(file: Path) -> tuple[Any, dict[str, Any]]:
     judged. Raises Refused.
     """
     try:
+        need(file.exists(), "there is no such file")
         need(file.is_file(), "no plain file")  # a pipe would wait, a device never end
         need(file.stat().st_size <= MOST_TEXT, "too large for a certificate")
         claim = json.loads(file.read_text(), object_pairs_hook=_once, parse_constant=_no_number)

@@ -65,7 +65,8 @@ OTHER = "last"  # the rule that is shown beside the table's own: it never looked
 COLUMNS = ("certified", "shortest failure")
 NONE = "-"  # of a run that no search found wrong, or that was not searched
 EXACT, AGAIN_SAME, AGAIN_OTHER = "=", "\N{DOUBLE DAGGER}", "\N{SECTION SIGN}"
-EVERYWHERE = "\N{INFINITY} certified"  # the horizon of a certified run
+NEVER = "\N{INFINITY}"  # the shortest failure of a certified run
+EVERYWHERE = f"{NEVER} certified"  # its horizon
 
 
 def of_rule(
@@ -128,6 +129,8 @@ def certified_legend(found: Iterable[Answer | None]) -> list[str]:
 
 
 def _failure(answer: Answer | None) -> str:
+    if answer is not None and answer.verdict == "certified":
+        return f"{NEVER}{again_mark(answer)}"
     if answer is None or answer.length is None:
         return NONE
     return f"{EXACT if answer.shortest else ''}{answer.length:,}{again_mark(answer)}"

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from lrbench.certificates import check
 from lrbench.certificates.foretold import affine_steps, foretell
 from lrbench.certificates.reader import SymbolReader
 from lrbench.certificates.record import (
@@ -22,6 +23,7 @@ from lrbench.diagnosis.extraction import extract
 from lrbench.diagnosis.findings import Diagnosis
 from lrbench.diagnosis.states import leads_along, survey
 from lrbench.errors import UserError
+from lrbench.report.output.display import plural
 from lrbench.runs.evaluate.certify import FORETOLD_TO, UNEVEN, loaded
 from lrbench.runs.evaluate.kept import certificate_file, witness_file
 from lrbench.runs.evaluate.trained import trained
@@ -154,8 +156,13 @@ def _kept(
             foretold = content.get("foretold", {})
             if foretold and not ForetoldRecord.__required_keys__ <= foretold.keys():
                 raise KeyError("foretold")
+            if content.get("verdict") == "certified":
+                check.check(file)
             return f"{_verdict(content, task)}, says {file.name}", content
-        except (UnreadableFile, KeyError, TypeError, AttributeError, ValueError) as error:
+        except (UnreadableFile, check.Refused) as error:
+            reason = error.reason if isinstance(error, UnreadableFile) else f"refused: {error}"
+            return f"'{file}' cannot be used ({reason}); again: {hint}", {}
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             return f"'{file}' cannot be used ({error}); again: {hint}", {}
     return f"not searched for wrong strings yet: {hint}", {}
 
@@ -167,5 +174,7 @@ def _verdict(content: dict[str, Any], task: Task) -> str:
     if content["verdict"] == "certified":
         margin = content["proof"]["margin"]
         return f"certified: right on every string of every length (least margin {margin:.3g})"
-    complete = content["searched"]["complete_to"]
-    return f"open: no wrong string was found (every string to {complete:,} symbols is right)"
+    if content["verdict"] != "open":
+        raise ValueError(f"verdict {content['verdict']!r:.40}")
+    complete = plural(content["searched"]["complete_to"], "symbol")
+    return f"open: no wrong string was found (every string to {complete} is right)"

@@ -70,7 +70,8 @@ def trained(folder: Path, which: str = "") -> Trained:
             text = f"{error.path} is no checkpoint that can be read: {error.reason}"
             raise UserError(f"{text}\n{_beside(folder, error.path.stem)}") from error
         raise UserError(
-            f"{folder} is not a run with a {named}checkpoint: {reason}\n{_instead(folder)}"
+            f"{folder} is not a run with a {named}checkpoint: {reason}\n"
+            f"{_instead(folder, error.path)}"
         ) from error
     if result is not None:
         _refuse_other_code(folder, result.get("versions") or {}, versions_of(config))
@@ -132,15 +133,22 @@ def _settings(folder: Path) -> dict[str, Any]:
     return files.read_json(folder.parent / "config.json")
 
 
-def _instead(folder: Path) -> str:
+def _instead(folder: Path, bad: Path) -> str:
     """Return the line that says what to name: the first two runs below the folder, if any.
 
-    Of a folder that is a run, the rules whose checkpoints it has.
+    Of a folder that is a run, what to do about its `bad` file.
     """
+    if bad == folder / "result.json":
+        return (
+            "give the command that began the run again: it puts that file aside and finishes the"
+            " run from its checkpoints"
+        )
+    if bad == folder.parent / "config.json":
+        return "a run without a result needs the config.json beside it: copy the whole cell"
+    if bad.parent == folder / "checkpoints":
+        return _beside(folder)
     below = run_folders(folder, []) if not is_root(folder) else ()
     runs = [str(path) for path, names in below if "checkpoints" in names]
-    if str(folder) in runs:
-        return _beside(folder)
     if not runs:
         return "name the folder of a run, such as outputs/sum/blockdiag/fan2024/.../s0"
     more = f", and {len(runs) - 2} more" if len(runs) > 2 else ""
@@ -153,5 +161,5 @@ def _beside(run: Path, bad: str = "") -> str:
     there = [rule for rule in others if (run / "checkpoints" / f"{rule}.pt").is_file()]
     again = "the command that began it, with force=true, trains it again"
     if not there:
-        return f"the run has no other checkpoint; {again}"
+        return f"the run has no {'other ' if bad else ''}checkpoint; {again}"
     return f"the run has those of the rules {', '.join(there)}: --which RULE takes one; {again}"

@@ -21,7 +21,7 @@ def test_a_run_each_and_what_the_marks_mean() -> None:
     ]
     counts, failures = certified_cells(found)
     assert counts.text == "1 / 2 / 1" and counts.values == (1, 2, 1)
-    assert failures.text == "1,200; -; =3‡; -; -" and failures.values == (1200, 3)
+    assert failures.text == "1,200; -; =3‡; -; ∞" and failures.values == (1200, 3)
     legend = " ".join(certified_legend(found))
     for words in ("= that no shorter one is", "∞ certified", "‡ of the same run", "§ of the same"):
         assert words in legend

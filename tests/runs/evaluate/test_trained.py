@@ -44,3 +44,26 @@ def test_a_checkpoint_that_cannot_be_read(output_dir: Path) -> None:
         trained(folder, "last")
     with pytest.raises(UserError, match=f"runs below it: {folder}; name one of them"):
         trained(folder.parent)
+
+
+def test_a_run_that_lacks_a_file_is_told_which_and_what_to_do(output_dir: Path) -> None:
+    """It was told to name another folder, or another rule, which fails in the same way."""
+    (folder,) = (end.folder for end in run_cell(composed([*TINY, f"output_dir={output_dir}"])))
+    result = (folder / "result.json").read_bytes()
+    for damaged in (b"", b"{"):
+        (folder / "result.json").write_bytes(damaged)
+        with pytest.raises(UserError, match=r"\ngive the command that began the run again"):
+            trained(folder, "best")
+    (folder / "result.json").unlink()
+    moved = folder.rename(folder.parent.parent / "alone")
+    with pytest.raises(UserError, match=r"\na run without a result needs the config.json beside"):
+        trained(moved, "last")
+    (moved / "result.json").write_bytes(result)
+    (moved / "checkpoints" / "last.pt").unlink()
+    with pytest.raises(UserError, match=r"\nthe run has those of the rules best, id, band: --whi"):
+        trained(moved, "last")
+    for path in (moved / "checkpoints").iterdir():
+        path.unlink()
+    (moved / "checkpoints").rmdir()
+    with pytest.raises(UserError, match=r"\nthe run has no checkpoint; the command that began it"):
+        trained(moved, "last")

@@ -218,8 +218,10 @@ def _nodes(proof: ProofRecord, model: str) -> str:
         return "exact states, each a point"
     if proof["within"] is not None:
         return f"the task's state, and where strings lead to within {proof['within']:g}"
-    known = f" and the last {proof['depth']} symbols" if proof["depth"] else ""
-    return f"the task's state{known}"
+    if proof["depth"] == 0:
+        return "the task's state"
+    last = "symbol" if proof["depth"] == 1 else f"{proof['depth']} symbols"
+    return f"the task's state and the last {last}"
 
 
 def _wrong(found: Certified) -> list[str]:

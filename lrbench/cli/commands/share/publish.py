@@ -134,8 +134,24 @@ def _publish(
             markup=False,
             soft_wrap=True,
         )
+    if copied.unsearched:
+        _tell_unsearched(copied.unsearched)
     _tell_problems(copied.problems)
     _rebuild(folder, None, check=False)
+
+
+def _tell_unsearched(runs: list[str]) -> None:
+    """Say which published runs have no certificate to add."""
+    from lrbench.console import messages
+    from lrbench.report.output.display import plural
+
+    more = f", and {len(runs) - NAMED:,} more" if len(runs) > NAMED else ""
+    messages().print(
+        f"warning: {plural(len(runs), 'run')} without a certificate:"
+        f" {', '.join(runs[:NAMED])}{more}; lrbench certify RUN makes one",
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 def _tell_problems(problems: list[str]) -> None:

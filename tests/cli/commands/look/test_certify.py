@@ -17,6 +17,7 @@ import torch
 from lrbench.certificates.proof import ProofSearch, find_proof
 from lrbench.certificates.reader import SymbolReader
 from lrbench.certificates.witness import SearchBudget, WitnessSearch, search
+from lrbench.cli.commands.look import certify as command
 from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
 from lrbench.runs.evaluate import certify
@@ -380,3 +381,11 @@ def test_the_first_line_says_whose_automaton_was_checked(
 def test_an_output_without_a_name_is_a_wrong_command(lrbench: Run, run: Path) -> None:
     ended = lrbench("certify", str(run), "--output", "")
     assert ended.code == 2 and "--output must name a .json file" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("depth", "words"), [(0, ""), (1, " and the last symbol"), (3, " and the last 3 symbols")]
+)
+def test_what_strings_of_one_box_have_in_common(depth: int, words: str) -> None:
+    said = command._nodes({"within": None, "depth": depth}, "rnn")  # type: ignore[typeddict-item]
+    assert said == f"the task's state{words}"

@@ -106,6 +106,14 @@ def test_what_certify_found_stands_first(lrbench: Run, trained: Callable[..., Pa
     file.write_text(json.dumps({**whole, "weights_sha256": "0" * 64}))
     ended = lrbench("diagnose", str(run), "--lengths", "12")
     assert ended.out.splitlines()[1].endswith("says counterexample.json")
+    none = {**whole, "verdict": "open", "witness": None, "searched": {"complete_to": 1}}
+    file.write_text(json.dumps(none))
+    first = lrbench("diagnose", str(run), "--lengths", "12").out.splitlines()[1]
+    assert first.startswith("open: no wrong string was found (every string to 1 symbol is right)")
+    for verdict, why in (("certified", "refused: "), ("perfect", "verdict 'perfect'")):
+        file.write_text(json.dumps({**none, "verdict": verdict}))
+        first = lrbench("diagnose", str(run), "--lengths", "12").out.splitlines()[1]
+        assert first.startswith(f"'{file}' cannot be used ({why}"), first
     for damaged in ("", "[1]", json.dumps({**whole, "witness": {"tokens": [9]}})):
         file.write_text(damaged)
         ended = lrbench("diagnose", str(run), "--lengths", "12")
