@@ -229,7 +229,7 @@ def _read(path: Path) -> TableSpec:
     for key, value, known in (("rule", rule, rule_names()), ("kind", kind, KINDS)):
         if value not in known:
             raise unknown(f"{key} of table '{path}'", str(value), list(known))
-    common = _strings(path, content.get("common", []))
+    common = _with_protocol(_strings(path, content.get("common", [])), content.get("protocol"))
     walks: tuple[Walk, ...] = ()
     tasks = tuple(_task(path, task) for task in content.get("tasks", []))
     if kind == SUITE:
@@ -255,6 +255,19 @@ def _read(path: Path) -> TableSpec:
         common=common if tasks else (),
         search=_search(path, content.get("search")),
         walks=walks,
+    )
+
+
+def _with_protocol(common: tuple[str, ...], protocol: Any) -> tuple[str, ...]:
+    """Return the overrides of all cells, with the protocol that the table names, if none is typed.
+
+    Without it, a cell would be trained by the protocol that its task usually has.
+    """
+    typed = any(override.startswith("protocol=") for override in common)
+    return (
+        common
+        if typed or protocol in (None, TableSpec.protocol)
+        else (f"protocol={protocol}", *common)
     )
 
 

@@ -157,7 +157,13 @@ class LengthGrid(Grid):
         covered = any(
             (run.task, run.model) == (filled.task, filled.model) for filled in self.filled_cells
         )
-        return None if covered else f"{run.task} x {run.model}"
+        name = f"{run.task} x {run.model}"
+        if not covered:
+            return name
+        there = any(
+            run.fingerprint in (*filled.rivals, *filled.not_shown) for filled in self.filled_cells
+        )
+        return None if there else f"{name} with settings that no cell has"
 
     def _paper_notes(self) -> list[str]:
         """Say where the paper's numbers are from and what they may not mean."""

@@ -18,11 +18,13 @@ import pandas as pd
 from lrbench.errors import UserError
 from lrbench.records import POSITIONS
 from lrbench.report.grids.filled_cell import FilledCell
+from lrbench.report.grids.grid import with_unlike
 from lrbench.report.grids.selection import select
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table, spread
 from lrbench.report.output.display import plural
 from lrbench.report.paper.reference import printed_prefixes
 from lrbench.report.runs.collection import Collection
+from lrbench.report.tables.notes import other_settings
 from lrbench.statistics import mean
 from lrbench.tables import TableSpec
 
@@ -52,7 +54,7 @@ def prefix_table(
     columns = sorted({*(t for one in curves for t in one), *(t for one in paper for t in one)})
     rows: list[tuple[PrintedCell, ...]] = []
     for filled, curve, points in zip(filled_cells, curves, paper, strict=True):
-        ours = (_at(curve, t, digits) for t in columns)
+        ours = (_marked(_at(curve, t, digits), filled) for t in columns)
         rows.append((PrintedCell(filled.label), PrintedCell("ours"), *ours))
         if points:
             theirs = (PrintedCell(points.get(t, MISSING)) for t in columns)
@@ -61,6 +63,7 @@ def prefix_table(
         f"prefix(t): the share of test strings that are right at all positions up to t, of the"
         f" checkpoint of the rule {rule}, mean ± sample std (n) over n runs",
         "a..b: t is between two positions that are recorded; prefix(t) only falls, so it is there",
+        *other_settings(filled_cells),
     )
     heads = [Column("row", right=False), Column("whose", right=False)]
     positions = [Column(f"{t:,}") for t in columns]
@@ -89,7 +92,7 @@ def depth_table(
     for label, group in groupby(pairs, key=lambda pair: _row(pair[1])):
         by_depth = dict(group)
         scores = {n: filled.values(rule, "test") for n, filled in by_depth.items()}
-        cells = (spread(scores.get(n, []), digits) for n in depths)
+        cells = (_marked(spread(scores.get(n, []), digits), by_depth.get(n)) for n in depths)
         needed = PrintedCell(depth_needed(scores, _threshold(by_depth.values())))
         rows.append((PrintedCell(label), *cells, needed))
     notes = (
@@ -97,6 +100,7 @@ def depth_table(
         f" {rule}, mean ± sample std (n) over n runs",
         "depth needed: the fewest layers whose mean is at least protocol.stop_at; <= where one with"
         " fewer layers has no run, > where the deepest with a run is not enough",
+        *other_settings(filled for _, filled in pairs),
     )
     heads = (
         Column("row", right=False),
@@ -152,6 +156,11 @@ def _at(curve: Curve, position: int, digits: int) -> PrintedCell:
         return PrintedCell()
     around = (mean(curve[recorded[at]]), mean(curve[recorded[at - 1]]))
     return PrintedCell("..".join(f"{value:.{digits}f}" for value in around), around)
+
+
+def _marked(cell: PrintedCell, filled: FilledCell | None) -> PrintedCell:
+    """Return `cell` with a pilcrow where it is a number of runs of other settings."""
+    return with_unlike(cell, filled) if filled and cell.values else cell
 
 
 def _layers(overrides: Sequence[str]) -> int:

@@ -97,7 +97,7 @@ def test_a_published_table_says_what_the_runs_said(
     request = Request()
     assert render(second, "markdown", request=request) == render(first, "markdown", request=request)
     text = render(first, "markdown", request=request)
-    assert "1 / 1 / 1" in text and "12; -; -; -" in text
+    assert "1 / 1 / 1" in text and "12; -; \N{INFINITY}; -" in text
     (table / "certificates.csv").write_text("folder,which\n")
     with pytest.raises(UserError, match="other columns than a certificates"):
         read_archive(table)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -273,6 +274,14 @@ def test_runs_of_no_cell_are_counted(runs: Path, write: Write) -> None:
     write(protocol="other", fingerprint=C)
     notes = shown(runs, spec("blockdiag"))[0].notes
     assert "3 runs of no cell of this table: sum x blockdiag by other (1), sum x mine (2)" in notes
+
+
+def test_runs_that_fit_no_cell_by_their_settings_are_counted(runs: Path, write: Write) -> None:
+    trained(write, [1.0] * 2)
+    cell = TableCell(("task=sum", "model=blockdiag", "model.width=777"))
+    notes = shown(runs, replace(spec("blockdiag"), cells=(cell,)))[0].notes
+    told = "sum x blockdiag with settings that no cell has (2)"
+    assert f"2 runs of no cell of this table: {told}" in notes
 
 
 def test_several_test_lengths_show_the_papers(runs: Path, write: Write) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +63,11 @@ def test_the_curve_stands_above_the_paper_s(write: Write, runs: Path) -> None:
     first = paper_tables(collect(runs), load_table("siems2025_figure1"))[0]
     rows = rows_of(first)
     ours, paper = (rows["4 reflections", whose] for whose in ("ours", "paper"))
-    assert ours["128"] == "1.0000 ± 0.0000 (2)"
-    assert ours["256"] == "0.7000 ± 0.1414 (2)"
-    assert ours["200"] == "0.7000..0.9000"  # between 192 and 256
+    assert ours["128"] == "1.0000 ± 0.0000 (2) ¶"  # of other settings than the table's
+    assert ours["256"] == "0.7000 ± 0.1414 (2) ¶"
+    assert ours["200"] == "0.7000..0.9000 ¶"  # between 192 and 256
     assert ours["25"] == "-"  # before the first that is recorded
+    assert any(note.startswith("¶ runs of other settings") for note in first.notes)
     assert (paper["128"], paper["300"], paper["256"]) == ("1.0 ± 0.05", "0.68 ± 0.05", "-")
     assert rows["1 reflection", "paper"]["10"] == "0.0 ± 0.05"
     assert set(rows["lstm", "ours"].values()) == {"-"}
@@ -129,6 +131,25 @@ def test_every_depth_has_a_row_of_its_own_below(write: Write, runs: Path) -> Non
     told = {(row[0].text, row[2].text.partition(",")[0]) for row in paper.rows}
     wanted = {("S5, 1 layer", "0.2000"), ("S5, 2 layers", "0.9950"), ("S5, 3 layers", "1.0000")}
     assert wanted <= told
+
+
+def test_a_depth_of_other_settings_than_the_table_s_is_marked(write: Write, runs: Path) -> None:
+    for layers in (1, 2):
+        write(
+            task="group",
+            model="deltaproduct",
+            protocol="merrill2024",
+            fingerprint=str(layers) * 12,
+            config=config("merrill2024", layers),
+            evaluations=scores({}, 16, 0.2),
+        )
+    cells = tuple(
+        replace(cell, fingerprint=one * 12) for cell, one in zip(DEPTHS.cells, "143", strict=True)
+    )
+    first = paper_tables(collect(runs), replace(DEPTHS, cells=cells))[0]
+    row = rows_of(first)[("S5",)]
+    assert (row["1 layer"], row["2 layers"], row["3 layers"]) == ("0.2000", "0.2000 ¶", "-")
+    assert any(note.startswith("¶ runs of other settings") for note in first.notes)
 
 
 def test_without_a_threshold_no_depth_is_named() -> None:
