@@ -174,8 +174,9 @@ class LengthGrid(Grid):
         looked = sorted({f"{p.looks} looks at {p.strings} strings" for p in took if p})
         how = f"; its rule: the best of up to {', '.join(looked)}" if looked else ""
         return [
-            f"paper: as printed in {first.source} ({first.aggregation}){how}; marked at chance"
-            " where a mean of as many guessers under that rule reaches it in 5 % of cases or more"
+            f"paper: as printed in {first.source} ({first.aggregation}){first.turned}{how}; marked"
+            " at chance where a mean of as many guessers under that rule reaches it in 5 % of cases"
+            " or more"
         ]
 
     def _unlike_paper(self) -> Iterator[str]:

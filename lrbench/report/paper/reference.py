@@ -31,6 +31,7 @@ class Reference:
 
     `rule` is ours (None where the table tells none) and `trials` how many runs were averaged. A
     percentage is kept as a share, with the digits printed; so is the `spread` beside it, if any.
+    `unit` is the one that is printed.
     """
 
     text: str
@@ -43,6 +44,15 @@ class Reference:
     trials: int | None = None
     metric: Metric = ACCURACY
     spread: str = ""
+    unit: str = ""
+
+    @property
+    def turned(self) -> str:
+        """In which way the number is another one than is printed, for a legend."""
+        if self.unit == "percent":
+            return ", percentages as shares"
+        scaled = ", accuracies turned back from a scale on which chance is 0"
+        return scaled if self.unit.startswith(SCALED) else ""
 
     @property
     def shown(self) -> str:
@@ -158,13 +168,14 @@ def _reference(row: CsvRow) -> Reference:
         text=text,
         value=float(text),
         length=int(length.group(1) or length.group(2)) if length else None,
-        source=f"{row['paper']}, {table}",
+        source=row["paper"] if row["paper"].endswith(f" {table}") else f"{row['paper']}, {table}",
         aggregation=row["aggregation"],
         model=row["model"],
         rule=next(rules, None),
         trials=int(trials.group(1)) if trials else None,
         metric=metric_among([row["metric"].lower()]),
         spread=spread,
+        unit=row["unit"],
     )
 
 

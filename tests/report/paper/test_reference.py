@@ -87,6 +87,22 @@ def test_missing_tables_are_an_error_not_an_empty_column(
     assert reference_dir() == tmp_path / "lrbench" / "data" / "reference"
 
 
+@pytest.mark.parametrize(
+    ("protocol", "task", "source", "turned"),
+    [
+        ("fan2024", "sum", "Fan2024-LRNN (arXiv:2309.07412v2), Table 2", ""),
+        ("grazzi2025", "xlstm_parity", "Grazzi2025 (arXiv:2411.12537v5) Table 3", "chance is 0"),
+        ("deletang2022", "nnch_parity_check", "", "percentages as shares"),
+    ],
+)
+def test_a_legend_can_say_where_a_number_is_from_and_how_it_was_turned(
+    protocol: str, task: str, source: str, turned: str
+) -> None:
+    first = printed(task, 5, protocol)[0]
+    assert first.source.startswith(source) and first.source.count("Table") == 1
+    assert turned in first.turned and bool(turned) == bool(first.turned)
+
+
 def test_every_row_of_the_paper_in_its_order() -> None:
     found = printed("sum", 5, "fan2024")
     assert [row.model for row in found][1:] == ["S4", "S4D", "Liquid-S4"]
