@@ -24,7 +24,7 @@ from lrbench.walks import Walk, read_walk
 WALKS = "walks"  # the kind whose cells are the stations of walks
 SUITE = "suite"  # the kind whose cells are each model on each task
 KINDS = ("paper", "lengths", "prefixes", "depths", SUITE, WALKS)
-KEYS = ("title", "source", "kind", "protocol", "rule", "columns", "common", "cells")
+KEYS = ("title", "source", "kind", "protocol", "printed", "rule", "columns", "common", "cells")
 RECIPE, OURS = "recipe", "ours"  # of a cell whose settings are not the paper's
 PRODUCT = ("tasks", "models", "search")  # of a table whose cells are each model on each task
 
@@ -122,6 +122,9 @@ class TableSpec:
     A table of the kind `suite` is each model on each of `tasks`, so a model that it does not list
     can stand in it too; `common` are the overrides of all its cells, and `search` what is tried for
     each first. Tasks of one label are one column.
+
+    `printed` says whose numbers stand beside ours, by names/tasks.csv, where these are not those of
+    the protocol's own paper.
     """
 
     name: str
@@ -136,6 +139,12 @@ class TableSpec:
     common: tuple[str, ...] = ()
     search: TableSearch | None = None
     walks: tuple[Walk, ...] = ()
+    printed: str = ""
+
+    @property
+    def paper(self) -> str:
+        """Whose printed numbers these are: a name of the first column of names/tasks.csv."""
+        return self.printed or self.protocol
 
     @property
     def rows(self) -> tuple[str, ...]:
@@ -248,6 +257,7 @@ def _read(path: Path) -> TableSpec:
         cells=cells,
         source=str(content.get("source", "")),
         protocol=str(content.get("protocol", "fan2024")),
+        printed=str(content.get("printed", "")),
         rule=rule,
         columns=_strings(path, content.get("columns", [])),
         kind=kind,

@@ -14,7 +14,7 @@ from lrbench.report.grids.filled_cell import FilledCell
 from lrbench.report.grids.grid import AxisColumn, Grid, Row, level
 from lrbench.report.grids.selection import chances, select
 from lrbench.report.output.cells import PrintedCell, spread
-from lrbench.report.paper.reference import printed
+from lrbench.report.paper.reference import names, printed
 from lrbench.report.paper.verdict import (
     BETWEEN,
     FEWEST,
@@ -234,11 +234,16 @@ def length_grid(
 ) -> LengthGrid:
     """Return the cells of `spec`. Raises UserError for a rule or fingerprint that is not there."""
     check_rule(spec.protocol, rule)
+    known = sorted({row["protocol"] for row in names("tasks")})
+    if spec.printed and spec.printed not in known:
+        raise unknown(f"printed of table {spec.name}", spec.printed, known, exit_code=2)
     filled_cells = select(collection, spec, choose, references)
     tasks = tuple(spec.columns) or tuple(dict.fromkeys(filled.task for filled in filled_cells))
     shown = tuple(filled for filled in filled_cells if filled.task in tasks)
     chance = chances(shown, references)
-    columns = tuple(_column(task, shown, chance.get(task), references) for task in tasks)
+    columns = tuple(
+        _column(task, shown, chance.get(task), spec.paper, references) for task in tasks
+    )
     return LengthGrid(columns, shown, shown, rule, digits)
 
 
@@ -258,7 +263,11 @@ def rule_legend(rule: str, filled_cells: Iterable[FilledCell]) -> str:
 
 
 def _column(
-    task: str, filled_cells: Sequence[FilledCell], chance: float | None, references: Path | None
+    task: str,
+    filled_cells: Sequence[FilledCell],
+    chance: float | None,
+    paper: str,
+    references: Path | None,
 ) -> AxisColumn:
     mine = [filled for filled in filled_cells if filled.task == task]
     if not mine:
@@ -271,7 +280,7 @@ def _column(
         title=_title(task, mine),
         chance=chance,
         guesser=guesser or None,
-        printed=tuple(printed(task, first.modulus, first.protocol, references)),
+        printed=tuple(printed(task, first.modulus, paper, references)),
         published=looked,
     )
 

@@ -268,11 +268,9 @@ def _filled_cell(
     settings = settings_of(runs, collection) or alone
     if settings and settings.get(TUNING) is None and (searched := _overridden(cell, TUNING)):
         settings = {**settings, TUNING: searched}  # outside of what tells cells apart
-    modulus = _modulus(collection, matching, cell, table.protocol, references)
+    modulus = _modulus(collection, matching, cell, table.paper, references)
     own = tuple(score for folder in runs["folder"] for score in scores.get(folder, ()))
-    reference = lookup(
-        cell.task, modulus, cell.model, table.protocol, references, row=cell.reference
-    )
+    reference = lookup(cell.task, modulus, cell.model, table.paper, references, row=cell.reference)
     wanted = _overridden(cell, "trials")
     return FilledCell(
         task=cell.task,

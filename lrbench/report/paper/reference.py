@@ -168,7 +168,7 @@ def _reference(row: CsvRow) -> Reference:
         text=text,
         value=float(text),
         length=int(length.group(1) or length.group(2)) if length else None,
-        source=row["paper"] if row["paper"].endswith(f" {table}") else f"{row['paper']}, {table}",
+        source=row["paper"] if f" {table}" in row["paper"] else f"{row['paper']}, {table}",
         aggregation=row["aggregation"],
         model=row["model"],
         rule=next(rules, None),

@@ -295,6 +295,20 @@ def test_several_test_lengths_show_the_papers(runs: Path, write: Write) -> None:
     assert any("tested at 997 as well" in note for note in main.notes)
 
 
+def test_the_numbers_beside_ours_may_be_of_another_paper_with_the_same_protocol(runs: Path) -> None:
+    def first(**changes: Any) -> dict[str, str]:
+        cell = TableCell(("task=slice_parity", "model=lstm"))
+        table = replace(spec(cell, protocol="walker2025"), **changes)
+        return {row["model"]: row["slice_parity"] for row in texts(shown(runs, table, "best")[0])}
+
+    assert first()["BD-SLiCE d=128 b=4"] == "0.953 ± 0.039" and "PD-SSM" not in first()
+    theirs = first(printed="pdssm_fsa")
+    assert theirs["PD-SSM"] == "0.999 ± 0.001" and "BD-SLiCE d=128 b=4" not in theirs
+    assert load_table("pdssm_fsa").paper == "pdssm_fsa"
+    with pytest.raises(UserError, match="printed of table mine 'mine' unknown"):
+        first(printed="mine")
+
+
 def test_an_unknown_rule(runs: Path) -> None:
     with pytest.raises(UserError, match=r"rule 'lst' unknown.*'last'"):
         shown(runs, spec("blockdiag"), "lst")
