@@ -94,6 +94,8 @@ def depth_table(
         scores = {n: filled.values(rule, "test") for n, filled in by_depth.items()}
         cells = (_marked(spread(scores.get(n, []), digits), by_depth.get(n)) for n in depths)
         needed = PrintedCell(depth_needed(scores, _threshold(by_depth.values())))
+        unlike = [one for n, one in by_depth.items() if scores[n] and one.unlike is not None]
+        needed = with_unlike(needed, unlike[0]) if unlike and needed.text != MISSING else needed
         rows.append((PrintedCell(label), *cells, needed))
     notes = (
         f"strings right throughout at the longest training length, of the checkpoint of the rule"

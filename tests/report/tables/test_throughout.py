@@ -149,6 +149,7 @@ def test_a_depth_of_other_settings_than_the_table_s_is_marked(write: Write, runs
     first = paper_tables(collect(runs), replace(DEPTHS, cells=cells))[0]
     row = rows_of(first)[("S5",)]
     assert (row["1 layer"], row["2 layers"], row["3 layers"]) == ("0.2000", "0.2000 ¶", "-")
+    assert row["depth needed"] == "> 2 ¶"
     assert any(note.startswith("¶ runs of other settings") for note in first.notes)
 
 
