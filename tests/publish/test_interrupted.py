@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,22 @@ def further(accuracy: float) -> str:
     return json.dumps({"schema": 1, "evaluations": [row | {"value": accuracy, "n": 100}]})
 
 
+@contextmanager
+def killed_after(writes: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Raise Killed in place of the next write, after so many."""
+    real, done = changes.write_bytes, []
+
+    def write(path: Path, data: bytes) -> None:
+        if len(done) == writes:
+            raise Killed
+        done.append(path.name)
+        real(path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(changes, "write_bytes", write)
+        yield
+
+
 @pytest.mark.parametrize("writes", range(4))
 def test_a_run_that_replaces_another_is_never_half_of_each(
     results: Path, runs: Path, monkeypatch: pytest.MonkeyPatch, writes: int
@@ -41,16 +58,7 @@ def test_a_run_that_replaces_another_is_never_half_of_each(
     (folder / "evaluations").mkdir()
     (folder / "evaluations" / "new.json").write_text(further(0.75))
     (folder / "metrics.jsonl").write_text((folder / "metrics.jsonl").read_text() + "\n")
-    real, done = changes.write_bytes, []
-
-    def write(path: Path, data: bytes) -> None:
-        if len(done) == writes:
-            raise Killed
-        done.append(path.name)
-        real(path, data)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(changes, "write_bytes", write)
+    with killed_after(writes, monkeypatch):
         try:
             publish(TOY, runs, results, force=True)
         except Killed:
@@ -91,18 +99,8 @@ def test_no_proof_is_published_without_its_boxes(
     """Killed at either write: the certificate comes last, and the same command goes on."""
     keep_proof(runs / CELL / "s0")
     below = results / "toy" / "records" / CELL / "s0" / "certificates"
-    real, done = changes.write_bytes, []
-
-    def write(path: Path, data: bytes) -> None:
-        if len(done) == writes:
-            raise Killed
-        done.append(path.name)
-        real(path, data)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(changes, "write_bytes", write)
-        with pytest.raises(Killed):
-            publish(TOY, runs, results, certificates=True)
+    with killed_after(writes, monkeypatch), pytest.raises(Killed):
+        publish(TOY, runs, results, certificates=True)
     assert not (below / "last.json").exists()
     publish(TOY, runs, results, certificates=True)
     assert check.check(below / "last.json")["nodes"]

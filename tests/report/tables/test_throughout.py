@@ -87,6 +87,19 @@ DEPTHS = TableSpec(
 )
 
 
+def write_depth(write: Write, layers: int, value: float, seed: int = 0) -> None:
+    """Write a run of so many layers, right on a share `value` of its strings of 16."""
+    write(
+        task="group",
+        model="deltaproduct",
+        protocol="merrill2024",
+        seed=seed,
+        fingerprint=str(layers) * 12,
+        config=config("merrill2024", layers),
+        evaluations=scores({}, 16, value),
+    )
+
+
 @pytest.mark.parametrize(
     ("found", "needed"),
     [
@@ -102,15 +115,7 @@ def test_the_depth_needed(
 ) -> None:
     for layers, values in found.items():
         for seed, value in enumerate(values):
-            write(
-                task="group",
-                model="deltaproduct",
-                protocol="merrill2024",
-                seed=seed,
-                fingerprint=str(layers) * 12,
-                config=config("merrill2024", layers),
-                evaluations=scores({}, 16, value),
-            )
+            write_depth(write, layers, value, seed)
     runs.mkdir(exist_ok=True)
     row = rows_of(paper_tables(collect(runs), DEPTHS)[0])[("S5",)]
     assert row["depth needed"] == needed
@@ -119,14 +124,7 @@ def test_the_depth_needed(
 
 def test_every_depth_has_a_row_of_its_own_below(write: Write, runs: Path) -> None:
     for layers, value in ((1, 0.2), (2, 0.995), (3, 1.0)):
-        write(
-            task="group",
-            model="deltaproduct",
-            protocol="merrill2024",
-            fingerprint=str(layers) * 12,
-            config=config("merrill2024", layers),
-            evaluations=scores({}, 16, value),
-        )
+        write_depth(write, layers, value)
     paper = paper_tables(collect(runs), DEPTHS)[1]
     told = {(row[0].text, row[2].text.partition(",")[0]) for row in paper.rows}
     wanted = {("S5, 1 layer", "0.2000"), ("S5, 2 layers", "0.9950"), ("S5, 3 layers", "1.0000")}
@@ -135,14 +133,7 @@ def test_every_depth_has_a_row_of_its_own_below(write: Write, runs: Path) -> Non
 
 def test_a_depth_of_other_settings_than_the_table_s_is_marked(write: Write, runs: Path) -> None:
     for layers in (1, 2):
-        write(
-            task="group",
-            model="deltaproduct",
-            protocol="merrill2024",
-            fingerprint=str(layers) * 12,
-            config=config("merrill2024", layers),
-            evaluations=scores({}, 16, 0.2),
-        )
+        write_depth(write, layers, 0.2)
     cells = tuple(
         replace(cell, fingerprint=one * 12) for cell, one in zip(DEPTHS.cells, "143", strict=True)
     )
