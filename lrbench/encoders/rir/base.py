@@ -127,8 +127,7 @@ class RirConfig:
 
     dropout: of the cell's hidden layer. chunk: k. chunk_decision: `batch` (as released) or `row`,
     whose positions say when to chunk. inference: `rir`, chunks in evaluation too, or `full`, the
-    inner encoder on whole strings then. s4d: the S4D layer before the leaves, with s4d_dropout of
-    its channels; s4d_detach_backward: no gradient through its backward half, as released.
+    inner encoder on whole strings then. s4d: whether the S4D layer comes before the leaves.
 
     s4d_dropout: of that layer's channels. s4d_detach_backward: no gradient through its backward
     half, as released.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +44,16 @@ GROWING_TO = 500  # symbols of a string whose state grows with it: each step cos
 
 @run_arithmetic()
 def diagnose_run(
-    folder: Path, which: str = "last", lengths: str = "", device_name: str = "cpu"
+    folder: Path,
+    which: str = "last",
+    lengths: str = "",
+    device_name: str = "cpu",
+    begins: Callable[[str], object] = lambda part: None,
 ) -> Diagnosis:
     """Look into the checkpoint that rule `which` kept of a run. Nothing is written.
 
-    `lengths` are of random strings, comma-separated. Raises UserError for a folder that holds no
+    `lengths` are of random strings, comma-separated. `begins` is called with the name of each part
+    before it, since one may take half a minute. Raises UserError for a folder that holds no
     such run, for a task that is no finite automaton, for a length that it does not have, and for a
     model that carries no state.
     """
@@ -60,12 +66,15 @@ def diagnose_run(
     grows = getattr(model, "state_size", 0) is None
     wanted, unsaid = _lengths(task, lengths, grows)
     stream = task.stream(run.seed, "diagnose")
+    begins(f"random strings of up to {wanted[-1]:,} symbols")
     seen = survey(model, task, machine, wanted, stream, device)
+    begins("the automaton that it seems to be")
     extracted = extract(model, machine, device)
     digest = weights_digest(model.state_dict())
     verdict, known = _kept(folder, which, digest, task, machine)
     word = (known.get("witness") or {}).get("tokens", [])
     leads = leads_along(model, machine, word, device)
+    begins("its steps, and what is foretold of them")
     model = model.cpu()
     several = len(getattr(model, "stateful", ()))
     steps = affine_steps(SymbolReader(model), machine.symbols, of_several=True)
@@ -137,9 +146,11 @@ def _kept(
 ) -> tuple[str, dict[str, Any]]:
     """Return what `lrbench certify` found of these weights in a sentence, and its file's content.
 
-    The content is empty where there is no such file, or one that cannot be used.
+    The content is empty where there is no such file, or none that can be used. A file that cannot
+    is named after what the other one says.
     """
     hint = f"lrbench certify {folder} --which {which}"
+    unusable: list[str] = []
     for file in (certificate_file(folder, which), witness_file(folder, which)):
         if not file.exists():
             continue
@@ -158,12 +169,14 @@ def _kept(
                 raise KeyError("foretold")
             if content.get("verdict") == "certified":
                 check.check(file)
-            return f"{_verdict(content, task)}, says {file.name}", content
+            return "; ".join([f"{_verdict(content, task)}, says {file.name}", *unusable]), content
         except (UnreadableFile, check.Refused) as error:
             reason = error.reason if isinstance(error, UnreadableFile) else f"refused: {error}"
-            return f"'{file}' cannot be used ({reason}); again: {hint}", {}
+            unusable.append(f"'{file}' cannot be used ({reason}); again: {hint}")
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            return f"'{file}' cannot be used ({error}); again: {hint}", {}
+            unusable.append(f"'{file}' cannot be used ({error}); again: {hint}")
+    if unusable:
+        return "; ".join(unusable), {}
     return f"not searched for wrong strings yet: {hint}", {}
 
 

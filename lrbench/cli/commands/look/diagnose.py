@@ -64,12 +64,15 @@ def diagnose(
             raise UserError(f"'{file}' cannot be written: it is a folder")
         if file is not None and not os.access(file if file.exists() else file.parent, os.W_OK):
             raise UserError(f"'{file}' cannot be written: permission denied")
-    from lrbench.console import results
+    from lrbench.console import messages, results
     from lrbench.plugins import load_plugins
     from lrbench.runs.evaluate.diagnose import diagnose_run
 
     load_plugins()
-    found = diagnose_run(run, which, lengths, device)
+    with messages().status("") as line:  # on a terminal alone
+        found = diagnose_run(
+            run, which, lengths, device, lambda part: line.update(f"looking at {part}")
+        )
     try:  # the files first: the reader of what is printed (head, less) may leave early
         if html is not None:
             from lrbench.diagnosis.page import page

@@ -56,6 +56,7 @@ def test_a_page_and_numbers(lrbench: Run, trained: Callable[..., Path], tmp_path
     )
     assert ended.code == 0, ended.err
     assert files_of(run) == before
+    assert ended.err == "written: p.html\nwritten: n.json\n"  # what is looked at: on terminals
     assert f"not searched for wrong strings yet: lrbench certify {run}" in ended.out
     for title in ("By length", "States by layer", "Saturation", "Products of Jacobians"):
         assert re.search(f"^{title}", ended.out, re.M), title
@@ -113,7 +114,9 @@ def test_what_certify_found_stands_first(lrbench: Run, trained: Callable[..., Pa
     for verdict, why in (("certified", "refused: "), ("perfect", "verdict 'perfect'")):
         file.write_text(json.dumps({**none, "verdict": verdict}))
         first = lrbench("diagnose", str(run), "--lengths", "12").out.splitlines()[1]
-        assert first.startswith(f"'{file}' cannot be used ({why}"), first
+        assert first.startswith(f"wrong on {kept['witness']['string']} "), first
+        assert f", says counterexample.json; '{file}' cannot be used ({why}" in first
+    (run / "counterexample.json").unlink()
     for damaged in ("", "[1]", json.dumps({**whole, "witness": {"tokens": [9]}})):
         file.write_text(damaged)
         ended = lrbench("diagnose", str(run), "--lengths", "12")
@@ -127,6 +130,13 @@ def test_eigenvalues_that_all_fade_are_near_no_root(
     ended = lrbench("diagnose", str(trained("task=sum", "model=lrnn_diag")), "--lengths", "12")
     [steps] = [line for line in ended.out.splitlines() if line.startswith("steps: ")]
     assert steps.endswith("; none is above 0.97, so none lasts")
+
+
+def test_parts_are_named_as_they_begin(trained: Callable[..., Path]) -> None:
+    parts: list[str] = []
+    diagnose.diagnose_run(trained("task=sum", "model=lstm"), lengths="12,9", begins=parts.append)
+    assert [part.split()[0] for part in parts] == ["random", "the", "its"]
+    assert parts[0] == "random strings of up to 12 symbols"
 
 
 def test_what_is_not_said(lrbench: Run, trained: Callable[..., Path]) -> None:
