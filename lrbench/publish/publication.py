@@ -275,9 +275,7 @@ def _result(folder: Path) -> Any:
 
 def _object(path: Path) -> dict[str, Any]:
     """The object in a file as it may be published; UserError where it holds none."""
-    found = json.loads(public(path))
-    if not isinstance(found, dict):
-        raise UserError(f"{path} cannot be published: holds a JSON {type(found).__name__}")
+    found: dict[str, Any] = json.loads(public(path))
     return found
 
 
@@ -372,7 +370,7 @@ def public(path: Path) -> bytes:
     """Return the content of a json or jsonl file as it may be published.
 
     A file that tells of no folder stays as it is, byte for byte. Raises UserError where it cannot
-    be read.
+    be read, and where a json file holds no object.
     """
     try:
         content = path.read_bytes()
@@ -380,6 +378,8 @@ def public(path: Path) -> bytes:
             lines = content.decode().splitlines(keepends=True)
             return "".join(_line(line) for line in lines).encode()
         data = json.loads(content)
+        if not isinstance(data, dict):
+            raise UserError(f"{path} cannot be published: holds a JSON {type(data).__name__}")
         cleaned = _cleaned(data)
         return content if cleaned == data else json.dumps(cleaned, indent=2).encode() + b"\n"
     except (OSError, ValueError) as error:

@@ -123,6 +123,18 @@ def test_a_damaged_file_of_a_run_is_refused_before_anything_is_written(
     assert lrbench("publish", "toy", *others).code == 0
 
 
+@pytest.mark.parametrize("name", ["config.json", "environment.json"])
+def test_a_damaged_file_of_a_cell_is_refused_before_anything_is_written(
+    lrbench: Run, tmp_path: Path, runs: Path, name: str
+) -> None:
+    path = runs / CELL / name
+    path.write_text("[1]")
+    output = tmp_path / "new"
+    ended = lrbench("publish", "toy", "--runs", str(runs), "--output", str(output))
+    assert ended.code == 1 and not output.exists(), ended.err
+    assert f"{name} cannot be published: holds a JSON list" in ended.err
+
+
 def test_damaged_certificates_that_are_published(lrbench: Run, results: Path, runs: Path) -> None:
     path = results / "toy" / "records" / CELL / "s0" / "certificates" / "last.json"
     path.parent.mkdir()
