@@ -78,7 +78,7 @@ def test_from_training_to_tables(lrbench: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "cells"),
     [
-        ("rir2023_table2", 15),
+        ("rir2023_table2", 16),
         ("rir2023_table3", 12),
         ("rir2023_table4", 10),
         ("rir2023_table5", 11),

@@ -5,6 +5,8 @@ steps of `crvnn` on each chunk. START and END stand around every chunk; they and
 chunks go in as they are, since leaves are made once, before all levels. The S4D layer has batch
 normalisation and no dropout. The paper does not say whether chunks are made in evaluation; here
 they are.
+
+In version 1 the batch normalisation counted outputs of the S4D layer's backward half at padding.
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ class RirCrvnn(RirEncoder):
     """Soft merges over chunks of chunks (Ray Chowdhury & Caragea 2023)."""
 
     config: RirCrvnnConfig
+    version = 2
     shows_trees = True
 
     def __init__(self, config: RirCrvnnConfig, width: int) -> None:

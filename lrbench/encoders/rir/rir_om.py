@@ -6,7 +6,8 @@ are not the only map: Ordered Memory's own, x' = LN(W x + b) with the cell's LN,
 memory at every level. The S4D layer has batch normalisation and no dropout. The paper does not say
 whether chunks are made in evaluation; here they are.
 
-Version 1 had no such map: 560,641 parameters of the encoder, for 577,153 at a width of 128.
+Version 1 had no such map: 560,641 parameters of the encoder, for 577,153 at a width of 128. Up to
+version 2 the batch normalisation counted outputs of the S4D layer's backward half at padding.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class RirOm(RirEncoder):
     """Ordered Memory over chunks of chunks (Ray Chowdhury & Caragea 2023)."""
 
     config: RirOmConfig
-    version = 2
+    version = 3
     shows_trees = True
     without_gradient = frozenset(["inner.memory.score.bias"])  # added to all beta
 

@@ -4,7 +4,8 @@
 
 One system of 2d channels (`two_sided.py`, one side): d read a string from its start, d from its
 end, reversed within its true length. Dropout drops a channel at all positions of a string. No
-normalisation, or batch normalisation after the sum, over padded positions too.
+normalisation, or batch normalisation after the sum, over padded positions too: there the second
+half of z is zero, as in the released code.
 
 In the released code both reversals are outside of the graph, so that the channels that read
 backwards get no gradient and pass none on: they stay what they were drawn as, but for weight decay.
@@ -48,7 +49,7 @@ class S4dLayer(nn.Module):
         order = reversal(mask)[..., None].expand_as(x)
         backward = x.detach() if self.detach_backward else x
         ahead, behind = self.spaces(torch.cat([x, backward.gather(1, order)], 2)).chunk(2, 2)
-        behind = behind.gather(1, order)
+        behind = torch.where(mask[..., None], behind.gather(1, order), 0)
         if self.detach_backward:
             behind = behind.detach()
         v = torch.cat([ahead, behind], 2)

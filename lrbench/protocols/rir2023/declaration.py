@@ -20,9 +20,11 @@ from lrbench.protocols.base import (
     Selection,
     Settings,
 )
+from lrbench.records import added
 from lrbench.registry import register_protocol
 
 SELECTIONS = ("loss", "accuracy")
+ORDERS = ("epoch", "bucket")
 
 
 @dataclass
@@ -37,7 +39,8 @@ class Rir2023Config(ProtocolConfig):
     most, too; unset no limit. patience: epochs without a better dev score before a run ends.
     select_by: the dev score that is believed. batch_size: strings of an update. micro_batch:
     strings computed at a time; unset all of an update. bucket: how many batches are sorted by
-    length together.
+    length together. order: in which batches follow one another: `epoch`, all of an epoch in random
+    order; `bucket`, those of a bucket in random order, one bucket after the other, as released.
     """
 
     name: str = "rir2023"
@@ -51,6 +54,7 @@ class Rir2023Config(ProtocolConfig):
     batch_size: int = 128
     micro_batch: int | None = None
     bucket: int = 5
+    order: str = added("epoch")
 
     def __post_init__(self) -> None:
         for key in ("epochs", "max_steps", "batch_size", "micro_batch", "bucket"):
@@ -59,6 +63,7 @@ class Rir2023Config(ProtocolConfig):
         between("protocol.epochs", self.epochs, 1, MOST_LOOKS)
         super().__post_init__()
         one_of("protocol.select_by", self.select_by, SELECTIONS)
+        one_of("protocol.order", self.order, ORDERS)
         splits = self.test_splits
         if isinstance(splits, list) and len(set(splits)) < len(splits):
             raise ValueError(f"protocol.test_splits names one twice: {shown(splits)}")
@@ -90,7 +95,7 @@ class Rir2023(Protocol):
     }
     paper = "rir2023"
     procedure = "lrbench.protocols.rir2023.procedure:Rir2023Procedure"
-    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"select_by": SELECTIONS}
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"select_by": SELECTIONS, "order": ORDERS}
     # not to become better for as many epochs as there can be must not end a run either
     whole_budget = f"protocol.patience={MOST_LOOKS}"
     untested = ("protocol.test_splits=[]",)

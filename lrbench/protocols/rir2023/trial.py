@@ -1,10 +1,13 @@
 """A run over a corpus: epochs in batches of similar length, and a dev score that decides.
 
 Source: Ray Chowdhury & Caragea 2023 (arXiv:2311.04449), appendix, and their released code:
-the strings of an epoch are shuffled; of every 5 batches in a row the strings are sorted by length,
-cut into batches, and all batches are shuffled. A pair counts as the tokens of both and a separator.
+the strings of an epoch are shuffled; of every 5 batches in a row (a bucket) the strings are sorted
+by length and cut into batches. A pair counts as the tokens of both and a separator.
 
-Unlike there, a string in a short last piece of a batch weighs as much as any other.
+Differences: all batches of an epoch are shuffled together. In the released code those of a bucket
+are, and buckets follow one another, so that 5 updates in a row have a batch of each fifth of the
+lengths (`protocol.order=bucket`). A string in a short last piece of a batch weighs as much as any
+other; there it does not.
 """
 
 from __future__ import annotations
@@ -76,8 +79,8 @@ class EpochTrial(Trial):
         epoch, place = divmod(step - 1, self.updates_per_epoch)
         protocol = self.config.protocol
         stream = self.stream("train", protocol.train_split)
-        size, bucket = protocol.batch_size, protocol.bucket
-        return _epoch(stream, epoch, _Sized(self.train), size, bucket)[place]
+        cut = protocol.batch_size, protocol.bucket, protocol.order
+        return _epoch(stream, epoch, _Sized(self.train), *cut)[place]
 
     def look(self, check: Check) -> Look:
         """Examine it on its dev split as it is now."""
@@ -154,13 +157,18 @@ class _Sized:
 
 
 @lru_cache(maxsize=32)
-def _epoch(stream: Stream, epoch: int, sized: _Sized, batch: int, bucket: int) -> list[Rows]:
+def _epoch(
+    stream: Stream, epoch: int, sized: _Sized, batch: int, bucket: int, order: str
+) -> list[Rows]:
     """Return the batches of an epoch in order."""
     sizes = sized.sizes
-    order = shuffled(stream, 2 * epoch, len(sizes)).numpy()
+    drawn = shuffled(stream, 2 * epoch, len(sizes)).numpy()
     batches: list[Rows] = []
-    for start in range(0, len(order), bucket * batch):
-        together = order[start : start + bucket * batch]
+    for start in range(0, len(drawn), bucket * batch):
+        together = drawn[start : start + bucket * batch]
         together = together[np.argsort(sizes[together], kind="stable")]
         batches += [together[at : at + batch] for at in range(0, len(together), batch)]
-    return [batches[at] for at in shuffled(stream, 2 * epoch + 1, len(batches)).tolist()]
+    places = shuffled(stream, 2 * epoch + 1, len(batches)).numpy()
+    if order == "bucket":
+        places = places[np.argsort(places // bucket, kind="stable")]
+    return [batches[at] for at in places]

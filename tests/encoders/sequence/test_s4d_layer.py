@@ -78,6 +78,17 @@ def test_batch_norm_follows_the_sum() -> None:
     torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.parametrize("detach", [False, True])
+def test_the_backward_half_is_zero_at_padding(detach: bool) -> None:
+    """As in the released code, which puts zeros there; batch normalisation counts them."""
+    layer, x = layer_of(detach), inputs()
+    x = torch.where(MASK[..., None], x, 0)
+    ahead = layer.spaces(torch.cat([x, x], 2))[..., :4]  # causal: the first half alone matters
+    z = gelu(torch.cat([ahead, torch.zeros_like(ahead)], 2))
+    expected = glu(layer.gate(z), -1) + x
+    torch.testing.assert_close(layer(x, MASK)[~MASK], expected[~MASK], rtol=1e-9, atol=1e-9)
+
+
 def test_parameters_of_the_paper() -> None:
     """RIR-GRC has 546,826, of which BBT-GRC's 431,370 are not in this layer."""
     assert count_parameters(S4dLayer(128)) == 546_826 - 431_370

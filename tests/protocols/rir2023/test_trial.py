@@ -74,6 +74,25 @@ def test_strings_of_a_batch_are_neighbours_in_length(trial: Make) -> None:
     assert all(last <= first for (_, last), (first, _) in pairwise(spans))
 
 
+def test_batches_of_a_bucket_follow_one_another(trial: Make) -> None:
+    """Each bucket of 2 batches has a shorter and a longer one, in random order."""
+    eight = "protocol.batch_size=3"
+    made, other = trial(eight, "protocol.order=bucket"), trial(eight)
+    lengths = made.train.lengths
+    first_is_longer = set()
+    for epoch in range(4):
+        steps = range(8 * epoch + 1, 8 * epoch + 9)
+        batches = [made.rows(step) for step in steps]
+        for first, second in zip(batches[::2], batches[1::2], strict=True):
+            one, two = lengths[first], lengths[second]
+            assert one.max() <= two.min() or two.max() <= one.min()
+            first_is_longer.add(bool(one.sum() > two.sum()))
+        same = sorted(tuple(other.rows(step)) for step in steps)
+        assert sorted(map(tuple, batches)) == same
+        assert [tuple(rows) for rows in batches] != [tuple(other.rows(step)) for step in steps]
+    assert first_is_longer == {False, True}
+
+
 def test_pieces_add_up_to_the_gradient_of_the_batch(trial: Make) -> None:
     still = ("model.framework.in_dropout=0.0", "model.framework.out_dropout=0.0")
     arguments = (*still, "model.encoder.dropout=0.0", "optim.clip=null")
