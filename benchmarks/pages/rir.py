@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.pages.figure import Plot, Points
 from benchmarks.pages.table import Compared, MeasuredTable, RawOutput, Row, Settings
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table
-from lrbench.report.paper.times import printed_ratio, times_unit, tree_speeds
+from lrbench.report.paper.times import UNIT, printed_ratio, times_unit, tree_speeds
 
 MEBIBYTE = 2**20
 COLUMNS = ("model", "paper", "lengths", "string", "seconds", "unit_seconds", "peak_bytes", "failed")
@@ -68,13 +68,13 @@ def tables(rows: Sequence[Row], settings: Settings, references: Path | None) -> 
 
 
 def compared(rows: Sequence[Row], settings: Settings, references: Path | None) -> list[Compared]:
-    """Return each cell's time over RNN-GRC's beside the paper's."""
+    """Return each cell's time over RNN-GRC's beside the paper's, but for RNN-GRC's own."""
     printed = tree_speeds(references)
     found = []
     for lengths in dict.fromkeys(row["lengths"] for row in rows):
         for model, mine in _cells(rows, lengths):
             theirs = times_unit(printed, mine[0]["paper"], lengths)
-            if theirs is not None and mine[0]["seconds"]:
+            if theirs is not None and mine[0]["seconds"] and mine[0]["paper"] != UNIT:
                 found.append(Compared(f"{lengths} x {model}", _ratio(mine), theirs))
     return found
 

@@ -22,7 +22,7 @@ from lrbench.report.output.display import plural
 from lrbench.report.runs.archive import read_archive
 from lrbench.report.suite.entries import suite_of
 from lrbench.report.suite.lock import read_lock
-from lrbench.tables import SUITE
+from lrbench.tables import SUITE, WALKS
 
 TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 DATE = re.compile(r"\b20\d\d-\d\d-\d\d\b")
@@ -49,16 +49,19 @@ def _row(folder: Path) -> tuple[str, ...]:
     collection = read_archive(folder)
     rows = len(set(row_labels(spec.cells)))
     columns = len(spec.columns) or len({cell.task for cell in spec.cells})
+    size = f"{rows} x {columns}"
     runs = plural(len(collection.runs), "run")
     if spec.kind == SUITE:
         suite = suite_of(collection, spec, read_lock(spec.name), spec.rule)
-        rows, columns = len(suite.entries), len({name for e in suite.entries for name in e.sizes})
+        size = f"{len(suite.entries)} x {len({name for e in suite.entries for name in e.sizes})}"
         ended = sum(len(entry.every_run) for entry in suite.entries)
         runs = f"{plural(ended, 'run')}, and {len(suite.tried):,} of the search"
+    elif spec.kind == WALKS:  # a row is a station, and its columns are how it is read
+        size = plural(len(spec.walks), "walk")
     under_way = len(collection.under_way)
     count = f"{runs}, {under_way} under way" if under_way else runs
     newest = max(dates(collection), default=MISSING)
-    return folder.name, escape(spec.title), f"{rows} x {columns}", count, newest
+    return folder.name, escape(spec.title), size, count, newest
 
 
 def _measured(folder: Path) -> tuple[str, ...]:

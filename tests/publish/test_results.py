@@ -25,6 +25,13 @@ def test_there_are_published_tables() -> None:
     assert set(pages.TABLES) == {path.name for path in MEASURED}
 
 
+def test_a_table_of_walks_has_walks_in_the_index_not_rows_and_columns() -> None:
+    """The index is what the code makes of the folders: the next test."""
+    lines = (RESULTS / "README.md").read_text(encoding="utf-8").splitlines()
+    (line,) = (line for line in lines if "(protocols/README.md)" in line)
+    assert "| 3 walks | " in line
+
+
 def test_tables_index_and_front_page_are_what_runs_and_notes_make() -> None:
     made = rebuild(RESULTS, RESULTS.parent / "README.md", check=True)
     assert made.measured == MEASURED

@@ -110,11 +110,11 @@ class LengthGrid(Grid):
         return [*rows, (PrintedCell("chance"), PrintedCell("best baseline"), *chance)]
 
     def legend(self) -> list[str]:
+        below = "; fresh strings: the same checkpoints, on strings that nothing was chosen by"
         return [
             f"{self.number}: our {self.scored_by} by the rule {self.rule}"
             f" ({rule_legend(self.rule, self.filled_cells)}), mean ±"
-            " sample std (n) over n runs; fresh strings: the same checkpoints, on strings that"
-            " nothing was chosen by",
+            f" sample std (n) over n runs{'' if self.kind == 'test' else below}",
             *self._paper_notes(),
             *self._unlike_paper(),
             *self._on_verdicts(),

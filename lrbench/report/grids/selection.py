@@ -266,7 +266,9 @@ def _filled_cell(
     under_way = _under_way(cell, begun, chosen, choose)
     alone = under_way[0].settings if under_way and not chosen else {}
     settings = settings_of(runs, collection) or alone
-    if settings and settings.get(TUNING) is None and (searched := _overridden(cell, TUNING)):
+    # A run has it from a preset, whose rate the cell may replace: what the cell says counts.
+    searched = _overridden(cell, TUNING, settings.get(TUNING))
+    if settings and searched != settings.get(TUNING):
         settings = {**settings, TUNING: searched}  # outside of what tells cells apart
     modulus = _modulus(collection, matching, cell, table.paper, references)
     own = tuple(score for folder in runs["folder"] for score in scores.get(folder, ()))
@@ -351,9 +353,10 @@ def _under_way(
     return tuple(chosen or begun)
 
 
-def _overridden(cell: TableCell, key: str) -> Any:
+def _overridden(cell: TableCell, key: str, default: Any = None) -> Any:
+    """What a cell sets a key to, null included; `default` where it does not name it."""
     found = [override for override in cell.overrides if override.lstrip("+").startswith(f"{key}=")]
-    return parsed_value(found[-1].partition("=")[2]) if found else None
+    return parsed_value(found[-1].partition("=")[2]) if found else default
 
 
 def _modulus(

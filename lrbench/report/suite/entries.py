@@ -116,8 +116,11 @@ class SuiteEntry:
         return [answer for found in self.failures_by_seed(column) for answer in found]
 
     def failures_by_seed(self, column: str) -> list[list[Answer | None]]:
-        """Return the same of each seed: of several tasks in a column, several."""
-        return [[run.answer for run in self.runs[column, seed]] for seed in self.seeds(column)]
+        """Return the same of each seed: of several tasks in a column, several, as in the lock."""
+        return [
+            [run.answer for run in sorted(self.runs[column, seed], key=lambda run: run.task)]
+            for seed in self.seeds(column)
+        ]
 
     @property
     def of_plugin(self) -> bool:

@@ -248,6 +248,16 @@ def _pooled(lock: Lock) -> list[str]:
     ]
 
 
+def _in_turn(lock: Lock) -> list[str]:
+    """Say in which order the runs of a column of several tasks stand."""
+    sizes = Counter(task.label for task in lock.tasks)
+    return [
+        f"{name}: for each seed a run of each of its {size} tasks, in the order of the lock file"
+        for name, size in sizes.items()
+        if size > 1
+    ]
+
+
 def _failures(suite: Suite, lock: Lock, spec: TableSpec) -> list[Table]:
     """The shortest failure that is known of each run; no table where none was searched."""
     known = [a for entry in suite.entries for name in entry.sizes for a in entry.failures(name)]
@@ -259,7 +269,8 @@ def _failures(suite: Suite, lock: Lock, spec: TableSpec) -> list[Table]:
         rows.append((_name(entry), *(PrintedCell(_failure(found)) for found in cells)))
     legend = [
         "symbols of the shortest string that is known to be answered wrongly, each run; open: none"
-        " was found; certified: proved right on every string; -: not searched"
+        " was found; certified: proved right on every string; -: not searched",
+        *_in_turn(lock),
     ]
     if any(_by_clock(answer) for answer in known if answer):
         legend.append(

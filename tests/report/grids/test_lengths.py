@@ -40,6 +40,17 @@ def test_runs_that_differ_have_an_interval_that_says_so(runs: Path, write: Write
     assert not [note for note in notes(runs) if note.startswith(ALIKE)]
 
 
+def test_fresh_strings_are_explained_where_they_have_a_row(runs: Path, write: Write) -> None:
+    """A number of tests is of fresh strings itself, so there is no second row."""
+    trained(write, [1.0, 0.9, 0.8])
+    assert "fresh strings: the same checkpoints" in notes(runs)[0]
+    write(protocol="suite_v1", accuracy=1.0)
+    table = spec("blockdiag", protocol="suite_v1", rule="last")
+    (first, *_) = paper_tables(collect(runs), table)
+    assert "fresh strings" not in [row[1].text for row in first.rows]
+    assert "fresh strings" not in str(first.notes[0])
+
+
 def test_the_rule_of_the_paper_is_named(runs: Path, write: Write) -> None:
     trained(write, [1.0, 0.9, 0.8])
     assert "(best look at the test length, the paper's rule)" in notes(runs)[0]

@@ -142,12 +142,15 @@ def test_a_run_stands_in_the_cell_that_asks_for_most_of_it(runs: Path, write: Wr
     ]
 
 
-def test_a_table_says_of_how_many_runs_where_its_own_do_not(runs: Path, write: Write) -> None:
+def test_a_table_says_of_how_many_runs_or_its_own_do(runs: Path, write: Write) -> None:
+    """What a run tells is a preset's: of a rate that the table sets itself it may be untrue."""
     write()
     assert filled(runs).settings.get("tuning_runs") is None
     assert filled(runs, "tuning_runs=4").settings["tuning_runs"] == 4
     write(config={"tuning_runs": 9})
-    assert filled(runs, "tuning_runs=4").settings["tuning_runs"] == 9
+    assert filled(runs).settings["tuning_runs"] == 9
+    assert filled(runs, "tuning_runs=4").settings["tuning_runs"] == 4
+    assert filled(runs, "tuning_runs=null").settings["tuning_runs"] is None
 
 
 def of_table(runs: Path, fingerprint: str = "a" * 12, **known: Any) -> FilledCell:

@@ -251,7 +251,23 @@ def test_a_failure_says_how_it_was_found(tmp_path: Path, enter: Enter) -> None:
     keep(third, **wrong(1234), searched=timed | {"out_of_time": []})
     table = tables(tmp_path / "runs")["shortest failures"]
     assert row(table, "lstm")["parity"] == "30*; open\N{SECTION SIGN}; 1,234"
-    assert [note[0] for note in table.notes[1:]] == ["*", "\N{SECTION SIGN}"]
+    assert table.notes[1].startswith("dfa: for each seed a run of each of its 3 tasks")
+    assert [note[0] for note in table.notes[2:]] == ["*", "\N{SECTION SIGN}"]
     keep(first, **wrong(30, shortest=True))
     notes = tables(tmp_path / "runs")["shortest failures"].notes
-    assert [note[0] for note in notes[1:]] == ["\N{SECTION SIGN}"]
+    assert [note[0] for note in notes[2:]] == ["\N{SECTION SIGN}"]
+
+
+def test_failures_of_several_tasks_stand_in_the_order_of_the_lock(
+    tmp_path: Path, enter: Enter, lock: Lock
+) -> None:
+    """In every row alike, however the folders of the runs are called."""
+    places = [at for at, task in enumerate(lock.tasks) if task.label == "dfa"]
+    for seed in SEEDS:
+        for turn, at in enumerate(reversed(places)):
+            file = enter(at, lambda _: 1.0, LSTM, seed=seed) / "certificates" / "last.json"
+            witness = {"string": "1", "length": 10 * (seed + 1) - turn, "shortest": True}
+            found = json.loads(file.read_text()) | {"verdict": "wrong", "witness": witness}
+            file.write_text(json.dumps(found))
+    table = tables(tmp_path / "runs")["shortest failures"]
+    assert row(table, "lstm")["dfa"] == "8; 9; 10; 18; 19; 20; 28; 29; 30"
