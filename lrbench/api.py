@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from lrbench.cli.hydra.compose import as_typed, composed, run_hydra
+from lrbench.cli.hydra.compose import BACKBONE, as_typed, composed, run_hydra
 from lrbench.cli.hydra.overrides import GROUPS, check_folder
 from lrbench.config import Config
 from lrbench.errors import UserError
@@ -35,8 +35,8 @@ def config(*overrides: str, config_dir: str | Path | None = None, **settings: An
     Raises UserError for whatever the command does not accept.
     """
     words = [_word(text) for text in overrides]
-    for key, value in settings.items():  # a group's choice stands without quotes
-        words.append(f"{key}={value if key in GROUPS else as_typed(value)}")
+    for key, value in settings.items():  # the name of a group's choice stands without quotes
+        words.append(f"{key}={value if key in (*GROUPS, BACKBONE) else as_typed(value)}")
     if config_dir is None:
         return composed(words)
     folder = Path(config_dir)

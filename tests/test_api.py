@@ -71,6 +71,9 @@ def test_settings_are_what_is_typed(tmp_path: Path) -> None:
     )
     given: dict[str, Any] = {"optim.lr": 1e-5, "protocol.further_lengths": (7, 9)}
     assert lrbench.config("optim.lr=1", task="sum", output_dir="a, b=c", **given) == typed
+    backbone: dict[str, Any] = {"model.backbone.name": "s4", "model.backbone.norm": "batch"}
+    words = [f"{key}={value}" for key, value in backbone.items()]
+    assert lrbench.config(model="gru", **backbone) == lrbench.config("model=gru", *words)
     assert isinstance(typed, Config) and typed.optim.lr == 1e-5 and typed.output_dir == "a, b=c"
 
     for odd in ("a\\", "\\'", "'", "\\\\b", "7", "null"):

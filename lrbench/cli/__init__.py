@@ -158,7 +158,8 @@ def main() -> None:
     """Run the command line (the `lrbench` script)."""
     from lrbench.cli.guard import guarded
 
-    guarded(app)
+    # By `python -m` too: a shell completes the command of this name, and no word with spaces.
+    guarded(lambda: app(prog_name="lrbench"))
 
 
 __all__ = ["app", "main"]

@@ -246,3 +246,14 @@ def test_a_person_presses_tab_in_bash(stub: Path, tmp_path: Path) -> None:
         "train|seed=7",
         "train|model=blockdiag_release|optim.schedule=cosine",
     ]
+
+
+def test_python_m_offers_completion_of_the_command() -> None:
+    script = subprocess.run(
+        [sys.executable, "-m", "lrbench", "--show-completion", "bash"],
+        env={**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert script.stdout.splitlines()[-1] == "complete -o default -F _lrbench_completion lrbench"

@@ -32,7 +32,7 @@ from lrbench.errors import UserError, missing
 from lrbench.locations import conf_dir
 from lrbench.records import Result
 from lrbench.schema import register_schema
-from lrbench.sweeps.plan.expansion import Overrides, expand, table_cells
+from lrbench.sweeps.plan.expansion import Overrides, expand, of_table, table_cells
 from lrbench.tables import TableSearch, load_table
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class SweepRequest:
     cells: list[Overrides]
     labels: dict[Overrides, str] = field(default_factory=dict)
     rule: str = "best"
-    table: str | None = None
+    table: str | None = None  # whose report shows its runs
     launcher: list[str] = field(default_factory=list)
     folder: Path | None = None
     devices: tuple[str, ...] = ()
@@ -84,7 +84,12 @@ class SweepRequest:
         spec = load_table(table)
         labels = table_cells(spec, rest)
         return replace(
-            request, cells=list(labels), labels=labels, rule=spec.rule, search=spec.search
+            request,
+            cells=list(labels),
+            labels=labels,
+            rule=spec.rule,
+            table=table if of_table(spec, labels) else None,
+            search=spec.search,
         )
 
     def report_of(self, plan: Plan) -> str:

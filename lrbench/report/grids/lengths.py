@@ -12,7 +12,7 @@ from lrbench.protocols.base import declared
 from lrbench.registry import DEFAULT_PROTOCOL
 from lrbench.report.grids.filled_cell import FilledCell
 from lrbench.report.grids.grid import AxisColumn, Grid, Row, level
-from lrbench.report.grids.selection import chances, select
+from lrbench.report.grids.selection import chances, select, unfit
 from lrbench.report.output.cells import PrintedCell, spread
 from lrbench.report.paper.reference import names, printed
 from lrbench.report.paper.verdict import (
@@ -154,16 +154,18 @@ class LengthGrid(Grid):
     def outside(self, run: Any, settings: Settings, protocol: str) -> str | None:
         if run.protocol != protocol:
             return f"{run.task} x {run.model} by {run.protocol}"
-        covered = any(
-            (run.task, run.model) == (filled.task, filled.model) for filled in self.filled_cells
-        )
+        place = (run.task, run.model)
+        covered = [one for one in self.filled_cells if (one.task, one.model) == place]
         name = f"{run.task} x {run.model}"
         if not covered:
             return name
         there = any(
             run.fingerprint in (*filled.rivals, *filled.not_shown) for filled in self.filled_cells
         )
-        return None if there else f"{name} with settings that no cell has"
+        if there:
+            return None
+        nearest = min((unfit(filled, settings) for filled in covered), key=len)
+        return f"{name} with {', '.join(nearest) or 'settings that no cell has'}"
 
     def _paper_notes(self) -> list[str]:
         """Say where the paper's numbers are from and what they may not mean."""

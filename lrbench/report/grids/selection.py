@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,15 @@ def _owns(cell: TableCell, rivals: list[list[tuple[str, Any]]], settings: Settin
     return _fits(settings, wanted) and len(wanted) >= most
 
 
-def _wanted(cell: TableCell) -> list[tuple[str, Any]]:
+def unfit(cell: TableCell | FilledCell, settings: Settings) -> list[str]:
+    """Return how a run's settings differ from those that a cell asks for."""
+    return [
+        f"{key}={ours} (the table's: {value})"
+        for key, ours, value in _other(settings, _wanted(cell))
+    ]
+
+
+def _wanted(cell: TableCell | FilledCell) -> list[tuple[str, Any]]:
     """The settings that a cell asks for."""
     typed = [
         override.lstrip("+").partition("=")[::2] for override in cell.overrides if "=" in override
@@ -118,11 +126,17 @@ def flat_typed(key: str, text: str) -> list[tuple[str, Any]]:
 
 def _fits(settings: Settings, wanted: Iterable[tuple[str, Any]]) -> bool:
     """Whether a run has these settings; one that no file names has its default."""
+    return next(_other(settings, wanted), None) is None
+
+
+def _other(settings: Settings, wanted: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the settings that a run has otherwise: the key, its value and the one asked for."""
     protocol = str(settings.get("protocol.name", ""))
     usual, never = _left_out(protocol), _never_recorded(protocol)
-    return all(
-        settings.get(key, usual.get(key)) == value for key, value in wanted if key not in never
-    )
+    for key, value in wanted:
+        ours = settings.get(key, usual.get(key))
+        if key not in never and ours != value:
+            yield key, ours, value
 
 
 @cache

@@ -96,16 +96,21 @@ def group_starts(table: Grid) -> list[bool]:
 
 
 def columns_table(console: Console, columns: dict[str, list[str]], bold_row: int = -1) -> None:
-    """Print columns (title -> one text a row), with narrower gaps where the width asks for it."""
+    """Print columns (title -> one text a row), with narrower gaps where the width asks for it.
+
+    No number is broken in two: where the width is too small for all, the lines are longer.
+    """
     widths = [max([len(title), *map(len, texts)]) for title, texts in columns.items()]
     roomy = sum(widths) + 2 * (len(widths) - 1) <= console.width
     table = Table(box=None, pad_edge=False, padding=(0, 2 if roomy else 1, 0, 0))
-    for title in columns:  # an untitled column holds words, the others numbers
+    for title, texts in columns.items():  # an untitled column holds words, the others numbers
         side: JustifyMethod = "right" if title else "left"
-        table.add_column(title, justify=side, overflow="fold", header_style="dim")
+        whole = max((len(word) for text in texts for word in text.split()), default=0)
+        least = whole if title else None
+        table.add_column(title, justify=side, overflow="fold", header_style="dim", min_width=least)
     for index, row in enumerate(zip(*columns.values(), strict=True)):
         table.add_row(*map(Text, row), style="bold" if index == bold_row else None)
-    console.print(table, highlight=False)
+    console.print(table, highlight=False, crop=False)
 
 
 def number(row: Mapping[str, Any], name: str, form: str) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 
 from lrbench.checks import shown
 from lrbench.errors import UserError
-from lrbench.tables import SUITE, TableSpec
+from lrbench.records import IRRELEVANT
+from lrbench.tables import SUITE, TableCell, TableSpec
 
 Overrides = tuple[str, ...]
 
@@ -30,7 +31,8 @@ def table_cells(table: TableSpec, arguments: Sequence[str]) -> dict[Overrides, s
     """Return a table's cells, overrides -> label ("" for none), with what was typed in every cell.
 
     task= and model= choose among the cells instead. Cells that what was typed makes equal are one,
-    by the first one's label. Raises UserError if no cell is left.
+    by the label of the one that this changes least; by none if such cells disagree. Raises
+    UserError if no cell is left.
     """
     if not table.cells:
         raise UserError(
@@ -38,11 +40,36 @@ def table_cells(table: TableSpec, arguments: Sequence[str]) -> dict[Overrides, s
             f"its printed numbers: lrbench report --table {table.name}"
         )
     common = [argument for argument in arguments if _key(argument) not in SELECTING]
-    found: dict[Overrides, str] = {}
+    found: dict[frozenset[str], list[TableCell]] = {}
+    first: dict[frozenset[str], Overrides] = {}
     for cell in chosen_cells(table, arguments).cells:
         for overrides in expand((*_settled(cell.overrides), *common)):
-            found.setdefault(overrides, cell.label or "")
-    return found
+            words = frozenset(overrides)  # in any order
+            found.setdefault(words, []).append(cell)
+            first.setdefault(words, overrides)
+    return {first[words]: _label(words, cells) for words, cells in found.items()}
+
+
+def _label(words: frozenset[str], cells: Sequence[TableCell]) -> str:
+    def change(cell: TableCell) -> tuple[int, int]:
+        own = {*_settled(cell.overrides)}
+        return len(own - words), len(words - own)
+
+    least = min(map(change, cells))
+    labels = {cell.label or "" for cell in cells if change(cell) == least}
+    return labels.pop() if len(labels) == 1 else ""
+
+
+def of_table(table: TableSpec, cells: Iterable[Overrides]) -> bool:
+    """Tell whether the table's report has a place for some of these cells.
+
+    It has none where what was typed changed a setting that each cell of the table names.
+    """
+    named = [
+        {word for word in _settled(cell.overrides) if _key(word) not in IRRELEVANT}
+        for cell in table.cells
+    ]
+    return table.kind == SUITE or any(words <= {*cell} for cell in cells for words in named)
 
 
 def chosen_cells(table: TableSpec, arguments: Sequence[str]) -> TableSpec:

@@ -108,3 +108,11 @@ def test_a_column_without_rows_is_its_title() -> None:
     out = StringIO()
     columns_table(Console(file=out, width=40), {"length": [], "right": []})
     assert out.getvalue().split() == ["length", "right"]
+
+
+def test_no_number_is_broken_where_the_width_is_too_small() -> None:
+    out = StringIO()
+    columns = {f"radius {n}": ["2.79e-12", "1.93e-14"] for n in range(9)}
+    columns_table(Console(file=out, width=80), {"": ["0 ...", "random"], **columns})
+    rows = [line.split() for line in out.getvalue().splitlines()[-2:]]
+    assert rows == [["0", "...", *["2.79e-12"] * 9], ["random", *["1.93e-14"] * 9]]

@@ -280,7 +280,7 @@ def test_runs_that_fit_no_cell_by_their_settings_are_counted(runs: Path, write: 
     trained(write, [1.0] * 2)
     cell = TableCell(("task=sum", "model=blockdiag", "model.width=777"))
     notes = shown(runs, replace(spec("blockdiag"), cells=(cell,)))[0].notes
-    told = "sum x blockdiag with settings that no cell has (2)"
+    told = "sum x blockdiag with model.width=64 (the table's: 777) (2)"
     assert f"2 runs of no cell of this table: {told}" in notes
 
 

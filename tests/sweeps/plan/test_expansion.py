@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from lrbench.errors import UserError
-from lrbench.sweeps.plan.expansion import distinct_names, expand, table_cells, varying
-from lrbench.tables import TableCell, TableSpec
+from lrbench.sweeps.plan.expansion import distinct_names, expand, of_table, table_cells, varying
+from lrbench.tables import SUITE, TableCell, TableSpec
 
 TABLE = TableSpec(
     "mine",
@@ -94,3 +94,28 @@ def test_labels_of_a_table() -> None:
     labelled = TableCell(("task=sum", "model=a", "optim.lr=1"), label="a, plain")
     labels = table_cells(replace(TABLE, cells=(*TABLE.cells, labelled)), ["model=a", "task=sum"])
     assert list(labels.values()) == ["", "a, plain"]
+
+
+def test_cells_that_become_one_have_the_label_of_what_is_trained() -> None:
+    words = ("trials=3", "model.width=8", "task=group", "model=a")
+    z60, a5 = (
+        TableCell((*words, f"task.group={name}"), label=f"a, {name}") for name in ("Z60", "A5")
+    )
+    groups = replace(TABLE, cells=(z60, a5))
+    [(cell, label)] = table_cells(groups, ["trials=1", "task.group=A5"]).items()
+    assert "task.group=A5" in cell and label == "a, A5"
+    assert list(table_cells(groups, ["task.group=S3"]).values()) == [""]
+    positive = TableCell(words, label="a [0,1]")
+    signed = TableCell((*words, "model.mixer.range=signed"), label="a [-1,1]")
+    ranges = replace(TABLE, cells=(positive, signed))
+    for value, label in (("signed", "a [-1,1]"), ("positive", "a [0,1]")):
+        typed = ["seed=1", f"model.mixer.range={value}"]
+        assert list(table_cells(ranges, typed).values()) == [label]
+
+
+def test_a_tables_report_shows_cells_that_keep_what_it_names() -> None:
+    named = replace(TABLE, cells=(TableCell(("trials=3", "task=sum", "model=a", "model.width=8")),))
+    assert of_table(named, table_cells(named, ["trials=1", "protocol.max_steps=2"]))
+    assert of_table(named, table_cells(named, ["model.width=8,9"]))
+    assert not of_table(named, table_cells(named, ["model.width=9"]))
+    assert of_table(replace(named, kind=SUITE), [("task=sum", "model=mine")])

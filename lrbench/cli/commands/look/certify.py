@@ -239,11 +239,14 @@ def _wrong(found: Certified) -> list[str]:
 
 
 def _one_in(witness: WitnessRecord) -> list[str]:
-    """How rare a string is, where that is known: 2.4e+08, and 10^309 beyond what a float holds."""
+    """How rare a string is, if known: 125, 2.4e+08, and 10^309 beyond what a float holds."""
     value, digits = witness["one_in"], witness["one_in_log10"]
     if digits is None:
         return []
-    times = f"{value:.2g}" if value is not None else f"10^{digits:,.0f}"
+    if value is None:
+        times = f"10^{digits:,.0f}"
+    else:
+        times = f"{value:,.0f}" if 10 <= value < 1e6 else f"{value:.2g}"
     return [f"  a random string of that length is this one once in {times}"]
 
 

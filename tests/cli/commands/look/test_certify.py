@@ -114,6 +114,22 @@ def test_certificates_of_wrong_and_open_are_checked(
     assert (ended.code, ended.out) == (1, "") and "is refused" in ended.err
 
 
+@pytest.mark.parametrize(
+    ("one_in", "digits", "told"),
+    [
+        (2.5, 0.4, ["2.5"]),
+        (125.0, 2.1, ["125"]),
+        (390625.0, 5.6, ["390,625"]),
+        (5.0**12, 8.4, ["2.4e+08"]),
+        (None, 309.0, ["10^309"]),
+        (None, None, []),
+    ],
+)
+def test_how_rare_a_string_is(one_in: float | None, digits: float | None, told: list[str]) -> None:
+    witness: Any = {"one_in": one_in, "one_in_log10": digits}
+    assert [line.rpartition(" ")[2] for line in command._one_in(witness)] == told
+
+
 def test_a_right_string_is_not_confirmed(lrbench: Run, run: Path) -> None:
     """Nothing is believed of the file: neither the answer it tells, nor the right one."""
     lrbench("certify", str(run))
