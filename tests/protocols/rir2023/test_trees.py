@@ -44,6 +44,17 @@ def test_a_balanced_encoder_is_worth_the_balanced_tree(trial: Any) -> None:
     assert values(again) == values(rows)
 
 
+def test_a_string_with_one_bracket_is_not_nested(trial: Any) -> None:
+    """Every tree has the bracket around the whole string."""
+    task = trial("task=listops", "model=bbt_grc").task
+    strings = task.load("near_iid")
+    every = [strings.row(row, 0).tolist() for row in range(len(strings))]
+    several = [tokens for tokens in every if len(task.brackets(tokens)) > 1]
+    assert {1} < {len(task.brackets(tokens)) for tokens in every}
+    assert nested(task, "near_iid", len(every)) == several
+    assert nested(task, "near_iid", 3) == several[:3]
+
+
 def test_trees_are_those_of_each_string_alone_whatever_the_batch(trial: Any) -> None:
     made = trial("task=listops", "model=rir_ebt_grc", "protocol.test_splits=[near_iid]")
     strings = nested(made.task, "near_iid", 24)
