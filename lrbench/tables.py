@@ -27,6 +27,9 @@ KINDS = ("paper", "lengths", "prefixes", "depths", SUITE, WALKS)
 KEYS = ("title", "source", "kind", "protocol", "printed", "rule", "columns", "common", "cells")
 RECIPE, OURS = "recipe", "ours"  # of a cell whose settings are not the paper's
 PRODUCT = ("tasks", "models", "search")  # of a table whose cells are each model on each task
+WITHOUT = {SUITE: ("printed", "columns"), WALKS: ("printed", "columns")}  # keys that say nothing
+NAMED = ("overrides", "label")  # of a row or a column of a table of each model on each task
+CELL = (*NAMED, "reference", RECIPE)
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,11 @@ class TableCell:
     @cached_property
     def model(self) -> str:
         return self._value("model")
+
+    @cached_property
+    def protocol(self) -> str:
+        """The protocol that its overrides name, "" for none."""
+        return self._value("protocol")
 
     @cached_property
     def splits(self) -> tuple[str, ...]:
@@ -230,7 +238,8 @@ def _read(path: Path) -> TableSpec:
     if not isinstance(content, dict) or any(not isinstance(content.get(k), list) for k in listed):
         missing = " and ".join(f"'{key}'" for key in listed)
         raise UserError(f"table '{path}' has no list {missing}; see conf/table/ for an example")
-    keys = [*KEYS[:-1], *PRODUCT] if kind == SUITE else [*KEYS[:-1], *listed]
+    keys = [key for key in KEYS[:-1] if key not in WITHOUT.get(kind, ())]
+    keys += PRODUCT if kind == SUITE else listed
     for key in content:
         if key not in keys:
             raise unknown(f"key of table '{path}'", str(key), keys)
@@ -238,11 +247,13 @@ def _read(path: Path) -> TableSpec:
     for key, value, known in (("rule", rule, rule_names()), ("kind", kind, KINDS)):
         if value not in known:
             raise unknown(f"{key} of table '{path}'", str(value), list(known))
-    common = _with_protocol(_strings(path, content.get("common", [])), content.get("protocol"))
+    typed = _strings(path, content.get("common", []))
+    protocol = str(content.get("protocol") or _protocol_of(typed) or TableSpec.protocol)
+    common = _with_protocol(typed, protocol)
     walks: tuple[Walk, ...] = ()
     tasks = tuple(_task(path, task) for task in content.get("tasks", []))
     if kind == SUITE:
-        rows = [_cell(path, row, (), ("model",)) for row in content["models"]]
+        rows = [_cell(path, row, (), ("model",), NAMED) for row in content["models"]]
         cells = tuple(cell for row in rows for cell in _on_each(tasks, row, common))
     elif kind == WALKS:
         walks = tuple(
@@ -251,12 +262,13 @@ def _read(path: Path) -> TableSpec:
         cells = _of_walks(walks)
     else:
         cells = tuple(_cell(path, cell, common) for cell in content["cells"])
+    _refuse_other_protocols(path, protocol, cells)
     return TableSpec(
         name=path.stem,
         title=str(content.get("title", path.stem)),
         cells=cells,
         source=str(content.get("source", "")),
-        protocol=str(content.get("protocol", "fan2024")),
+        protocol=protocol,
         printed=str(content.get("printed", "")),
         rule=rule,
         columns=_strings(path, content.get("columns", [])),
@@ -268,17 +280,29 @@ def _read(path: Path) -> TableSpec:
     )
 
 
-def _with_protocol(common: tuple[str, ...], protocol: Any) -> tuple[str, ...]:
+def _with_protocol(common: tuple[str, ...], protocol: str) -> tuple[str, ...]:
     """Return the overrides of all cells, with the protocol that the table names, if none is typed.
 
     Without it, a cell would be trained by the protocol that its task usually has.
     """
-    typed = any(override.startswith("protocol=") for override in common)
-    return (
-        common
-        if typed or protocol in (None, TableSpec.protocol)
-        else (f"protocol={protocol}", *common)
-    )
+    named = _protocol_of(common) or protocol == TableSpec.protocol
+    return common if named else (f"protocol={protocol}", *common)
+
+
+def _protocol_of(overrides: Sequence[str]) -> str:
+    """Return the protocol that overrides name, "" for none."""
+    return TableCell(tuple(overrides)).protocol
+
+
+def _refuse_other_protocols(path: Path, protocol: str, cells: Sequence[TableCell]) -> None:
+    """A sweep would train such a cell, and no report of the table would show its runs."""
+    for cell in cells:
+        if cell.protocol not in ("", protocol):
+            raise UserError(
+                f"table '{path}' is of protocol {protocol}, and a cell of it is of another:"
+                f" {' '.join(cell.overrides)}\nwrite protocol: {cell.protocol} for the table, or"
+                " give those cells a table of their own"
+            )
 
 
 def _of_walks(walks: Sequence[Walk]) -> tuple[TableCell, ...]:
@@ -302,7 +326,7 @@ def _on_each(
 
 
 def _task(path: Path, task: Any) -> TableTask:
-    cell = _cell(path, task, (), ("task",))
+    cell = _cell(path, task, (), ("task",), NAMED)
     return TableTask(cell.label or cell.task, cell.overrides)
 
 
@@ -320,11 +344,17 @@ def _search(path: Path, search: Any) -> TableSearch | None:
 
 
 def _cell(
-    path: Path, cell: Any, common: Sequence[str], needed: Sequence[str] = ("task", "model")
+    path: Path,
+    cell: Any,
+    common: Sequence[str],
+    needed: Sequence[str] = ("task", "model"),
+    keys: Sequence[str] = CELL,
 ) -> TableCell:
-    if not isinstance(cell, dict) or not set(cell) <= {"overrides", "reference", "label", RECIPE}:
-        keys = "'overrides' and perhaps 'reference', 'label' and 'recipe'"
-        raise UserError(f"table '{path}': a cell is {keys}: {cell}")
+    if not isinstance(cell, dict) or not set(cell) <= set(keys):
+        first, *others = (f"'{key}'" for key in keys)
+        raise UserError(
+            f"table '{path}': a cell is {first} and perhaps {', '.join(others)}: {cell}"
+        )
     own = _strings(path, cell.get("overrides"))
     said = {override.partition("=")[0] for override in own}
     overrides = (*(override for override in common if override.partition("=")[0] not in said), *own)

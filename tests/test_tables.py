@@ -20,6 +20,7 @@ cells:
   - {overrides: [task=sum, model=blockdiag]}
   - {overrides: [task=sum, model=blockdiag, protocol.max_steps=40], label: longer}
 """
+LONGER = "label: longer, overrides: [task=sum, model=blockdiag"
 
 
 def test_a_cells_own_word_stands_for_the_common_one(tmp_path: Path) -> None:
@@ -37,10 +38,53 @@ def test_every_cell_is_trained_by_the_protocol_that_the_table_names(tmp_path: Pa
     path = tmp_path / "mine.yaml"
     path.write_text(TABLE.replace("protocol: fan2024", "protocol: suite_v1"))
     assert all("protocol=suite_v1" in cell.overrides for cell in load_table(str(path)).cells)
-    typed = TABLE.replace("protocol: fan2024", "protocol: suite_v1")
-    path.write_text(typed.replace("common: [", "common: [protocol=walks, "))
-    for cell in load_table(str(path)).cells:
+    path.write_text(TABLE.replace("protocol: fan2024", "").replace("[pro", "[protocol=walks, pro"))
+    spec = load_table(str(path))
+    assert spec.protocol == "walks"  # or a report would look for runs of another
+    for cell in spec.cells:
         assert [one for one in cell.overrides if one.startswith("protocol=")] == ["protocol=walks"]
+
+
+@pytest.mark.parametrize("place", ["common: [", "label: longer, overrides: ["])
+def test_a_table_is_of_one_protocol(place: str, tmp_path: Path) -> None:
+    """A sweep would train the others, and no report of the table would show them."""
+    path = tmp_path / "mine.yaml"
+    text = TABLE.replace("overrides: [task=sum, model=blockdiag, protocol", f"{LONGER}, protocol")
+    text = text.replace("], label: longer", "]").replace("fan2024", "suite_v1")
+    path.write_text(text.replace(place, f"{place}protocol=walks, "))
+    with pytest.raises(UserError, match="is of protocol suite_v1, and a cell of it is of another"):
+        load_table(str(path))
+
+
+SUITE = """
+kind: suite
+protocol: suite_v1
+tasks:
+  - {overrides: [task=sum], label: sum 5}
+models:
+  - {overrides: [model=lstm]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("[model=lstm]", "[model=lstm], recipe: ours", "a cell is 'overrides' and perhaps 'label'"),
+        ("[model=lstm]", "[model=lstm], reference: LSTM", "'overrides' and perhaps 'label':"),
+        ("label: sum 5", "reference: Sum", "'overrides' and perhaps 'label':"),
+        ("tasks:", "columns: [sum]\ntasks:", "columns"),
+        ("tasks:", "printed: grazzi2025\ntasks:", "printed"),
+    ],
+)
+def test_a_suite_takes_no_key_that_it_does_not_heed(
+    old: str, new: str, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(SUITE)
+    assert [cell.column for cell in load_table(str(path)).cells] == ["sum 5"]
+    path.write_text(SUITE.replace(old, new))
+    with pytest.raises(UserError, match=said):
+        load_table(str(path))
 
 
 @pytest.mark.parametrize("name", table_names())

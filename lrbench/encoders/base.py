@@ -10,6 +10,7 @@ inverse of the rounded share that is kept, so that expectations are exact.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from lrbench.mixers.base import ParameterRule
+from lrbench.registry import Entry
 
 Tree = int | tuple["Tree", "Tree"]
 
@@ -57,6 +59,11 @@ class Encoder(nn.Module):
     def out_width(self) -> int:
         """Features of a string's vector; d unless an encoder says otherwise."""
         return self.width
+
+    @classmethod
+    def made_of(cls, config: Any) -> Mapping[str, Entry]:
+        """Return what is registered and stands inside by these settings, such as a mixer."""
+        return {}
 
     def parameter_rules(self) -> dict[str, ParameterRule]:
         """Return the rules of parameters (by name) that are not trained like all others."""

@@ -27,7 +27,14 @@ from lrbench.errors import UserError, unknown
 from lrbench.mixers.base import Mixer
 from lrbench.models.bare import Bare
 from lrbench.models.base import Backbone, Carry
-from lrbench.registry import BACKBONES, DEFAULT_BACKBONE, FOREIGN, MIXERS, register_encoder
+from lrbench.registry import (
+    BACKBONES,
+    DEFAULT_BACKBONE,
+    FOREIGN,
+    MIXERS,
+    Entry,
+    register_encoder,
+)
 
 POOLS = ("mean", "last", "final")
 BARE = {"embed": "none", "norm": False}  # what `bare` is here unless told otherwise
@@ -73,6 +80,12 @@ class Pooled(Encoder):
         )
         if config.pool == "final":
             _check_final(config, self.stack)
+
+    @classmethod
+    def made_of(cls, config: PooledConfig) -> Mapping[str, Entry]:
+        mixer = MIXERS.get(config.mixer)
+        usual = mixer.backbone.get("name", DEFAULT_BACKBONE)
+        return {"mixer": mixer, "backbone": BACKBONES.get(config.backbone or usual)}
 
     @property
     def out_width(self) -> int:

@@ -57,7 +57,7 @@ class Search:
         if output is not None and len(found) > 1:
             raise UserError(
                 f"--output names one file, but {len(found)} presets are to be written:"
-                f" {shown(', '.join(study.name for study in found), 200)}\n"
+                f" {shown(', '.join(study.name() for study in found), 200)}\n"
                 "leave --output out, or tune one task and one model",
                 exit_code=2,
             )
@@ -101,15 +101,14 @@ class Search:
         """Write the preset of a winner; return the file instead if one was there and is kept."""
         from lrbench.cli.commands.look.report import write
 
-        base, origin = existing(study.name, self.request.folders)
-        plain = self.request.compose(
-            [f"protocol={study.protocol}", f"task={study.task}", f"model={study.model}"]
-        )
+        name = study.name(best)
+        base, origin = existing(name, self.request.folders)
+        plain = self.request.compose(study.words(best))
         values = chosen_values(study, study.config(best), plain)
         says = f"the values of {_short(origin)}, the choice on top." if origin else "the choice."
         text = preset_text(study, points, best, values, base, says, self.typed).encode()
         tuned = Path(study.config().output_dir) / "tuned"
-        path = self.output or tuned / FOLDER / f"{study.name}.yaml"
+        path = self.output or tuned / FOLDER / f"{name}.yaml"
         same = path.is_file() and path.read_bytes() == text
         if path.is_file() and not same and not (force or is_provisional(path)):
             return [path]
@@ -119,7 +118,7 @@ class Search:
             write(path, text)
         messages().print(f"{'unchanged:' if same else 'wrote'} {path}", markup=False)
         if self.output is None:
-            messages().print(f"use it: {_command(study, tuned)}", markup=False)
+            messages().print(f"use it: {_command(study.words(best), tuned)}", markup=False)
         return []
 
     def _say_budgets(self) -> None:
@@ -149,14 +148,14 @@ def _make(folder: Path) -> None:
         ) from error
 
 
-def _command(study: Study, folder: Path) -> str:
+def _command(words: Sequence[str], folder: Path) -> str:
     """Return the command that trains with the preset, with the plug-ins that are named now.
 
-    A preset is found by its protocol, which is said unless the task alone implies it.
+    words: the choices that it belongs to. Its protocol is left out where the task alone implies it.
     """
-    arguments = [f"task={study.task}", f"model={study.model}"]
-    usual = protocol_of(arguments).name
-    arguments += [f"protocol={study.protocol}"] if study.protocol != usual else []
+    protocol, *arguments = words
+    if protocol != f"protocol={protocol_of(arguments).name}":
+        arguments.append(protocol)
     return named_before(shlex.join(["lrbench", "train", *arguments, "--config-dir", str(folder)]))
 
 

@@ -45,6 +45,11 @@ class LengthsProcedure(Fan2024Procedure):
                 f"protocol {protocol.name} scores strings that are right at every position; task"
                 f" {task.name} is not scored there\nfor group: leave task.ask=all as it is"
             )
+        if protocol.score == "sequence" and getattr(protocol.test, "mix", "step") == "row":
+            raise UserError(
+                "protocol.score=sequence is of strings of one length; protocol.test.mix=row draws"
+                " one for each\nwrite protocol.test.mix=step, or protocol.score=pooled"
+            )
         low, high = protocol.train_lengths
         if protocol.train_strings and protocol.mix == "step" and low < high:
             raise UserError(

@@ -16,11 +16,11 @@ from typing import Any
 
 import pandas as pd
 
-from lrbench.config import OptimConfig
+from lrbench.config import Config, OptimConfig
 from lrbench.errors import UserError
 from lrbench.metrics import METRICS
 from lrbench.records import IRRELEVANT, left_out, never_recorded
-from lrbench.registry import FOREIGN, PROTOCOLS
+from lrbench.registry import BACKBONES, ENCODERS, FOREIGN, MIXERS, PROTOCOLS, TASKS
 from lrbench.report.grids.filled_cell import FilledCell, RunScore
 from lrbench.report.paper.reference import (
     Reference,
@@ -38,6 +38,13 @@ from lrbench.tables import SUITE, TableCell, TableSpec
 
 DAGGER = "†"  # on a row of `foreign`, whose kernels nothing is known of
 GROUPS = ("task", "model", "protocol", "optim")  # words that name a file or a registered thing
+PARTS = {  # nodes of a configuration: what is registered for them, and the setting that chooses it
+    "protocol": (PROTOCOLS, "protocol.name"),
+    "task": (TASKS, "task.name"),
+    "model.backbone": (BACKBONES, "model.backbone.name"),
+    "model.mixer": (MIXERS, "model.name"),
+    "model.encoder": (ENCODERS, "model.name"),
+}
 
 
 def matching_runs(collection: Collection, table: TableSpec, cell: TableCell) -> pd.DataFrame:
@@ -125,42 +132,38 @@ def flat_typed(key: str, text: str) -> list[tuple[str, Any]]:
 
 
 def _fits(settings: Settings, wanted: Iterable[tuple[str, Any]]) -> bool:
-    """Whether a run has these settings; one that no file names has its default."""
+    """Whether a run has these settings."""
     return next(_other(settings, wanted), None) is None
 
 
 def _other(settings: Settings, wanted: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any, Any]]:
     """Yield the settings that a run has otherwise: the key, its value and the one asked for."""
-    protocol = str(settings.get("protocol.name", ""))
-    usual, never = _left_out(protocol), _never_recorded(protocol)
     for key, value in wanted:
-        ours = settings.get(key, usual.get(key))
-        if key not in never and ours != value:
+        ours = settings[key] if key in settings else _unwritten(settings, key, value)
+        if ours != value:
             yield key, ours, value
 
 
-@cache
-def _left_out(protocol: str) -> Settings:
-    """The defaults of a protocol's settings, and of the optimiser's, that came later than runs."""
-    return {
-        f"{node}.{name}": value
-        for node, settings in _nodes(protocol).items()
-        for name, value in left_out(settings).items()
-    }
+def _unwritten(settings: Settings, key: str, wanted: Any) -> Any:
+    """Return a setting that no file of a run names: its default, or what is wanted of no run."""
+    node, _, name = key.rpartition(".")
+    schema = _schema(node, settings)
+    if schema is None:
+        return None
+    return wanted if name in never_recorded(schema) else left_out(schema).get(name)
 
 
-@cache
-def _never_recorded(protocol: str) -> frozenset[str]:
-    """The settings that no run tells, since they change no number."""
-    nodes = _nodes(protocol).items()
-    return frozenset(f"{node}.{name}" for node, one in nodes for name in never_recorded(one))
-
-
-def _nodes(protocol: str) -> dict[str, type]:
-    nodes: dict[str, type] = {"optim": OptimConfig}
-    if protocol in PROTOCOLS:
-        nodes["protocol"] = PROTOCOLS.get(protocol).config
-    return nodes
+def _schema(node: str, settings: Settings) -> type | None:
+    """Return the dataclass of a node of settings. That of a task or a model loads torch."""
+    if node in ("", "optim"):
+        return OptimConfig if node else Config
+    if node not in PARTS:
+        return None
+    registry, named = PARTS[node]
+    name = settings.get(named)
+    if not isinstance(name, str) or name not in registry:
+        return None
+    return registry.get(name).config
 
 
 @cache
@@ -302,7 +305,7 @@ def _filled_cell(
         wanted=int(wanted) if isinstance(wanted, int) else None,
         length=_length(own, reference, alone),
         reference=reference,
-        published=published(table.protocol, cell.task, modulus, references),
+        published=published(table.paper, cell.task, modulus, references),
         faithful=faithful(cell.task, settings, references),
         under_way=under_way,
         overrides=cell.overrides,

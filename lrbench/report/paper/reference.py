@@ -235,7 +235,7 @@ def lookup(
 def printed_prefixes(
     task: str, protocol: str, model: str, folder: Path | None = None
 ) -> dict[int, str]:
-    """Return the shares of strings right up to a position that the paper of a protocol prints.
+    """Return the shares of strings right up to a position that a paper prints.
 
     By position. `model` is the paper's name, or ours.
     """

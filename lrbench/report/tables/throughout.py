@@ -48,7 +48,7 @@ def prefix_table(
     filled_cells = select(collection, spec, choose, references)
     curves = [_curve(collection.frame, filled, rule) for filled in filled_cells]
     paper = [
-        printed_prefixes(filled.task, spec.protocol, cell.reference or filled.model, references)
+        printed_prefixes(filled.task, spec.paper, cell.reference or filled.model, references)
         for cell, filled in zip(spec.cells, filled_cells, strict=True)
     ]
     columns = sorted({*(t for one in curves for t in one), *(t for one in paper for t in one)})

@@ -100,6 +100,11 @@ def _refuse_other_code(folder: Path, then: dict[str, Any], now: dict[str, Any]) 
         for part in ("task", "model", "backbone")
         if part in then and then[part] != now.get(part)
     ]
+    changed += [
+        f"{part} {then.get(part, 1)} is {now.get(part, 1)} now"
+        for part in ("inner_mixer", "inner_backbone")
+        if then.get(part, 1) != now.get(part, 1)
+    ]
     was, present = then.get("plugins") or {}, now["plugins"]
     changed += [
         f"the source of plugin '{name}' was changed"

@@ -17,12 +17,14 @@ from lrbench.registry import BACKBONES, ENCODERS, FOREIGN, MIXERS, PROTOCOLS, TA
 def versions_of(config: Config) -> dict[str, Any]:
     """Return the versions of the parts a configuration names, and hashes of plugin sources.
 
-    Of a torch module by its dotted path, those of the library too. Raises UserError for one that
+    Of a torch module by its dotted path, those of the library too. Of what stands inside an encoder
+    a version is told from 2 on: older cells were named without. Raises UserError for one that
     nobody here named.
     """
-    parts = {"task": TASKS.get(config.task.name)}
+    parts, inner = {"task": TASKS.get(config.task.name)}, {}
     if config.model.name in ENCODERS:
-        parts["model"] = ENCODERS.get(config.model.name)
+        parts["model"] = encoder = ENCODERS.get(config.model.name)
+        inner = encoder.cls.made_of(config.model.encoder)  # type: ignore[attr-defined]
     else:
         parts["model"] = MIXERS.get(config.model.name)
         stack = config.model.backbone.name  # type: ignore[attr-defined]
@@ -32,7 +34,10 @@ def versions_of(config: Config) -> dict[str, Any]:
         name: part.cls.version  # type: ignore[attr-defined]
         for name, part in parts.items()
     }
-    used = {part.module for part in parts.values() if not part.builtin}
+    for name, part in inner.items():
+        if part.cls.version > 1:
+            versions[f"inner_{name}"] = part.cls.version
+    used = {part.module for part in (*parts.values(), *inner.values()) if not part.builtin}
     plugins = {m.__name__: m for m in load_plugins().values()}
     versions["plugins"] = {
         name: source_hash(module)

@@ -31,8 +31,8 @@ def table_cells(table: TableSpec, arguments: Sequence[str]) -> dict[Overrides, s
     """Return a table's cells, overrides -> label ("" for none), with what was typed in every cell.
 
     task= and model= choose among the cells instead. Cells that what was typed makes equal are one,
-    by the label of the one that this changes least; by none if such cells disagree. Raises
-    UserError if no cell is left.
+    by the label of the one that this changes least; by none if such cells disagree. A typed group
+    (optim=adam) takes the place of a cell's `optim.name`. Raises UserError if no cell is left.
     """
     if not table.cells:
         raise UserError(
@@ -40,10 +40,12 @@ def table_cells(table: TableSpec, arguments: Sequence[str]) -> dict[Overrides, s
             f"its printed numbers: lrbench report --table {table.name}"
         )
     common = [argument for argument in arguments if _key(argument) not in SELECTING]
+    replaced = {f"{_key(argument)}.name" for argument in common}
     found: dict[frozenset[str], list[TableCell]] = {}
     first: dict[frozenset[str], Overrides] = {}
     for cell in chosen_cells(table, arguments).cells:
-        for overrides in expand((*_settled(cell.overrides), *common)):
+        own = [word for word in _settled(cell.overrides) if _key(word) not in replaced]
+        for overrides in expand((*own, *common)):
             words = frozenset(overrides)  # in any order
             found.setdefault(words, []).append(cell)
             first.setdefault(words, overrides)

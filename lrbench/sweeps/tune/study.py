@@ -10,6 +10,7 @@ from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.protocols.base import declared
 from lrbench.report.output.display import plural
+from lrbench.schema import in_backbone
 from lrbench.sweeps.plan.plan import Plan, PlannedRun
 from lrbench.sweeps.tune.choice import Point, attempt
 from lrbench.training.procedure import procedure_for
@@ -25,10 +26,18 @@ class Study:
     keys: tuple[str, ...]
     groups: list[list[PlannedRun]] = field(default_factory=list)
 
-    @property
-    def name(self) -> str:
-        """What a preset for it is called."""
-        return f"{self.protocol}_{self.task}_{self.model}"
+    def words(self, index: int = 0) -> list[str]:
+        """Return the choices that a preset for a point belongs to, as they are typed."""
+        words = [f"protocol={self.protocol}", f"task={self.task}", f"model={self.model}"]
+        stack = self._stack(index)
+        usual = stack is None or in_backbone(self.model, stack) == self.model
+        return words if usual else [*words, f"model.backbone.name={stack}"]
+
+    def name(self, index: int = 0) -> str:
+        """Return what a preset for a point is called: in another stack a model has others."""
+        stack = self._stack(index)
+        model = self.model if stack is None else in_backbone(self.model, stack)
+        return f"{self.protocol}_{self.task}_{model}"
 
     @property
     def whole_budget(self) -> str:
@@ -67,6 +76,11 @@ class Study:
             parts += [plural(seeds.pop(), "seed"), _length(self.config())]
         total = f"{plural(len(spent), 'run')}, {plural(sum(spent), 'update')}"
         return f"{' x '.join(parts)} = {total}"
+
+    def _stack(self, index: int) -> str | None:
+        """The backbone of a point; None of an encoder, which has none."""
+        backbone = getattr(self.config(index).model, "backbone", None)
+        return None if backbone is None else str(backbone.name)
 
     def _values(self, group: Sequence[PlannedRun]) -> tuple[tuple[str, Any], ...]:
         return tuple((key, setting(group[0].cell.settings, key)) for key in self.keys)

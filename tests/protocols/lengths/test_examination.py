@@ -127,6 +127,10 @@ def test_a_guesser_by_each_rule_has_the_figures_of_the_specification(
     [
         (["task=sum", "protocol=deletang2022"], "sum is not trained by protocol deletang2022"),
         (["task=group", "task.ask=last", "protocol=siems2025"], "right at every position"),
+        (
+            ["task=group", "protocol=siems2025", "protocol.test.mix=row"],
+            "score=sequence is of strings of one length",
+        ),
         (["model=transformer", "protocol.carry=0.5"], "keeps all that it has read"),
         (["model=elman", "model.mixer.noise=0.1", "protocol.carry=0.5"], "noise of its mixers"),
         (["model=elman", "optim.saturate=0.1", "protocol.state_noise=0.1"], "optim.saturate does"),

@@ -55,6 +55,7 @@ def test_rows_are_models_and_what_sets_cells_apart() -> None:
         ("device=cuda", True),  # no sweep would train it anew for that
         ("+trials=7", True),
         ("data_seed=3", False),
+        ("track=wandb", True),  # changes no number
         ("no.such.key=1", False),
     ],
 )
@@ -62,6 +63,27 @@ def test_runs_are_those_the_overrides_say(
     runs: Path, write: Write, argument: str, there: bool
 ) -> None:
     write()
+    assert len(filled(runs, argument).runs) == there
+
+
+@pytest.mark.parametrize(
+    ("argument", "there"),
+    [
+        ("model.mixer.init=random", True),
+        ("model.mixer.init=exact", False),
+        ("model.backbone.norm=rms", True),
+        ("model.backbone.norm=layer", False),
+        ("optim.saturate=0", True),
+        ("task.view=product", False),  # of another task
+        ("model.encoder.released=false", False),
+    ],
+)
+def test_what_came_later_than_a_run_is_its_default_in_a_run(
+    runs: Path, write: Write, argument: str, there: bool
+) -> None:
+    """No file of a run tells it, so a table that spells it out asks for what is not written."""
+    model = {"name": "blockdiag", "backbone": {"name": "gpt_rms"}, "mixer": {"block_size": 8}}
+    write(config={"task": {"name": "sum"}, "model": model})
     assert len(filled(runs, argument).runs) == there
 
 

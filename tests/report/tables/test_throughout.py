@@ -14,7 +14,7 @@ from lrbench.report.output.cells import Table
 from lrbench.report.runs.collect import collect
 from lrbench.report.tables.matrix import paper_tables
 from lrbench.report.tables.throughout import depth_needed
-from lrbench.tables import TableCell, TableSpec, load_table
+from lrbench.tables import TableCell, TableSpec, load_table, table_file
 
 Write = Callable[..., Path]
 
@@ -72,6 +72,20 @@ def test_the_curve_stands_above_the_paper_s(write: Write, runs: Path) -> None:
     assert rows["1 reflection", "paper"]["10"] == "0.0 ± 0.05"
     assert set(rows["lstm", "ours"].values()) == {"-"}
     assert ("lstm", "paper") not in rows
+
+
+def test_the_curve_beside_ours_is_of_the_paper_that_the_table_names(
+    runs: Path, tmp_path: Path
+) -> None:
+    """A copy for a smaller budget has a protocol that no paper has; `printed` says whose curve."""
+    text = table_file("siems2025_figure1").read_text()
+    short = tmp_path / "short.yaml"
+    short.write_text(text.replace("protocol: siems2025", "protocol: siems2025_short"))
+    alone = rows_of(paper_tables(collect(runs), load_table(str(short)))[0])
+    assert ("4 reflections", "paper") not in alone
+    short.write_text(f"{short.read_text()}printed: siems2025\n")
+    beside = rows_of(paper_tables(collect(runs), load_table(str(short)))[0])
+    assert beside["4 reflections", "paper"]["128"] == "1.0 ± 0.05"
 
 
 DEPTHS = TableSpec(

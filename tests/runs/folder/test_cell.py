@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from lrbench.cli.hydra.compose import composed
 from lrbench.config import Config
 from lrbench.errors import UserError
-from lrbench.runs.folder import files
+from lrbench.registry import MIXERS
+from lrbench.runs.folder import files, versions
 from lrbench.runs.folder.cell import Cell
 from lrbench.tasks.symbols.cyclic import Sum
 
@@ -44,6 +48,33 @@ def test_another_version_of_a_task_is_another_cell(
     before = Cell.of(tiny())
     monkeypatch.setattr(Sum, "version", Sum.version + 1)
     assert Cell.of(tiny()).fingerprint != before.fingerprint
+
+
+def test_what_stands_inside_an_encoder_is_in_the_name(
+    monkeypatch: pytest.MonkeyPatch, output_dir: Path
+) -> None:
+    """Another version of a pooled mixer is another model, and so is another source of a plug-in."""
+    words = ["task=listops", "model=pooled", f"output_dir={output_dir}"]
+    before, other = composed([*words, "model.encoder.mixer=gru"]), composed(words)
+    first, unchanged = Cell.of(before), Cell.of(other)
+    assert not {"inner_mixer", "inner_backbone"} & set(first.versions)  # older names stay
+    with monkeypatch.context() as patched:
+        patched.setattr(MIXERS.get("gru").cls, "version", 2)
+        assert Cell.of(before).versions["inner_mixer"] == 2
+        assert Cell.of(before).fingerprint != first.fingerprint
+        assert Cell.of(other).fingerprint == unchanged.fingerprint
+    mine = type("Mine", (MIXERS.get("gru").cls,), {"__module__": "inner_mine"})
+    own = replace(MIXERS.get("gru"), name="inner_mine", cls=mine)
+    monkeypatch.setitem(MIXERS._entries, "inner_mine", own)
+    plugins = {"inner_mine": ModuleType("inner_mine")}
+    monkeypatch.setattr(versions, "load_plugins", lambda: plugins)
+    names = []
+    for digest in ("as it is", "changed"):
+        monkeypatch.setattr(versions, "source_hash", lambda module, digest=digest: digest)
+        cell = Cell.of(composed([*words, "model.encoder.mixer=inner_mine"]))
+        assert cell.versions["plugins"] == {"inner_mine": digest}
+        names.append(cell.fingerprint)
+    assert len(set(names)) == 2
 
 
 def test_the_configuration_is_written_once(tiny: Tiny) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
 from lrbench.sweeps.plan.expansion import distinct_names, expand, of_table, table_cells, varying
 from lrbench.tables import SUITE, TableCell, TableSpec
@@ -63,6 +64,15 @@ def test_typed_words_win_over_every_cell_of_a_table() -> None:
     assert len(cells) == 6
     assert all("trials=2" in cell and "trials=5" not in cell for cell in cells)
     assert [cell for cell in cells if "optim.lr=1e-3" in cell] == []
+
+
+def test_a_group_that_is_typed_wins_over_its_name_in_a_cell() -> None:
+    """The cells of `protocols` say which optimiser they have, as walks compare them by settings."""
+    cell = TableCell(("task=sum", "model=lstm", "optim.name=adamw", "optim.lr=0.5"))
+    (words,) = table_cells(replace(TABLE, cells=(cell,)), ["optim=adam"])
+    assert words == ("task=sum", "model=lstm", "optim.lr=0.5", "optim=adam")
+    optim = composed(words).optim
+    assert (optim.name, optim.lr) == ("adam", 0.5)
 
 
 def test_the_last_word_of_a_cell_counts() -> None:

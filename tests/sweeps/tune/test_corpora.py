@@ -92,7 +92,7 @@ def protocols(plan: Plan) -> dict[str, str]:
 def test_the_budget_is_reported_in_epochs() -> None:
     plan = plan_of("optim.lr=0.1,0.2", "protocol.epochs=20", "seed=0,1")
     [study] = studies(plan, ["optim.lr"], protocols(plan))
-    assert study.name == "rir2023_listops_bbt_grc"
+    assert study.name() == "rir2023_listops_bbt_grc"
     assert study.budget() == "2 settings x 2 seeds x 20 epochs of 3 updates = 4 runs, 240 updates"
     plan = plan_of("optim.lr=0.1", "protocol.max_steps=7")
     [study] = studies(plan, ["optim.lr"], protocols(plan))

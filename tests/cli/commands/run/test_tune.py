@@ -182,6 +182,35 @@ def test_the_command_that_is_printed_uses_the_preset_of_another_protocol(
     assert "training lengths (3 to 40); the test lengths had no say" in preset.read_text()
 
 
+@pytest.mark.parametrize(
+    ("typed", "grid", "won", "name"),
+    [
+        (["model.backbone.name=gpt"], ["optim.lr=1e-4,2e-3"], "optim.lr=1e-4", "lstm+gpt"),
+        ([], ["model.backbone.name=bare,gpt"], "model.backbone.name=gpt", "lstm+gpt"),
+        ([], ["model.backbone.name=bare,gpt"], "model.backbone.name=bare", "lstm"),
+    ],
+)
+def test_a_preset_belongs_to_a_model_in_the_stack_that_won(
+    lrbench: Run, typed: list[str], grid: list[str], won: str, name: str
+) -> None:
+    """One of another stack was written for the usual one, which has not its settings."""
+    common = ["task=sum", "model=lstm", "model.width=16", SHORT, *typed]
+    key, _, values = grid[0].partition("=")
+    for value in values.split(","):
+        point = f"{key}={value}"
+        finish([*common, point], 0.9, "finished" if point == won else "diverged")
+    ended = lrbench("tune", *common, "--grid", *grid)
+    assert ended.code == 0, ended.err
+    assert [path.stem for path in PRESET.parent.iterdir()] == [f"fan2024_sum_{name}"]
+    printed = " ".join(ended.err.split()).split("use it: lrbench train ")[1]
+    config: Any = used(*shlex.split(printed))
+    assert (config.model.width, config.tuning_runs) == (16, 2)
+    stack = "gpt" if "gpt" in name else "bare"
+    untuned = composed(["task=sum", "model=lstm", f"model.backbone.name={stack}"])
+    assert config.model.backbone == untuned.model.backbone  # type: ignore[attr-defined]
+    assert config.optim.lr == (1e-4 if typed else untuned.optim.lr)
+
+
 def test_a_preset_that_says_something_else_stays_until_it_is_forced(
     lrbench: Run, searched: list[str]
 ) -> None:
