@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lrbench.checks import shown
+from lrbench.cli.hydra.compose import as_typed
 from lrbench.cli.hydra.grid import cells, grid_keys, key_of, protocol_of
 from lrbench.cli.hydra.launchers import is_launcher
 from lrbench.cli.hydra.sweeping import SweepRequest, run_plan
@@ -26,7 +27,7 @@ from lrbench.sweeps.tune.preset import (
     is_provisional,
     preset_text,
 )
-from lrbench.sweeps.tune.study import Study, studies
+from lrbench.sweeps.tune.study import Study, setting, studies
 from lrbench.sweeps.tune.table import note, study_table, validation
 
 NOT_IN_A_PRESET = ("task", "model", "protocol", "output_dir", "threads", "device", "force")
@@ -118,8 +119,19 @@ class Search:
             write(path, text)
         messages().print(f"{'unchanged:' if same else 'wrote'} {path}", markup=False)
         if self.output is None:
-            messages().print(f"use it: {_command(study.words(best), tuned)}", markup=False)
+            words = [*study.words(best), *self._of_task(study, best)]
+            messages().print(f"use it: {_command(words, tuned)}", markup=False)
         return []
+
+    def _of_task(self, study: Study, index: int) -> list[str]:
+        """The settings of the task that were typed, which a preset does not have."""
+        keys = dict.fromkeys(key_of(word) for word in self.typed)
+        settings = study.groups[index][0].cell.settings
+        values = {key: setting(settings, key) for key in keys if key.startswith("task.")}
+        return [
+            f"{key}={value if isinstance(value, str) else as_typed(value)}"
+            for key, value in values.items()
+        ]
 
     def _say_budgets(self) -> None:
         for study in self.studies:

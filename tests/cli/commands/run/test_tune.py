@@ -182,6 +182,17 @@ def test_the_command_that_is_printed_uses_the_preset_of_another_protocol(
     assert "training lengths (3 to 40); the test lengths had no say" in preset.read_text()
 
 
+def test_the_command_that_is_printed_has_the_tasks_settings(lrbench: Run) -> None:
+    """It trained A5, the default, with a rate that was tuned for S3."""
+    common = ["task=group", "task.group=S3", "model=rnn", SHORT]
+    finish([*common, "optim.lr=1e-4"], 0.9)
+    ended = lrbench("tune", *common, "--grid", "optim.lr=1e-4")
+    assert ended.code == 0, ended.err
+    printed = " ".join(ended.err.split()).split("use it: lrbench train ")[1]
+    config: Any = used(*shlex.split(printed))
+    assert (config.task.group, config.optim.lr) == ("S3", 1e-4)
+
+
 @pytest.mark.parametrize(
     ("typed", "grid", "won", "name"),
     [
