@@ -57,5 +57,19 @@ def test_a_task_with_a_budget_of_its_own_has_that_of_its_preset() -> None:
     assert told == "protocol.max_steps is 100000, the paper's is 20000"
 
 
+@pytest.mark.parametrize("protocol", ["grazzi2025", "grazzi2025_short"])
+def test_models_with_configurations_of_their_own(protocol: str) -> None:
+    """DeltaNet and Mamba on parity, DeltaNet on modular arithmetic; the others have one."""
+    from lrbench.cli.hydra.compose import composed
+
+    def of(task: str, model: str) -> tuple[float, int, int]:
+        made: Any = composed([f"task=xlstm_{task}", f"model={model}", f"protocol={protocol}"])
+        return made.optim.weight_decay, made.model.layers, made.protocol.batch_size
+
+    assert of("parity", "lstm") == of("modular_arithmetic", "mamba") == (0.1, 1, 256)
+    assert of("parity", "mamba") == of("parity", "deltanet") == (0.0, 1, 256)
+    assert of("modular_arithmetic", "deltanet") == (0.1, 3, 1024)
+
+
 def test_other_protocols_say_nothing_of_it() -> None:
     assert declared("fan2024").unlike_paper({}, 5) is None
