@@ -3,6 +3,10 @@
 Ray Chowdhury & Caragea 2023 (arXiv:2311.04449), "RIR-GRC": the levels of `base.py`, where a chunk's
 vector is the last state of the gated recursive cell along it (`rnn_grc.py`), from h_0 = 0. Chunks
 are made in evaluation, too.
+
+Difference: a batch is cut by its padded length (`base.py`), and strings of an evaluation are
+batched by length over a whole split; in the released code over 640 in the order of the file, so
+that more strings below 1.5 k are cut there.
 """
 
 from __future__ import annotations
