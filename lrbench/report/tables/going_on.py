@@ -27,7 +27,8 @@ def going_on(run: UnderWay, overrides: Sequence[str], environment: Environment) 
         words = list(overrides)
     if words is None or run.settings.get("data_seed") is not None:  # it may be that of a first seed
         return f"the command that began {run.folder} goes on with it"
-    kept = [word for word in words if _key(word) not in NOT_KEPT]
+    said = {f"{_key(word)}.name" for word in words}  # a sweep names a part's file and its name
+    kept = [word for word in words if _key(word) not in (*NOT_KEPT, *said)]
     place = run.settings.get("output_dir", OUTPUT_DIR)
     where = [f"output_dir={place}"] if place != OUTPUT_DIR else []
     typed = shlex.join([*kept, *where, f"seed={run.seed}"])

@@ -48,6 +48,8 @@ def test_the_words_that_were_typed() -> None:
     assert said("model=lstm", "task=parity", output_dir="outputs") == (
         "goes on with: lrbench train model=lstm task=parity seed=2"
     )
+    twice = said("protocol=fan2024", "model=lstm", "task=parity", "protocol.name='fan2024'")
+    assert twice.startswith("goes on with: lrbench train protocol=fan2024 model=lstm task=parity out")
     lengths = said("task=parity", "model=lstm", "protocol.test_lengths=[20,50]", output_dir="a b")
     assert lengths.endswith("'protocol.test_lengths=[20,50]' 'output_dir=a b' seed=2")
 
