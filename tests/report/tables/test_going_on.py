@@ -49,7 +49,7 @@ def test_the_words_that_were_typed() -> None:
         "goes on with: lrbench train model=lstm task=parity seed=2"
     )
     twice = said("protocol=fan2024", "model=lstm", "task=parity", "protocol.name='fan2024'")
-    assert twice.startswith("goes on with: lrbench train protocol=fan2024 model=lstm task=parity out")
+    assert twice.startswith("goes on with: lrbench train protocol=fan2024 model=lstm task=parity o")
     lengths = said("task=parity", "model=lstm", "protocol.test_lengths=[20,50]", output_dir="a b")
     assert lengths.endswith("'protocol.test_lengths=[20,50]' 'output_dir=a b' seed=2")
 
