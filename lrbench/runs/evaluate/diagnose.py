@@ -74,7 +74,7 @@ def diagnose_run(
     verdict, known = _kept(folder, which, digest, task, machine)
     word = (known.get("witness") or {}).get("tokens", [])
     leads = leads_along(model, machine, word, device)
-    begins("its steps, and what is foretold of them")
+    begins("its eigenvalues or Jacobians, and the accuracy that they predict")
     model = model.cpu()
     several = len(getattr(model, "stateful", ()))
     steps = affine_steps(SymbolReader(model), machine.symbols, of_several=True)

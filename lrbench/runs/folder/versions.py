@@ -17,9 +17,9 @@ from lrbench.registry import BACKBONES, ENCODERS, FOREIGN, MIXERS, PROTOCOLS, TA
 def versions_of(config: Config) -> dict[str, Any]:
     """Return the versions of the parts a configuration names, and hashes of plugin sources.
 
-    Of a torch module by its dotted path, those of the library too. Of what stands inside an encoder
-    a version is told from 2 on: older cells were named without. Raises UserError for one that
-    nobody here named.
+    Of a torch module by its dotted path, those of the library too. A part inside an encoder is left
+    out at version 1, since older cells were named without it. Raises UserError for a torch module
+    that nobody here named.
     """
     parts, inner = {"task": TASKS.get(config.task.name)}, {}
     if config.model.name in ENCODERS:

@@ -79,6 +79,16 @@ def test_each_length_of_the_grid_is_a_row_and_its_strings_are_told() -> None:
     }
 
 
+def test_forty_and_five_hundred_have_splits_of_their_own() -> None:
+    lengths = "protocol.test.lengths=[40,499,500]"
+    procedure = SuiteProcedure(composed([*SMALL, "task=parity", "model.layers=1", lengths]))
+    made = procedure.trial(0)
+    made.rules.consider({"step": 1, "validation_loss": 1.0} | made.look(unwatched))
+    rows, _ = procedure.examine(made, lambda _: made.model.state_dict(), unwatched)
+    splits = {row["length"]: row["split"] for row in rows if row["kind"] == "test"}
+    assert splits == {40: "train_length", 499: "further", 500: "test"}
+
+
 def test_a_hash_is_of_the_strings_that_are_scored_and_of_the_oracles_answers() -> None:
     procedure = SuiteProcedure(composed([*SMALL, "task=flip_flop"]))
     made = procedure.trial(0)

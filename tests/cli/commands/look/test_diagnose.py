@@ -135,7 +135,7 @@ def test_eigenvalues_that_all_fade_are_near_no_root(
 def test_parts_are_named_as_they_begin(trained: Callable[..., Path]) -> None:
     parts: list[str] = []
     diagnose.diagnose_run(trained("task=sum", "model=lstm"), lengths="12,9", begins=parts.append)
-    assert [part.split()[0] for part in parts] == ["random", "the", "its"]
+    assert [part.split()[0] for part in parts] == ["random", "the", "its"], parts
     assert parts[0] == "random strings of up to 12 symbols"
 
 
