@@ -33,7 +33,7 @@ from lrbench.locations import conf_dir
 from lrbench.records import Result
 from lrbench.schema import register_schema
 from lrbench.sweeps.plan.expansion import Overrides, expand, of_table, table_cells
-from lrbench.tables import TableSearch, load_table
+from lrbench.tables import TableSearch, TableSpec, load_table
 
 if TYPE_CHECKING:
     from lrbench.sweeps.plan.plan import Plan
@@ -90,6 +90,7 @@ class SweepRequest:
             rule=spec.rule,
             table=table if of_table(spec, labels) else None,
             search=spec.search,
+            compose=_by_its_protocol(request.compose, spec, rest),
         )
 
     def report_of(self, plan: Plan) -> str:
@@ -121,6 +122,30 @@ def _composition(folder: Path | None) -> Callable[[Sequence[str]], Config]:
         return found[0]
 
     return with_files if _refers(folder) else SharedComposition(with_files)
+
+
+def _by_its_protocol(
+    compose: Callable[[Sequence[str]], Config], table: TableSpec, typed: Sequence[str]
+) -> Callable[[Sequence[str]], Config]:
+    """Return `compose` that refuses a cell which its task would have trained by another protocol.
+
+    The table's report would not show such runs. A typed protocol is the user's own wish.
+    """
+    if any(word.lstrip("+").startswith("protocol=") for word in typed):
+        return compose
+
+    def checked(overrides: Sequence[str]) -> Config:
+        config = compose(overrides)
+        if (name := config.protocol.name) != table.protocol:
+            raise UserError(
+                f"table '{table.name}' is of protocol {table.protocol}, and a cell of it would be"
+                f" trained by {name}, which is what task {config.task.name} usually has:"
+                f" {' '.join(overrides)}\nwrite protocol: {name} in the table's file, or give such"
+                " cells a table of their own"
+            )
+        return config
+
+    return checked
 
 
 def _refers(folder: Path) -> bool:

@@ -43,8 +43,9 @@ SHORT = "_short"
 # What the runs of a paper have in common, besides their looks and tests
 COMPARED = (
     *("max_steps", "batch_size", "train_lengths", "train_strings"),
-    *("mix", "ask", "score", "runs"),
+    *("mix", "ask", "score", "runs", "stop", "chance"),
 )
+NOT_THERE = ("curriculum", "carry", "state_noise")  # in no paper
 
 
 class SeveralLengths(ByLength):
@@ -90,6 +91,8 @@ class SeveralLengths(ByLength):
             value = settings.get(key, getattr(usual, key))
             if _plain(value) != _plain(getattr(usual, key)):
                 return f"protocol.{key} is {value}, the paper's is {getattr(usual, key)}"
+        if usual.stop == "threshold" and settings.get("stop_at", usual.stop_at) != usual.stop_at:
+            return f"protocol.stop_at is {settings['stop_at']}, the paper's is {usual.stop_at}"
         for node in ("test", "look"):
             for key, wanted in vars(getattr(usual, node)).items():
                 value = settings.get(f"{node}.{key}", wanted)
@@ -100,7 +103,7 @@ class SeveralLengths(ByLength):
         every = settings.get("look_every", usual.look_every)
         if self.usual_rule == "best" and every < usual.look_every:
             return f"protocol.look_every is {every}, the paper looks every {usual.look_every}"
-        on = [key for key in ("curriculum", "carry", "state_noise") if settings.get(key)]
+        on = [key for key in NOT_THERE if settings.get(key)]
         if on:
             return f"protocol.{on[0]} is on; the paper has no such thing"
         if self.paper_runs not in (1, runs):

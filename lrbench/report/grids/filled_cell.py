@@ -195,6 +195,8 @@ class FilledCell:
             for key, value in self.settings.items()
             if key.startswith("protocol.")
         }
+        if own.get("start_from"):
+            return "protocol.start_from is set: training began with the weights of another run"
         return declared(self.protocol).unlike_paper(
             own | {"task": self.task}, self.count("finished")
         )

@@ -163,12 +163,14 @@ def _listed(override: Any) -> list[str]:
 
 
 def _matching(group: str, pattern: Any) -> list[str]:
-    from lrbench.registry import MIXERS, TASKS
+    """Return the names that a pattern has: of models the mixers, encoders where it has none."""
+    from lrbench.registry import ENCODERS, MIXERS, TASKS
 
-    registries = {"task": TASKS, "model": MIXERS}
+    registries = {"task": (TASKS,), "model": (MIXERS, ENCODERS)}
     if group not in registries:
         raise UserError(f"glob() goes with {' and '.join(registries)}, not with {shown(group)}")
-    names = list(pattern.filter(registries[group].names()))
+    found = (list(pattern.filter(known.names())) for known in registries[group])
+    names = next(filter(None, found), [])
     if not names:
         raise UserError(f"no {group} matches {pattern.include}")
     return names

@@ -34,6 +34,10 @@ def test_only_the_papers_own_settings_are_comparable(name: str) -> None:
     assert "max_steps is 7" in str(protocol.unlike_paper({**own, "max_steps": 7}, runs))
     assert "test.stride is 3" in str(protocol.unlike_paper({**own, "test.stride": 3}, runs))
     assert "carry is on" in str(protocol.unlike_paper({**own, "carry": 0.5}, runs))
+    assert "stop is perfect" in str(protocol.unlike_paper({**own, "stop": "perfect"}, runs))
+    ends = protocol.unlike_paper({**own, "stop_at": 0.5}, runs)
+    stops = usual.stop == "threshold"
+    assert ends == (f"protocol.stop_at is 0.5, the paper's is {usual.stop_at}" if stops else "")
     assert "train_strings is 5" in str(protocol.unlike_paper({**own, "train_strings": 5}, runs))
     more, fewer = ({**own, "look_every": usual.look_every + by} for by in (-1, 1))
     chosen = "best" in protocol.rules  # of many looks a best one is better by luck

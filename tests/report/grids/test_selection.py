@@ -175,6 +175,12 @@ def test_a_table_says_of_how_many_runs_or_its_own_do(runs: Path, write: Write) -
     assert filled(runs, "tuning_runs=null").settings["tuning_runs"] is None
 
 
+def test_a_second_stage_is_not_held_against_a_paper(runs: Path, write: Write) -> None:
+    write(config={"protocol": {"start_from": "first/s0"}})
+    assert "start_from is set" in str(filled(runs).unlike_paper())
+    assert not filled(runs).comparable("best")
+
+
 def of_table(runs: Path, fingerprint: str = "a" * 12, **known: Any) -> FilledCell:
     """The one cell of a table that knows the fingerprint of its runs."""
     cell = TableCell(("task=sum", "model=blockdiag", "trials=3"), fingerprint=fingerprint, **known)

@@ -48,6 +48,7 @@ def test_product(arguments: list[str], cells: list[tuple[str, ...]]) -> None:
 
 def test_glob_is_of_registered_names() -> None:
     assert expand(["task=glob(*pair)"]) == [("task=even_pair",)]
+    assert expand(["model=glob(*ebt_grc)"]) == [("model=ebt_grc",), ("model=rir_ebt_grc",)]
     with pytest.raises(UserError, match="no task matches"):
         expand(["task=glob(zzz*)"])
     with pytest.raises(UserError, match="not with seed"):

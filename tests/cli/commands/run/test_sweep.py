@@ -72,6 +72,17 @@ def test_a_dry_run_tells_what_there_is_to_do_and_writes_nothing(lrbench) -> None
     assert not list(Path().iterdir())
 
 
+def test_a_cell_that_its_task_has_trained_by_another_protocol_is_refused(lrbench) -> None:
+    """The table's report would not show its runs."""
+    Path("mine.yaml").write_text("cells:\n  - {overrides: [task=listops, model=bbt_grc]}\n")
+    ended = lrbench("sweep", "--table", "mine.yaml", "--dry-run")
+    assert ended.code == 1
+    assert "table 'mine' is of protocol fan2024, and a cell of it would be trained by" in ended.err
+    assert "write protocol: rir2023 in the table's file" in ended.err
+    typed = lrbench("sweep", "--table", "mine.yaml", "protocol=rir2023", "--dry-run")
+    assert typed.code == 0, typed.err
+
+
 def test_what_is_missing_is_done_and_a_dry_run_knows_its_price(lrbench) -> None:
     grid = ("sweep", "task=sum", "optim.lr=1e-3,1e-4", *TINY)
     ended = lrbench(*grid)
