@@ -194,6 +194,7 @@ TASKS = Registry(
         "xlstm_even_pairs": "lrbench.tasks.chomsky.variants",
         "xlstm_cycle_navigation": "lrbench.tasks.chomsky.variants",
         "xlstm_modular_arithmetic": "lrbench.tasks.chomsky.variants",
+        "xlstm_modular_arithmetic_brackets": "lrbench.tasks.chomsky.variants",
         "slice_parity": "lrbench.tasks.chomsky.variants",
         "slice_even_pairs": "lrbench.tasks.chomsky.variants",
         "slice_cycle_nav": "lrbench.tasks.chomsky.variants",

@@ -12,7 +12,11 @@ arXiv:2002.05202): what stands around DeltaNet and its relatives in flash-linear
 are rounded up to a multiple of 8; there, of 256.
 
 `mamba` is the same with RMSNorm and the first line alone: Mamba's mixer has its own gate and its
-own inner width (Gu & Dao 2023, arXiv:2312.00752).
+own inner width (Gu & Dao 2023, arXiv:2312.00752). The model of Grazzi et al. 2025
+(arXiv:2411.12537) has no norm before its head.
+
+Differences: without `embedding_norm` embeddings are drawn from N(0, 1), where the released code of
+GPT-2, of Mamba and of flash-linear-attention has a deviation of 0.02; heads have a bias.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ model. The paper's xLSTM[a:b] has a mLSTM for b sLSTM: xLSTM[1:0] is `model=mlst
 `model=slstm`, xLSTM[1:1] of two layers `model=mlstm model.backbone.slstm_at=[1]`. Weights of the
 embedding, of the head and of W_1 are drawn from N(0, 2 / (5 D)), of W_2 from N(0, 4 / (L^2 D)).
 
-Difference from the released code: norms have a bias.
+Differences from the released code: norms and the head have a bias. There only matrices decay, and
+embeddings do not.
 """
 
 from __future__ import annotations

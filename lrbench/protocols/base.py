@@ -144,7 +144,7 @@ class Protocol(ABC):
     def unlike_paper(self, settings: Settings, runs: int) -> str | None:
         """Return why so many runs are not to be held against the paper's; nothing if they may be.
 
-        settings: theirs, by their own names, and `task`, the name of what they are trained on.
+        settings: theirs, by their own names, and the names of their `task` and their `model`.
         None: what tells is what the paper says of its looks.
         """
         return None

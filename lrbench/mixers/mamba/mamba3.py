@@ -29,7 +29,8 @@ The state: S (H, P, N), the angles in turns (H, R), and the last k (H, N) and x 
 
 Differences from the released code: heads have 64 channels and 128 numbers a key there, and several
 inputs and outputs a head (MIMO) are an option; another state of it has 1 + f, or 1 / (1 - f) where
-f < 0, for softplus(f). There is no convolution, there as here.
+f < 0, for softplus(f). There neighbours turn together, here numbers half of the turning ones apart,
+which renames them. There is no convolution, there as here.
 """
 
 from __future__ import annotations

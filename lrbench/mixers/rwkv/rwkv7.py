@@ -16,6 +16,7 @@ The channel mix, the other sublayer of a block, is W_v relu(W_k z'_k)^2; stack `
 
 Glossary
     mu     shares                of the position before, one row for each of r, w, k, v, a, g
+    GroupNorm  norm              its gains begin as (l / L)^0.7 in layer l = 1..L
     w_0    decay                 with maps of low rank, `decay_in` W_1 and `decay_out` W_2
     a_0    erase                 likewise; s: `a_scale`
     xi     removal, alpha        replacement, rho  bonus
@@ -28,7 +29,9 @@ above w - 1 > -0.46, so what changes its sign loses half of its size: no parity 
 s = 2 (not the paper's) allows a reflection.
 
 Differences from the code: a head has 64 features there and the ranks grow with the width; values of
-later layers are not mixed with those of the first (`v_first`), which one layer has none of.
+later layers are not mixed with those of the first (`v_first`), which one layer has none of. W_r,
+W_k, W_v and the channel mix's W_k are drawn as its layers draw them, uniformly; its training script
+then draws them anew, orthogonal with gain 1 (W_k of the time mix 0.1). Its head has no bias.
 """
 
 from __future__ import annotations
@@ -104,7 +107,7 @@ class Rwkv7Mixer(Mixer):
 
     @torch.no_grad()
     def place(self, layer: int, layers: int) -> None:
-        """Set shares and decays: deeper layers look back less, and remember otherwise."""
+        """Set shares, decays and gains: deeper layers look back less, and remember otherwise."""
         depth = layer / max(1, layers - 1)
         channel = torch.arange(self.width, dtype=self.decay.dtype, device=self.decay.device)
         rank = channel / max(1, self.width - 1)
@@ -117,11 +120,15 @@ class Rwkv7Mixer(Mixer):
         self.erase.copy_(-0.19 + 0.3 * zigzag + 0.4 * (rank - 0.5))
         self.removal.copy_(0.71 - 0.1 * (rank - 0.5))
         self.replacement.fill_(1.02)
+        self.norm.weight.fill_(((layer + 1) / layers) ** 0.7)
 
     def parameter_rules(self) -> dict[str, ParameterRule]:
         plain = ("shares", "erase", "removal", "replacement", "bonus", "norm.weight", "norm.bias")
+        low_rank = [
+            f"{name}_{side}.weight" for name in ("decay", "erase", "gate") for side in ("in", "out")
+        ]
         return {"decay": ParameterRule(lr=2.0, decay=False)} | dict.fromkeys(
-            plain, ParameterRule(decay=False)
+            (*plain, *low_rank), ParameterRule(decay=False)
         )
 
     def channel_mixer(self) -> Mixer:

@@ -23,7 +23,8 @@ Glossary
 Differences: where paper and released code differ the paper is followed. The released PyTorch model
 makes rows one-hot and scales rows, orientation=row, so that x'_j = d_j x_(i_j) is read and not
 sent; both are exact for permutations, but of letters that merge states only columns send a one-hot
-state to a one-hot state. The JAX model's f and g have no hidden layer. x_0 can be learnt.
+state to a one-hot state. The JAX model's f and g have no hidden layer. The PyTorch model has
+dropout on what W_y reads, none behind the norm, and its D decays. x_0 can be learnt.
 """
 
 from __future__ import annotations

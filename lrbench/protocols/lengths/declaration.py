@@ -43,7 +43,7 @@ SHORT = "_short"
 # What the runs of a paper have in common, besides their looks and tests
 COMPARED = (
     *("max_steps", "batch_size", "train_lengths", "train_strings"),
-    *("mix", "ask", "score", "runs", "stop", "chance"),
+    *("mix", "ask", "score", "runs", "stop"),
 )
 NOT_THERE = ("curriculum", "carry", "state_noise")  # in no paper
 
@@ -52,7 +52,7 @@ class SeveralLengths(ByLength):
     """A protocol that trains on strings of several lengths and tests over a range of them.
 
     tasks: patterns of the names of the paper's tasks. budgets: updates of tasks that have others
-    than its usual ones.
+    than its usual ones. batches: strings of an update, of a model on a task that has others.
     """
 
     procedure = "lrbench.protocols.lengths.procedure:LengthsProcedure"
@@ -72,6 +72,7 @@ class SeveralLengths(ByLength):
         "tune trains every run for its whole budget; leave protocol.stop out"
     )
     budgets: ClassVar[Mapping[str, int]] = {}
+    batches: ClassVar[Mapping[tuple[str, str], int]] = {}
 
     def has(self, task: str) -> bool:
         """Whether the paper has a task of this name."""
@@ -86,7 +87,9 @@ class SeveralLengths(ByLength):
         if self.short:
             return f"{self.name} has a smaller budget than {self.name.removesuffix(SHORT)}"
         usual = PROTOCOLS.get(self.name).config()
-        usual.max_steps = self.budgets.get(str(settings.get("task")), usual.max_steps)
+        task, model = str(settings.get("task")), str(settings.get("model"))
+        usual.max_steps = self.budgets.get(task, usual.max_steps)
+        usual.batch_size = self.batches.get((task, model), usual.batch_size)
         for key in COMPARED:
             value = settings.get(key, getattr(usual, key))
             if _plain(value) != _plain(getattr(usual, key)):
@@ -191,6 +194,9 @@ class Grazzi2025(SeveralLengths):
     rules = LAST
     tasks = ("xlstm_*", "nnch_*")
     budgets: ClassVar[Mapping[str, int]] = {"xlstm_parity": 20_000, "nnch_parity_check": 20_000}
+    batches: ClassVar[Mapping[tuple[str, str], int]] = {
+        ("xlstm_modular_arithmetic", "deltanet"): 1024
+    }
     by_tests = True
     paper_runs = 3
 

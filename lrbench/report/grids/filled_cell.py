@@ -198,7 +198,7 @@ class FilledCell:
         if own.get("start_from"):
             return "protocol.start_from is set: training began with the weights of another run"
         return declared(self.protocol).unlike_paper(
-            own | {"task": self.task}, self.count("finished")
+            own | {"task": self.task, "model": self.model}, self.count("finished")
         )
 
     def comparable(self, rule: str) -> bool:

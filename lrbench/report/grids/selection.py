@@ -289,7 +289,9 @@ def _filled_cell(
         settings = {**settings, TUNING: searched}  # outside of what tells cells apart
     modulus = _modulus(collection, matching, cell, table.paper, references)
     own = tuple(score for folder in runs["folder"] for score in scores.get(folder, ()))
-    reference = lookup(cell.task, modulus, cell.model, table.paper, references, row=cell.reference)
+    names = cell.task, modulus, cell.model, table.paper
+    reach = _overridden(cell, "model.mixer.range", settings.get("model.mixer.range"))
+    reference = lookup(*names, references, row=cell.reference, reach=reach)
     wanted = _overridden(cell, "trials")
     return FilledCell(
         task=cell.task,

@@ -22,6 +22,8 @@ from lrbench.metrics import ACCURACY, METRICS, Metric, metric_among
 MEASURED = "Measured baselines"  # column `table` of what was measured here, not printed
 SCALED = "scaled from "  # a unit: 0 stands for this accuracy
 MODULUS = "{modulus}"  # stands in a task's name for its modulus
+SIGNED = "signed"
+EIGENVALUES = {"positive": "[0,1]", SIGNED: "[-1,1]"}  # a mixer's range, as papers write it
 CsvRow = dict[str, str]
 
 
@@ -223,13 +225,18 @@ def lookup(
     protocol: str,
     folder: Path | None = None,
     row: str | None = None,
+    reach: object = None,
 ) -> Reference | None:
     """Return the paper's number for this cell, or None where no paper printed one.
 
-    `row` is the paper's name of the model; without it `model` is looked for by its own.
+    `row` is the paper's name of the model; without it `model` is looked for by its own. `reach` is
+    its setting `model.mixer.range`, where it has one: papers write it behind a name, and a row
+    without it is of eigenvalues in [0, 1].
     """
     found = printed(task, modulus, protocol, folder)
-    return next((number for number in found if number.is_of(row or model)), None)
+    written = {name: f"{model} {ends}" for name, ends in EIGENVALUES.items()}.get(str(reach))
+    wanted = [row] if row else [written, None if reach == SIGNED else model]
+    return next((number for name in wanted if name for number in found if number.is_of(name)), None)
 
 
 def printed_prefixes(
@@ -263,7 +270,10 @@ def lookup_run(result: Mapping[str, Any], folder: Path | None = None) -> Referen
     if not faithful(result["task"], settings, folder):
         return None
     modulus = settings.get("task.modulus")
-    return lookup(result["task"], modulus, result["model"], result["protocol"], folder)
+    mixer = (config.get("model") or {}).get("mixer")
+    reach = mixer.get("range") if isinstance(mixer, dict) else None
+    names = result["task"], modulus, result["model"], result["protocol"]
+    return lookup(*names, folder, reach=reach)
 
 
 def _stated_settings(named: CsvRow, name: str, folder: Path | None) -> dict[str, str]:

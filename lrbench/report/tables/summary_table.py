@@ -280,7 +280,8 @@ def _paper(runs: Columns, collection: Collection, references: Path) -> Reference
     modulus = settings.get("task.modulus")
     if not faithful(str(task), settings, references):
         return None
-    return lookup(task, modulus, model, protocol, references)
+    reach = settings.get("model.mixer.range")
+    return lookup(task, modulus, model, protocol, references, reach=reach)
 
 
 SPLIT_HEAD = ("model", "configuration", "runs", "updates", "parameters", "number", "dev")

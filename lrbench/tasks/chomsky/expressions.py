@@ -164,7 +164,7 @@ class Expressions(OneAnswer):
     """A task over expressions in brackets. Deterministic context-free."""
 
     level = "dcf"
-    class_names = DIGITS
+    class_names: tuple[str, ...] = DIGITS
 
 
 @dataclass

@@ -1,12 +1,13 @@
-"""The regular tasks as two other papers have them: `xlstm_*` and `slice_*`.
+"""Tasks of Delétang et al. as other papers have them: `xlstm_*` and `slice_*`.
 
 Parity, even pairs, cycle navigation and modular arithmetic of Delétang et al. 2023 came back under
 the same names as other functions. Sources: Beck et al. 2024, "xLSTM" (arXiv:2405.04517), whose
 generators Grazzi et al. 2025 (arXiv:2411.12537) took over; Walker et al. 2025, "SLiCE"
-(arXiv:2505.17761), which Terzic et al. 2025 (arXiv:2509.22284) took over. Strings are theirs in
-other random numbers. All ask once, at the last symbol that is read:
+(arXiv:2505.17761), which Terzic et al. 2025 (arXiv:2509.22284) took over. The expressions with
+brackets are of Grazzi et al. alone. Strings are theirs in other random numbers. All ask once, at
+the last symbol that is read:
 
-    xlstm_*   a length counts the answer: a string of length n is n - 1 symbols
+    xlstm_*   a length counts the answer: a string of length n is n - 1 symbols; with brackets n - 2
     slice_*   a length counts what is read; of modular arithmetic an odd one is rounded up
 
 Both papers write symbols and answers in one vocabulary with a symbol for padding, so that a model
@@ -20,12 +21,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from lrbench.registry import register_task
 from lrbench.tasks.base import Device
+from lrbench.tasks.chomsky.expressions import Expressions, drawn, value_of, values
 from lrbench.tasks.chomsky.regular import QueriedTask, cycle, first_and_last
-from lrbench.tasks.chomsky.slots import DIGITS, TIMES
+from lrbench.tasks.chomsky.slots import DIGITS, TIMES, words
 from lrbench.tasks.machine import Machine
 from lrbench.tasks.stream import Stream, integers
 from lrbench.tasks.symbols.mod_arith import ModArith, ModArithConfig
@@ -245,6 +248,61 @@ class XlstmModularArithmetic(ArithmeticVariant):
     def valid_length(self, length: int) -> bool:
         """Whether a number, the equals sign and the answer fit."""
         return length >= 3 and length % 2 == 1
+
+
+@dataclass
+class XlstmModularArithmeticBracketsConfig(VariantConfig):
+    """Settings of `xlstm_modular_arithmetic_brackets`."""
+
+    name: str = "xlstm_modular_arithmetic_brackets"
+
+
+@register_task(
+    "xlstm_modular_arithmetic_brackets",
+    XlstmModularArithmeticBracketsConfig,
+    "value mod 5 of brackets with + and -, asked at = (Grazzi et al. 2025)",
+)
+class XlstmModularArithmeticBrackets(Expressions):
+    """The expressions of `nnch_modular_arithmetic_brackets`, with + and - alone, then "=".
+
+    A length counts "=", the answer and a symbol of padding: n - 3 symbols of n, and of a length of
+    3 or 4 two, as of 5. The sign of multiplication is in the vocabulary and in no string.
+    Deterministic context-free; every answer is as likely.
+    """
+
+    symbols = (*DIGITS, "+", "-", TIMES, "(", ")")
+    length_rule = "lengths >= 3 (3 and 4 have the strings of 5)"
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.vocabulary = (*self.symbols, "=", PAD)
+        if config.shared_vocabulary:  # digits come first in it
+            self.class_names = self.vocabulary
+
+    def valid_length(self, length: int) -> bool:
+        """Whether there is a symbol before what else a length counts, in the source."""
+        return length >= 3
+
+    def positions(self, length: int) -> int:
+        """The expression and "="."""
+        return max(length, 5) - 2
+
+    def output(self, symbols: Sequence[int]) -> list[int]:
+        """Evaluate it recursively."""
+        return [value_of(symbols)]
+
+    def _inputs(self, stream: Stream, step: int | range, rows: int, length: int) -> Tensor:
+        word = words(stream, step, rows, self.positions(length) - 1)
+        return torch.from_numpy(drawn(word.numpy(), operators=2))
+
+    def _strings(
+        self, stream: Stream, step: int | range, rows: int, length: int, device: Device
+    ) -> Tensor:
+        symbols = self._inputs(stream, step, rows, length)
+        return torch.cat((symbols, torch.full_like(symbols[:, :1], self.empty)), 1).to(device)
+
+    def _outputs(self, symbols: Tensor) -> Tensor:
+        return torch.from_numpy(values(symbols.numpy()))[:, None]
 
 
 @dataclass

@@ -153,3 +153,22 @@ def test_deeper_layers_are_placed_otherwise_and_heads_must_divide() -> None:
     assert mixer.state_size == WIDTH * (WIDTH // HEADS) + WIDTH
     with pytest.raises(ValueError, match=r"model\.width of 12 cannot be shared"):
         Rwkv7Mixer(Rwkv7Config(heads=5), WIDTH)
+
+
+def test_gains_of_the_group_norm_begin_smaller_below() -> None:
+    """As in the released training code: (l / L)^0.7 in layer l of L."""
+    mixer = Rwkv7Mixer(Rwkv7Config(heads=HEADS), WIDTH)
+    gains = []
+    for layer in range(4):
+        mixer.place(layer, 4)
+        gains.append(mixer.norm.weight.tolist())
+    expected = np.repeat([[0.25**0.7], [0.5**0.7], [0.75**0.7], [1.0]], WIDTH, 1)
+    np.testing.assert_allclose(gains, expected, rtol=1e-6)
+
+
+def test_only_the_matrices_of_whole_rank_decay() -> None:
+    """In the released training code what is called `weight` alone; its low ranks are w1, w2, .."""
+    mixer = Rwkv7Mixer(Rwkv7Config(heads=HEADS), WIDTH)
+    kept = {name for name, rule in mixer.parameter_rules().items() if not rule.decay}
+    decayed = {name for name, _ in mixer.named_parameters()} - kept
+    assert decayed == {f"{name}.weight" for name in ("receptance", "key", "value", "out")}

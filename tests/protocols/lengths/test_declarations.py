@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lrbench.protocols.base import declared
 from lrbench.registry import PROTOCOLS
+from lrbench.report.grids.filled_cell import FilledCell
 
 FAMILIES = ("deletang2022", "grazzi2025", "walker2025", "siems2025", "merrill2024")
 
@@ -59,6 +61,24 @@ def test_a_task_with_a_budget_of_its_own_has_that_of_its_preset() -> None:
     assert "the paper's is 100000" in str(protocol.unlike_paper({"max_steps": 20_000}, 3))
     told = protocol.unlike_paper({"max_steps": 100_000, "task": "xlstm_parity"}, 3)
     assert told == "protocol.max_steps is 100000, the paper's is 20000"
+
+
+def test_a_model_with_batches_of_its_own_is_held_against_the_paper() -> None:
+    """DeltaNet has 1,024 strings an update on modular arithmetic, as in its preset."""
+    from lrbench.cli.hydra.compose import composed
+
+    words = ["task=xlstm_modular_arithmetic", "model=deltanet", "protocol=grazzi2025"]
+    own: dict[str, Any] = {"task": "xlstm_modular_arithmetic", "model": "deltanet"}
+    own["batch_size"] = composed(words).protocol.batch_size
+    protocol = declared("grazzi2025")
+    assert protocol.unlike_paper(own, 3) == ""
+    told = protocol.unlike_paper({**own, "batch_size": 256}, 3)
+    assert told == "protocol.batch_size is 256, the paper's is 1024"
+    told = protocol.unlike_paper({**own, "model": "mamba"}, 3)
+    assert told == "protocol.batch_size is 1024, the paper's is 256"
+    cell: Any = SimpleNamespace(**own, protocol="grazzi2025", count=lambda _: 3)
+    cell.settings = {"protocol.batch_size": 1024}
+    assert FilledCell.unlike_paper(cell) == ""
 
 
 @pytest.mark.parametrize("protocol", ["grazzi2025", "grazzi2025_short"])

@@ -158,6 +158,7 @@ def test_the_papers_chance_is_that_of_its_own_tasks(protocol: str) -> None:
     from lrbench.cli.hydra.compose import composed
 
     known = {"xlstm_parity": 0.5, "xlstm_modular_arithmetic": 0.2, "nnch_modular_arithmetic": 0.2}
+    known["xlstm_modular_arithmetic_brackets"] = 0.2
     others = dict.fromkeys(("xlstm_even_pairs", "xlstm_cycle_navigation", "nnch_reverse_string"))
     for task, chance in {**known, **others}.items():
         config = composed([f"task={task}", "model=lstm", f"protocol={protocol}"])

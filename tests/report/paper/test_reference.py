@@ -19,7 +19,7 @@ from lrbench.report.paper.reference import (
     printed,
     reference_dir,
 )
-from lrbench.tables import table_names
+from lrbench.tables import load_table, table_names
 
 
 @pytest.mark.parametrize("model", ["blockdiag", "blockdiag_release"])
@@ -127,6 +127,42 @@ def test_a_row_is_found_by_its_name_or_as_the_table_says(
     assert found is not None
     assert found.text == text
     assert (found.rule, found.trials) == (None, None)  # these tables tell neither
+
+
+@pytest.mark.parametrize(
+    ("protocol", "task", "model", "reach", "row"),
+    [
+        ("walker2025", "slice_parity", "deltanet", None, "DeltaNet"),
+        ("walker2025", "slice_parity", "deltanet", "positive", "DeltaNet"),
+        ("walker2025", "slice_parity", "deltanet", "signed", "DeltaNet[-1,1]"),
+        ("walker2025", "slice_parity", "gated_deltanet", "signed", None),
+        ("walker2025", "slice_parity", "gated_deltaproduct", "signed", "Gated DeltaProduct[-1,1]"),
+        ("grazzi2025", "xlstm_parity", "mamba", "positive", "Mamba [0,1]"),
+        ("grazzi2025", "xlstm_parity", "mamba", "signed", "Mamba [-1,1]"),
+        ("grazzi2025", "xlstm_parity", "mamba", None, None),
+        ("walker2025", "slice_parity", "lstm", None, "LSTM"),
+    ],
+)
+def test_eigenvalues_of_either_sign_are_another_row(
+    protocol: str, task: str, model: str, reach: str | None, row: str | None
+) -> None:
+    found = lookup(task, None, model, protocol, reach=reach)
+    assert (found and found.model) == row
+    run: dict[str, Any] = {"task": task, "model": model, "protocol": protocol}
+    run["config"] = {"model": {"mixer": {} if reach is None else {"range": reach}}}
+    alone = lookup_run(run)
+    assert (alone and alone.model) == row
+
+
+@pytest.mark.parametrize("table", ["grazzi2025_table3", "walker2025_table2"])
+def test_cells_are_held_against_the_row_with_their_eigenvalues(table: str) -> None:
+    spec = load_table(table)
+    labelled = [cell for cell in spec.cells if (cell.label or "").endswith("1]")]
+    assert len(labelled) >= 8
+    for cell in labelled:
+        found = lookup(cell.task, None, cell.model, spec.paper, row=cell.reference)
+        assert found is not None, cell
+        assert ("[-1,1]" in found.model) == ("[-1,1]" in str(cell.label)), cell
 
 
 def test_every_name_of_the_papers_is_one_that_the_tables_have_and_lrbench_knows() -> None:

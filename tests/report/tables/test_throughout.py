@@ -57,7 +57,9 @@ def test_the_curve_stands_above_the_paper_s(write: Write, runs: Path) -> None:
             model="deltaproduct",
             protocol="siems2025",
             seed=seed,
-            config=config("siems2025", mixer={"range": "signed", "householders": 4}),
+            config=config(
+                "siems2025", mixer={"range": "signed", "householders": 4, "conv_size": 0}
+            ),
             evaluations=scores({128: 1.0, 192: 0.9, 256: at_256, 512: 0.0}, 512, 0.0),
         )
     first = paper_tables(collect(runs), load_table("siems2025_figure1"))[0]

@@ -137,3 +137,52 @@ def test_strings_stay_what_they_are(name: str) -> None:
     batch = made(name).sample(Stream.named(0, "pinned"), 0, 64, 39, "cpu")
     drawn = hashlib.sha256(str(batch.tokens.tolist()).encode()).hexdigest()[:12]
     assert drawn == DIGESTS[name]
+
+
+BRACKETS = "xlstm_modular_arithmetic_brackets"
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_brackets_of_grazzi_et_al(shared: bool) -> None:
+    """Lines written by hand from the released generator; what a length counts, and the answers."""
+    task = make_task(TASKS.get(BRACKETS).config(shared_vocabulary=shared))
+    assert task.num_classes == (12 if shared else 5)  # the source has a vocabulary of 12
+    for text, answer in {
+        "- 3 =": "2",
+        "( 4 ) =": "4",
+        "( - 1 ) =": "4",
+        "( 2 - 4 ) =": "3",
+        "( ( 1 - 3 ) - - 4 ) =": "2",
+        "( 3 + ( ( 0 - 1 ) - 4 ) ) =": "3",
+    }.items():
+        tokens = [task.vocabulary.index(symbol) for symbol in text.split()]
+        found = task.oracle(tokens)
+        assert found[:-1] == [IGNORE] * (len(tokens) - 1)
+        assert task.class_names[found[-1]] == answer, text
+    stream = Stream.named(0, "a test")
+    for length, read in {3: 3, 4: 3, 5: 3, 6: 4, 40: 38, 256: 254}.items():
+        batch = task.sample(stream, 0, 64, length, "cpu")
+        assert batch.tokens.shape == (64, read)
+        for tokens, targets in zip(batch.tokens.tolist(), batch.targets.tolist(), strict=True):
+            assert targets == task.oracle(tokens)
+            text = task.describe_string(tokens).split()
+            assert text[-1] == "=" and "=" not in text[:-1]
+            assert not {"[PAD]", "\N{MULTIPLICATION SIGN}"} & set(text)
+    with pytest.raises(UserError, match="it has lengths >= 3"):
+        task.sample(stream, 0, 1, 2, "cpu")
+
+
+def test_brackets_without_multiplication_have_no_likely_answer() -> None:
+    batch = make_task(TASKS.get(BRACKETS).config()).sample(Stream.named(0, "a"), 0, 5000, 40, "cpu")
+    counts = batch.targets[:, -1].bincount(minlength=5).tolist()
+    assert len(counts) == 5 and all(900 < count < 1100 for count in counts)
+
+
+def test_brackets_by_row_end_at_their_own() -> None:
+    task, stream = make_task(TASKS.get(BRACKETS).config()), Stream.named(0, "a test")
+    lengths = [3, 40, 7, 12]
+    batch = task.of_lengths(stream, 3, lengths, "cpu")
+    assert batch.lengths.tolist() == [3, 38, 5, 10]
+    for row, read in enumerate(batch.lengths.tolist()):
+        assert batch.targets[row, :read].tolist() == task.oracle(batch.tokens[row, :read].tolist())
+        assert (batch.targets[row, read:] == IGNORE).all()
