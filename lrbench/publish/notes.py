@@ -67,7 +67,9 @@ def read_notes(path: Path, keys: Sequence[str] = KEYS) -> Notes:
         content: Any = yaml.safe_load(text)
         tree = yaml.compose(text)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"'{path}' cannot be read: {' '.join(str(error).split())}") from error
+        reason = error.strerror if isinstance(error, OSError) else None
+        reason = reason or " ".join(str(error).split())
+        raise UserError(f"'{path}' cannot be read: {reason}") from error
     if content is None:
         return Notes()
     if not isinstance(content, dict):

@@ -141,7 +141,7 @@ def test_a_split_that_is_not_there(
     assert found["scores"].status == OPEN
     assert found["listops"].status == OPEN
     assert found["listops"].text.startswith("near_iid not scored again: the data are not here")
-    assert found["listops"].text.endswith("lrbench data make listops")
+    assert found["listops"].text.endswith("lrbench data make listops --splits near_iid")
 
 
 def test_no_data_at_all(packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,6 +92,14 @@ def test_slips(tmp_path: Path, text: str, said: str) -> None:
     assert said in str(caught.value) and str(path) in str(caught.value)
 
 
+def test_a_file_that_cannot_be_read_is_named_once(tmp_path: Path) -> None:
+    path = tmp_path / "notes.yaml"
+    path.mkdir()
+    with pytest.raises(UserError) as caught:
+        read_notes(path)
+    assert str(caught.value) == f"'{path}' cannot be read: Is a directory"
+
+
 def test_a_pattern_of_no_cell(tmp_path: Path) -> None:
     path = tmp_path / "notes.yaml"
     path.write_text("disagreements: [{cells: ['sum x s4', 'sum x s5'], checked: x, believed: y}]")

@@ -280,6 +280,19 @@ def test_a_proof_that_does_not_hold_is_not_published(
     assert f"\nlrbench certify {runs / CELL / 's0'} --which last seeks it again" in ended.err
 
 
+def test_links_that_lead_nowhere_are_told(lrbench: Run, results: Path, runs: Path) -> None:
+    (runs / CELL / "s1").rename(runs.parent / "s1")
+    (runs / CELL / "s1").symlink_to("gone")
+    arguments = ("publish", "toy", "--runs", str(runs), "--output", str(results), "--certificates")
+    ended = lrbench(*arguments)
+    assert ended.code == 0, ended.err
+    assert f"warning: not used: {runs / CELL / 's1'}: a link that leads nowhere\n" in ended.err
+    (runs / CELL / "s0" / "certificates").symlink_to("gone")
+    ended = lrbench(*arguments)
+    assert ended.code == 1
+    assert f"certificates in {runs / CELL / 's0'} cannot be read: No such file" in ended.err
+
+
 def test_a_published_run_that_has_no_result_here_is_told(
     lrbench: Run, results: Path, runs: Path
 ) -> None:

@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 
 from lrbench.checks import shown
 from lrbench.cli.hydra.choices import composed_node
-from lrbench.cli.hydra.overrides import checked, split, superseded
+from lrbench.cli.hydra.overrides import checked, parsed, split, superseded
 from lrbench.cli.hydra.translate import kind_of, translated, unknown_setting
 from lrbench.config import Config
 from lrbench.console import messages
@@ -36,7 +36,8 @@ QUIET = (
 )
 
 BACKBONE = "model.backbone.name"
-DEFAULT_MODEL = "blockdiag"  # conf/config.yaml says so too
+DEFAULT_TASK, DEFAULT_MODEL = "sum", "blockdiag"  # conf/config.yaml says so too
+TUNING = "tuning_runs"
 
 
 def run_hydra(arguments: Sequence[str], job: Callable[[Config], None]) -> None:
@@ -104,7 +105,26 @@ def completed(overrides: Sequence[str], folders: Sequence[Path]) -> list[str]:
         for key, value in _values(file) if file else ():
             if f"{group}.{key}" not in typed:
                 implied.append(f"{group}.{key}={value}")
+    said = typed | dict(word.partition("=")[::2] for word in implied)
+    implied += _untuned(said, folders)
     return [*_merged(overrides, typed.get("model", DEFAULT_MODEL)), *implied]
+
+
+def _untuned(said: Mapping[str, str], folders: Sequence[Path]) -> list[str]:
+    """Return that no search chose the settings, where another value than a preset's was typed."""
+    names = {"protocol": DEFAULT_PROTOCOL, "task": DEFAULT_TASK, "model": DEFAULT_MODEL}
+    name = "_".join(said.get(part, usual) for part, usual in names.items())
+    inside = [folder / "preset" / "model" / f"{name}.yaml" for folder in folders]
+    file = next((file for file in inside if file.is_file()), None)
+    if file is None or TUNING in said:
+        return []
+    preset = OmegaConf.load(file)
+    if OmegaConf.is_dict(preset) and TUNING in preset:
+        for key, typed in said.items():
+            kept = OmegaConf.select(preset, key) if "." in key else None
+            if kept is not None and kept != parsed(f"{key}={typed}").value():
+                return [f"{TUNING}=null"]
+    return []
 
 
 def _merged(overrides: Sequence[str], model: str) -> list[str]:

@@ -25,7 +25,8 @@ def run_folders(root: Path, problems: Problems) -> Iterator[tuple[Path, set[str]
     """Yield each folder called s<seed> with the names in it, in order.
 
     Results that are being replaced (.new, .old) and hidden folders are left out. Links to folders
-    are not followed, lest a loop or a copy be read; they are named in `problems`.
+    are not followed, lest a loop or a copy be read; they are named in `problems`, and so are links
+    that lead nowhere.
     """
     waiting = [str(root)]
     while waiting:  # not by recursion: folders may be nested deeper than Python's stack
@@ -44,6 +45,8 @@ def run_folders(root: Path, problems: Problems) -> Iterator[tuple[Path, set[str]
         below = [entry for entry in entries if _may_hold_runs(entry, is_run)]
         for entry in [] if is_run else [entry for entry in below if entry.is_symlink()]:
             reason = "a link, not followed; name where it leads with --runs"
+            if not os.path.exists(entry.path):
+                reason = "a link that leads nowhere"
             problems.append((shown(Path(entry.path)), reason))
         waiting += [entry.path for entry in reversed(below) if not entry.is_symlink()]
         if is_run:
@@ -62,9 +65,9 @@ def _may_hold_runs(entry: os.DirEntry[str], inside_run: bool) -> bool:
     if name.startswith(".") or name.endswith((".new", ".old")) or (inside_run and name in INSIDE):
         return False
     try:
-        return entry.is_dir()
-    except OSError:  # a link to itself leads to no folder
-        return False
+        return entry.is_dir() or (entry.is_symlink() and not os.path.exists(entry.path))
+    except OSError:  # a link to itself
+        return True
 
 
 LARGEST = 64 * 2**20  # bytes of a json file; a real result has twenty thousand

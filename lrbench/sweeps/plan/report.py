@@ -14,7 +14,7 @@ from lrbench.metrics import METRICS
 from lrbench.protocols.base import declared
 from lrbench.records import Result
 from lrbench.report.output.cells import duration, spread
-from lrbench.report.output.display import columns_table, say
+from lrbench.report.output.display import columns_table, plural, say
 from lrbench.sweeps.plan.expected import Estimate, machine_ratio
 from lrbench.sweeps.plan.ledger import End
 from lrbench.sweeps.plan.plan import Plan, PlannedRun
@@ -89,7 +89,7 @@ def plan_table(plan: Plan) -> None:
     columns_table(console, columns)
     everything = [run for runs in missing.values() for run in runs]
     finished = len(plan.runs) - len(everything)
-    line = f"{len(plan.runs)} runs: {finished} finished, {len(everything)} to do"
+    line = f"{plural(len(plan.runs), 'run')}: {finished} finished, {len(everything)} to do"
     longest = _expected(everything, estimate)
     if longest == UNKNOWN:
         line += "; no run like them tells how long they take"

@@ -69,13 +69,13 @@ class Recipe:
 def load(recipe: Recipe, name: str) -> Strings:
     """Return a split or view; UserError if it is unknown, not made yet, damaged or of two seeds."""
     splits = recipe.stored([name])
-    for split in splits:
-        if not (recipe.folder / split).is_dir():
-            raise UserError(
-                f"{recipe.name}: there is no split '{split}' in {recipe.folder}\n"
-                f"make it with: lrbench data make {recipe.name}\n"
-                f"or name the folder that holds {recipe.name}/ with LRBENCH_DATA"
-            )
+    missing = [split for split in splits if not (recipe.folder / split).is_dir()]
+    if missing:
+        raise UserError(
+            f"{recipe.name}: there is no split '{missing[0]}' in {recipe.folder}\n"
+            f"make it with: {_making(recipe, missing)}\n"
+            f"or name the folder that holds {recipe.name}/ with LRBENCH_DATA"
+        )
     _check_seeds(recipe, {})
     parts = [read(recipe.folder / split) for split in splits]
     for split, part in zip(splits, parts, strict=True):
@@ -87,6 +87,16 @@ def load(recipe: Recipe, name: str) -> Strings:
                 f"make all of it again with: lrbench data make {recipe.name} --force"
             )
     return parts[0] if len(parts) == 1 else Strings.join(parts)
+
+
+def _making(recipe: Recipe, missing: Sequence[str]) -> str:
+    """Return the command that makes what is missing: all of a corpus of which nothing is there."""
+    there = [split for split in recipe.splits if (recipe.folder / split).is_dir()]
+    if not there:
+        return f"lrbench data make {recipe.name}"
+    seed = describe(recipe.folder / there[0])["made"].get("seed")
+    of_them = f" --seed {seed}" if seed else ""
+    return f"lrbench data make {recipe.name} --splits {','.join(missing)}{of_them}"
 
 
 def make(

@@ -224,6 +224,19 @@ def test_a_group_that_was_typed_wins_over_a_preset(tmp_path: Path) -> None:
     assert mine.clip == 2  # of which the file says nothing
 
 
+def test_of_a_rate_that_was_typed_no_search_is_told(tmp_path: Path) -> None:
+    preset = "preset/model/fan2024_sum_blockdiag.yaml"
+    own(tmp_path, preset, GLOBAL + "optim: {lr: 0.5}\ntuning_runs: 4\n")
+    own(tmp_path, "optim/mine.yaml", "name: adamw\nlr: 0.125\n")
+    folder = ["--config-dir", str(tmp_path)]
+    for typed in ([], ["optim.lr=5e-1"], ["model.width=8"], ["optim.lr=1", "tuning_runs=4"]):
+        assert hydra_gives(*typed, *folder).tuning_runs == 4
+    for typed in (["optim.lr=1"], ["optim=mine"], ["task=sum", "++optim.lr=0.25"]):
+        assert hydra_gives(*typed, *folder).tuning_runs is None
+    assert composed(["model=lstm"]).tuning_runs == 4
+    assert composed(["model=lstm", "optim.lr=0.01"]).tuning_runs is None
+
+
 def test_a_group_of_the_users_own(tmp_path: Path) -> None:
     own(tmp_path, "experiment/long.yaml", GLOBAL + "seed: 7\nprotocol: {max_steps: 70}\n")
     config = hydra_gives("+experiment=long", "--config-dir", str(tmp_path), "seed=8")

@@ -225,7 +225,14 @@ def test_evaluation_table_tells_what_every_position_scores() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.04, "0.0 s"), (9.96, "10 s"), (34.4, "34 s"), (59.7, "1 min 0 s"), (12_000, "3 h 20 min")],
+    [
+        (0.04, "0.0 s"),
+        (9.96, "10 s"),
+        (34.4, "34 s"),
+        (59.7, "1 min 0 s"),
+        (7_199, "2 h 0 min"),
+        (12_000, "3 h 20 min"),
+    ],
 )
 def test_duration(seconds: float, text: str) -> None:
     assert duration(seconds) == text

@@ -267,6 +267,20 @@ def test_links_to_folders_are_named(runs: Path, write: Write, tmp_path: Path) ->
     }
 
 
+def test_links_that_lead_nowhere_are_named(runs: Path, write: Write) -> None:
+    folder = write()
+    (folder.parent / "s1").symlink_to(runs / "gone")
+    (runs / "more").symlink_to("more")  # to itself
+    (folder / "certificates").symlink_to(runs / "gone")
+    found = collect(runs)
+    links = {folder.parent / "s1", runs / "more"}
+    assert {
+        path for path, reason in found.problems if reason == "a link that leads nowhere"
+    } == links
+    cut = (folder / "certificates", "cannot be listed: No such file or directory")
+    assert len(found.runs) == 1 and cut in found.problems
+
+
 def test_a_run_inside_a_run(runs: Path, write: Write) -> None:
     outer = write(seed=0)
     inner = outer / "copied" / "s7"

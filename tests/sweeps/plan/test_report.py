@@ -74,3 +74,6 @@ def test_a_plan_tells_what_its_time_is_of(
     text = capsys.readouterr().out
     assert told in text and "at most" not in text
     assert ("updates alone, where no run here tells" in text) == more
+    assert "\n2 runs: 0 finished, 2 to do" in text
+    plan_table(plan_of("seed=0"))
+    assert "\n1 run: 0 finished, 1 to do" in capsys.readouterr().out

@@ -83,6 +83,17 @@ def test_a_split_that_is_not_there_names_the_command(data: Path) -> None:
     assert not data.exists()
 
 
+def test_the_command_makes_what_is_missing_and_no_more() -> None:
+    run(toy(), ["dev"], seed=3)
+    with pytest.raises(UserError) as raised:
+        load(toy(), "both")
+    assert "\nmake it with: lrbench data make toy --splits train,test --seed 3\n" in str(
+        raised.value
+    )
+    run(toy(), ["train", "test"], seed=3)
+    assert len(load(toy(), "both")) == 10
+
+
 @pytest.mark.parametrize(
     ("recipe", "seed", "why"),
     [(toy(), 1, "seed 0, not 1"), (toy(2), 0, "version 1, not 2"), (toy(lengths=3), 0, "lengths")],
