@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from lrbench.bundles.choice import TableChoice
-from lrbench.bundles.rescore import LONGEST
+from lrbench.bundles.stated import LONGEST
 from lrbench.certificates import check
 from lrbench.certificates.record import joined
 from lrbench.certificates.witness import SearchBudget, search
@@ -89,6 +89,20 @@ def put_again(folder: Path, run: str, rule: str, extent: SearchExtent | None) ->
     if found is None or found.length >= longest:
         return ""
     return f"{run}: wrong on a string of {plural(found.length, 'symbol')}"
+
+
+def other_answers(files: dict[str, bytes], rule: str) -> list[str]:
+    """Return what is wrong with certificates of other rules than the bundle's.
+
+    Their weights are not there. A table shows them all the same, and where two rules kept one
+    update, the answer of one stands for the other.
+    """
+    named = [name for name in sorted(files) if name.endswith(".json") and f"/{FOLDER}/" in name]
+    return [
+        f"{name} is of another checkpoint than the bundle's, {rule}"
+        for name in named
+        if not name.endswith(f"/{FOLDER}/{rule}.json")
+    ]
 
 
 def searched_runs(

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lrbench.bundles.stated import refuse_twice, stated_scores, stated_sequence
 from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.metrics import ACCURACY, METRICS
-from lrbench.records import BY_LENGTH, FURTHER, Evaluation, Result
+from lrbench.records import Evaluation, Result
 from lrbench.runs.evaluate.evaluation import score_run
 from lrbench.runs.train.validate import check_fits, resolve_device
 from lrbench.schema import config_from
@@ -21,8 +22,6 @@ from lrbench.schema import config_from
 LEVEL = 0.01  # the chance that any of a bundle's numbers is doubted though all are right
 ROUNDING = 0.01  # of an error measured twice on the same series, by other hardware
 FLIPPED = 0.005  # of the answers to the same strings, by rounding on other hardware
-MOST = 10**8  # strings that a stranger's file may say it was scored on
-LONGEST = 100_000  # a length that a stranger's file may make us read
 
 
 @dataclass(frozen=True)
@@ -85,10 +84,11 @@ def rescore(
     further: at further lengths as well, on no more strings than were told of each. Nothing in the
     checkpoint is executed. Raises UserError where it cannot be scored.
     """
-    recorded = _recorded_at_lengths(result, rule, further)
+    config = _config(result)
+    recorded = stated_scores(result, config, rule, further, seed)
     if not recorded:
         return []
-    check_fits(_config(result), resolve_device(device))
+    check_fits(config, resolve_device(device))
     by_count: dict[int, list[int]] = {}
     for length, row in sorted(recorded.items()):
         count = min(strings, row["n"]) if further else strings
@@ -97,7 +97,8 @@ def rescore(
     for count, lengths in by_count.items():
         text = ",".join(map(str, lengths))
         rows += score_run(folder, text, rule, count, device, purpose=f"verify {seed}")[0]
-    return [
+    whole = _right_throughout(run, rows, stated_sequence(result, config, rule))
+    return whole + [
         ScoreComparison(
             run=run,
             length=row["length"],
@@ -119,6 +120,7 @@ def rescore_splits(
 
     Nothing in the checkpoint is executed. Raises UserError where it cannot be scored.
     """
+    refuse_twice(_on_splits(result, rule))
     recorded = {
         split: row for split, row in recorded_on_splits(result, rule).items() if split in splits
     }
@@ -143,33 +145,34 @@ def rescore_splits(
 
 def recorded_on_splits(result: Result, rule: str) -> dict[str, Evaluation]:
     """Return the rows of a run's accuracies on test splits, by split."""
-    return {
-        row["split"]: row
+    return {row["split"]: row for row in _on_splits(result, rule)}
+
+
+def _on_splits(result: Result, rule: str) -> list[Evaluation]:
+    return [
+        row
         for row in result["evaluations"]
         if (row["which"], row["kind"], row["metric"]) == (rule, "test", ACCURACY.name)
         and row["value"] is not None
-    }
+    ]
+
+
+def _right_throughout(
+    run: str, rows: Sequence[Evaluation], recorded: Evaluation | None
+) -> list[ScoreComparison]:
+    """Compare the share of strings that are right throughout, where a test's number is that."""
+    if recorded is None:
+        return []
+    row = next(row for row in rows if row["length"] == max(one["length"] for one in rows))
+    now = row.get("sequence", row.get("exact"))
+    if now is None:
+        raise UserError("its number is of whole strings, and its task does not count them")
+    told = recorded["value"], recorded["n"], float(now), row["n"]
+    return [ScoreComparison(run, row["length"], *told, interval=None)]
 
 
 def _pair(interval: list[float] | None) -> tuple[float, float] | None:
     return None if interval is None else (interval[0], interval[1])
-
-
-def _recorded_at_lengths(result: Result, rule: str, further: bool) -> dict[int, Evaluation]:
-    """The scores at single lengths; of a test over a range those of its shortest and longest."""
-    tests = [
-        row
-        for row in result["evaluations"]
-        if (row["which"], row["kind"]) == (rule, "test")
-        and row["value"] is not None
-        and row["length"] <= LONGEST
-        and row["n"] <= MOST
-    ]
-    over_range = {row["length"]: row for row in tests if row["split"] == BY_LENGTH}
-    if over_range:
-        return {length: over_range[length] for length in {min(over_range), max(over_range)}}
-    single = ("train_length", "test", FURTHER) if further else ("train_length", "test")
-    return {r["length"]: r for r in tests if r["metric"] in METRICS and r["split"] in single}
 
 
 def _config(result: Result) -> Config:

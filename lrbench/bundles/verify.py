@@ -22,7 +22,7 @@ from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.contents import libraries_of, plugins_of, refuse_other
 from lrbench.bundles.data import SplitState, over_corpus, split_states, string_hashes
 from lrbench.bundles.entry import built_otherwise, by_own_table, is_entry, judged
-from lrbench.bundles.failures import put_again, searched_runs, suite_extent
+from lrbench.bundles.failures import other_answers, put_again, searched_runs, suite_extent
 from lrbench.bundles.identity import config_complaint, differences, versions_complaint
 from lrbench.bundles.pack import tables, unpack
 from lrbench.bundles.rescore import (
@@ -32,10 +32,11 @@ from lrbench.bundles.rescore import (
     rescore,
     rescore_splits,
 )
+from lrbench.bundles.stated import not_read
 from lrbench.errors import UserError
 from lrbench.plugins import trust_plugin
 from lrbench.plugins.sources import source_files, source_hash
-from lrbench.records import Result
+from lrbench.records import FURTHER, Result
 from lrbench.report.output.display import plural
 from lrbench.report.runs.certificates import FOLDER as ANSWERS
 from lrbench.report.runs.record import FOLDER
@@ -150,7 +151,7 @@ def verify(opened: Opened, options: Options) -> tuple[list[BundleFinding], list[
         findings.append(_strings(opened, states))
         findings += _models(opened, options, open_runs)
         comparisons, unscored = _scores(opened, folder / layout.RUNS, options, states)
-        later = [*later_scores(opened.files, layout.RUNS)]
+        later = [*_misplaced(opened), *later_scores(opened.files, layout.RUNS)]
         later += _on_all_strings(opened, folder / layout.RUNS, options)
     not_scored = list(unscored_splits(opened.results, opened.choice.rule, states))
     scored = _scored(opened, comparisons, bool(not_scored or unscored))
@@ -326,6 +327,9 @@ def _scores(
                 *(runs / run, run, result, rule, options.strings, options.seed, options.device),
                 further=opened.entry,
             )
+            if left := not_read(result, rule):
+                text = f"not scored again: its scores {', '.join(left)}, which nobody reads"
+                unscored.append(BundleFinding(run, OPEN, text))
         except (UserError, OSError) as error:
             first = str(error).splitlines()[0].replace(f"{runs}/", "")
             away = [] if options.trust_plugins else sorted(plugins_of({run: result}))
@@ -348,7 +352,7 @@ def _on_all_strings(opened: Opened, runs: Path, options: Options) -> list[Bundle
     """Put the wrong strings and proofs of the bundle to its weights; nothing where it has none."""
     rule, extent = opened.choice.rule, suite_extent(opened.choice)
     searched = searched_runs(opened.files, layout.RUNS, opened.results, rule)
-    wrong, away = [], set()
+    wrong, away = other_answers(opened.files, rule), set()
     for run in searched:
         plugins = set() if options.trust_plugins else {*plugins_of({run: opened.results[run]})}
         away |= plugins
@@ -364,7 +368,7 @@ def _on_all_strings(opened: Opened, runs: Path, options: Options) -> list[Bundle
         text = f"{', '.join(sorted(away))} was not run; read it, then add --trust-plugins"
         return [BundleFinding("all strings", OPEN, text)]
     text = f"{plural(len(searched), 'answer')} of lrbench certify held against the weights"
-    return [finding("all strings", wrong, text)] if searched else []
+    return [finding("all strings", wrong, text)] if searched or wrong else []
 
 
 def _loaded(path: Path) -> dict[str, Any]:
@@ -416,6 +420,22 @@ def unscored_splits(
     for (task, why, fault), names in left.items():
         text = f"{', '.join(names)} not scored again: {why}"
         yield BundleFinding(task, BAD if fault else OPEN, text)
+
+
+def _misplaced(opened: Opened) -> Iterator[BundleFinding]:
+    """Yield which later scores would stand in a table as those of the test, if any do."""
+    wrong = []
+    for run, result in opened.results.items():
+        if over_corpus(result):
+            continue  # any of its splits can be scored later
+        file = re.compile(rf"{layout.RUNS}/{re.escape(run)}/{FOLDER}/[^./][^/]*\.json")
+        for name in sorted(filter(file.fullmatch, opened.files)):
+            rows = _json(name, opened.files[name]).get("evaluations") or []
+            split = next((row["split"] for row in rows if row.get("split") != FURTHER), None)
+            if split is not None:
+                wrong.append(f"{name} has a score of the split {split}, which result.json tells")
+    if wrong:
+        yield finding("later scores", wrong, "")
 
 
 def later_scores(files: Mapping[str, bytes], folder: str) -> Iterator[BundleFinding]:

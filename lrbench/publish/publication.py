@@ -183,6 +183,7 @@ def planned_copy(
         if ENDED in own:
             own.pop("failure.json", None)  # of an earlier try
         there = _there(records / below)
+        _keep_later(own, there)
         if ENDED in there and ENDED not in own:
             copy.kept.append(below)
             continue
@@ -232,6 +233,7 @@ def planned_certificates(runs_dir: Path, chosen: Iterable[Chosen], records: Path
             continue
         if again:
             mine = {name: mine[name] for name in mine if not _is_of_own_weights(name, there)}
+        _keep_later(mine, there)
         files = {}
         for name, content in mine.items():
             if again and name.endswith(".json"):
@@ -253,6 +255,22 @@ def _idle_boxes(there: Files, own: Files) -> list[str]:
     """The published boxes of proofs whose certificate is replaced by one that is no proof."""
     boxes = [name for name in there if name.endswith(".npz") and name not in own]
     return [name for name in boxes if Path(name).with_suffix(".json").as_posix() in own]
+
+
+def _keep_later(own: Files, there: Files) -> None:
+    """Put published certificates in the place of a run's older ones of the same weights.
+
+    A copy of the run may have been searched for longer elsewhere.
+    """
+    for name in [name for name in own if _is_certificate(name) and name.endswith(".json")]:
+        mine, published = json.loads(own[name]), json.loads(there.get(name, b"{}"))
+        if AGAIN in published or mine.get("weights_sha256") != published.get("weights_sha256"):
+            continue
+        dates = [str(one.get("date", "")) for one in (mine, published)]
+        if "" not in dates and dates[0] < dates[1]:
+            boxes = Path(name).with_suffix(".npz").as_posix()
+            own.pop(boxes, None)
+            own.update({one: there[one] for one in (name, boxes) if one in there})
 
 
 def _is_of_own_weights(name: str, there: Files) -> bool:

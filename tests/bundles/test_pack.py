@@ -126,6 +126,26 @@ def test_the_checkpoint_of_another_run_is_refused(runs: Path) -> None:
         pack(runs, TableChoice(), "a.zip")
 
 
+def test_the_checkpoint_of_another_update_is_refused(runs: Path) -> None:
+    path = next(runs.rglob("s0/checkpoints/best.pt"))
+    state = torch.load(path, weights_only=True)
+    torch.save(state | {"step": state["step"] + 4}, path)
+    with pytest.raises(UserError, match=rf"it is of .*, seed 0, update {state['step'] + 4}"):
+        pack(runs, TableChoice(), "a.zip")
+
+
+def test_a_failed_run_of_other_settings_competes_with_none(runs: Path) -> None:
+    """Only settings of which a run has ended are a choice to make."""
+    cell = next(runs.rglob("s0")).parent
+    other = cell.with_name("0123456789ab")
+    shutil.copytree(cell, other)
+    shutil.rmtree(other / "s1")
+    (other / "s0" / "result.json").unlink()
+    failure = {"schema": 1, "error": "no memory", "type": "MemoryError", "step": 3}
+    (other / "s0" / "failure.json").write_text(json.dumps(failure))
+    assert pack(runs, TableChoice(), "a.zip").digest
+
+
 def test_a_damaged_checkpoint_is_refused(runs: Path) -> None:
     path = next(runs.rglob("best.pt"))
     path.write_bytes(path.read_bytes()[:-100])

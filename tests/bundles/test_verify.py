@@ -57,6 +57,27 @@ def test_scores_of_later_are_not_scored_again(runs: Path, tmp_path: Path) -> Non
     assert later.text == "what `lrbench evaluate` added to 1 run, lengths 12 to 15"
 
 
+def test_later_scores_take_the_place_of_none_that_was_tested(
+    runs: Path, edit: Edit, tmp_path: Path
+) -> None:
+    """A table has room for a score at the test length wherever result.json tells none."""
+    run = next(runs.rglob("s0"))
+    evaluate_run(run, "9", "best", 400, "cpu")
+    (file,) = (run / "evaluations").iterdir()
+    edit(file, lambda told: told["evaluations"][0].update(split="test", value=1.0))
+    edit(
+        run / "result.json",
+        lambda told: told.update(
+            evaluations=[row for row in told["evaluations"] if row["length"] != 9]
+        ),
+    )
+    path = tmp_path / "later.zip"
+    path.write_bytes(pack(runs, TableChoice(), path.name).data)
+    findings, _ = verify(open_bundle(path), Options(strings=100, device="cpu"))
+    first = next(finding for finding in findings if finding.what == "later scores")
+    assert first.status == BAD and "has a score of the split test" in first.text
+
+
 def test_other_strings_each_time(bundle: Bundle) -> None:
     path = bundle()
     scores = [
@@ -317,7 +338,7 @@ def test_sampling_error_is_none_of_ours() -> None:
 @pytest.mark.parametrize(
     "protocol", [["protocol=walker2025_short"], ["protocol=deletang2022_short"]]
 )
-def test_runs_over_a_range_of_lengths_are_scored_at_its_ends(
+def test_runs_over_a_range_of_lengths_are_scored_at_its_ends_and_between_them(
     protocol: list[str], tmp_path: Path
 ) -> None:
     words = [
@@ -332,4 +353,4 @@ def test_runs_over_a_range_of_lengths_are_scored_at_its_ends(
     path.write_bytes(pack(tmp_path / "runs", TableChoice(rule="last"), path.name).data)
     findings, scores = verify(open_bundle(path), Options(strings=600, device="cpu"))
     assert {finding.status for finding in findings} == {GOOD}
-    assert [score.length for score in scores] == [7, 11]
+    assert [score.length for score in scores] == [7, 9, 11]

@@ -42,6 +42,10 @@ def test_again_is_nothing_new(lrbench: Run, results: Path, runs: Path) -> None:
     ended = lrbench("publish", "toy", "--runs", str(runs), "--output", str(results))
     assert ended.code == 0 and content(results) == before
     assert "0 runs copied" in ended.err and "7 there already" in ended.err
+    environment = runs / CELL / "environment.json"  # of a later run, which was not published
+    environment.write_text(environment.read_text().replace("2026-03-04", "2026-05-06"))
+    assert lrbench("publish", "toy", "--runs", str(runs), "--output", str(results)).code == 0
+    assert content(results) == before
 
 
 def test_more_runs_are_added(lrbench: Run, results: Path, runs: Path) -> None:
@@ -242,6 +246,26 @@ def test_the_same_run_in_another_folder_was_not_trained_again(
     assert lrbench(*arguments, str(runs.parent / "moved")).code == 0
     rows = (results / "toy" / "certificates.csv").read_text().splitlines()[1:]
     assert rows and all(",open," in row and "scores" not in row for row in rows)
+
+
+def test_an_older_certificate_of_the_same_weights_replaces_none(
+    lrbench: Run, results: Path, runs: Path
+) -> None:
+    """A copy of the run was searched for longer elsewhere, and that was published."""
+    folder, below = runs / CELL / "s0", results / "toy" / "records" / CELL / "s0"
+    arguments = ("publish", "toy", "--runs", str(runs), "--output", str(results))
+    keep(folder, certificate(date="2026-02-02T00:00:00+00:00"))
+    assert lrbench(*arguments).code == 0
+    published = content(results)
+    older = certificate(verdict="open", witness=None, date="2026-01-01T00:00:00+00:00")
+    keep(folder, older)
+    for more in ((), ("--certificates",)):
+        assert lrbench(*arguments, *more).code == 0
+        assert content(results) == published
+    keep(folder, older | {"weights_sha256": "cd" * 32})
+    assert lrbench(*arguments).code == 0
+    told = json.loads((below / "certificates" / "last.json").read_text())
+    assert told["verdict"] == "open"
 
 
 def test_a_proof_is_published_with_its_boxes(lrbench: Run, results: Path, runs: Path) -> None:

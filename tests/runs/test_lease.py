@@ -21,7 +21,7 @@ from lrbench import machine
 from lrbench.disk import locked
 from lrbench.errors import Interrupted, UserError
 from lrbench.runs.folder import files
-from lrbench.runs.lease import Lease, is_held
+from lrbench.runs.lease import Lease, Sighting, Watch, is_held
 
 LONG = 60.0  # an expiry no test lives to see
 
@@ -393,3 +393,12 @@ def test_record_with_nonsense_in_it_is_taken_over(tmp_path: Path) -> None:
     left_behind(tmp_path, pid="x", host=machine.host())
     with Lease(tmp_path, expiry=LONG) as lease:
         assert lease.how == "taken over"
+
+
+def test_only_an_owner_elsewhere_is_judged_by_the_age_of_its_lease() -> None:
+    """One of this machine that lives may have been asleep: it is watched for as long first."""
+    record = {"pid": os.getppid(), "started": machine.start_ticks(os.getppid())}
+    record |= {"host": machine.host(), "machine": machine.identity()}
+    assert Watch(LONG).verdict(Sighting(record, 1, LONG * 10)) is None
+    reason = Watch(LONG).verdict(Sighting(record | {"host": "elsewhere"}, 1, LONG * 10))
+    assert str(reason).endswith("on elsewhere gave no sign of life for 600 s")

@@ -19,7 +19,7 @@ from lrbench.records import Result
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.folder.files import UnreadableFile
 from lrbench.runs.folder.run import Run
-from lrbench.runs.folder.start import start_of
+from lrbench.runs.folder.start import Start, start_of
 from lrbench.runs.folder.versions import told_of
 from lrbench.runs.lease import Lease
 from lrbench.runs.track.live import LiveTracking
@@ -116,6 +116,8 @@ def _train(
             start = start_of(trials[0].config)
             for trial in trials:
                 run = runs[trial.seed]
+                if start is not None:
+                    _refuse_other_start(start, run)
                 restored = run.restore(trial)
                 for told in run.passed_over:
                     messages().print(f"seed {trial.seed}: {told}", markup=False)
@@ -135,6 +137,16 @@ def _train(
         except (Exception, SystemExit) as error:  # a plug-in's sys.exit(0) would end in silence
             return [_failed(trial, runs[trial.seed], error) for trial in trials]
         return _ended(trials, runs, watch, members)
+
+
+def _refuse_other_start(start: Start, run: Run) -> None:
+    """Refuse weights that are not those that name the cell: trained anew since, while we waited."""
+    named = run.cell.settings["protocol"]["start_from"]
+    if start.digest != named:
+        raise UserError(
+            f"protocol.start_from: {start.folder} has other weights now than when this began\n"
+            "run the same command again: it begins the cell of those weights"
+        )
 
 
 def _ended(

@@ -38,15 +38,19 @@ def named_devices(text: str, visible: str | None = None) -> tuple[str, ...]:
             f"devices='{shown(text)}': '{shown(wrong[0])}' is no device\n"
             "write numbers or GPU-... names, such as devices=0,1,2,3"
         )
-    if len(set(names)) < len(names):
+    devices = [str(int(name)) if name.isdecimal() else name for name in names]
+    if visible is not None:
+        there = [name.strip() for name in visible.split(",") if name.strip()]
+        for name in devices:
+            if int(name) >= len(there) if name.isdecimal() else name not in there:
+                raise UserError(
+                    f"devices: there is no device {name}; {VISIBLE} is '{shown(visible)}',"
+                    " and numbers count among those"
+                )
+        devices = [there[int(name)] if name.isdecimal() else name for name in devices]
+    if len(set(devices)) < len(devices):
         raise UserError(f"devices='{shown(text)}' names a device twice; each takes one run")
-    if visible is None:
-        return tuple(names)
-    there = [name.strip() for name in visible.split(",") if name.strip()]
-    for name in names:
-        if name not in there and (not name.isdecimal() or int(name) >= len(there)):
-            raise UserError(f"devices: there is no device {name}; {VISIBLE} is '{shown(visible)}'")
-    return tuple(there[int(name)] if name.isdecimal() else name for name in names)
+    return tuple(devices)
 
 
 @dataclass(frozen=True)

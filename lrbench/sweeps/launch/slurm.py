@@ -68,8 +68,12 @@ def forget_answer() -> None:
 
 
 def cancel_waiting(jobs: Iterable[str]) -> None:
-    """Take jobs that have not begun out of the queue."""
-    subprocess.run(["scancel", "--state=PENDING", *jobs], capture_output=True, timeout=60)
+    """Take those of `jobs` that have not begun out of the queue.
+
+    Without any, scancel would take away all that this user has waiting there, of other work too.
+    """
+    if named := [*jobs]:
+        subprocess.run(["scancel", "--state=PENDING", *named], capture_output=True, timeout=60)
 
 
 def _ask() -> frozenset[str] | None:

@@ -107,8 +107,10 @@ def seconds_of(result: Result) -> float | None:
 
 
 def _read(run: PlannedRun) -> End | None:
-    now = stamp(run.run, "result.json")
-    if now is not None and (now != run.old_result or not run.cell.config.force):
+    now, force = stamp(run.run, "result.json"), run.cell.config.force
+    if not force and run.run.swap_was_cut_off:
+        now = None  # an old result, until the run itself puts the new one in its place
+    if now is not None and (now != run.old_result or not force):
         result = run.run.result()
         if result is not None:
             return End(run, result["status"], result, seconds=seconds_of(result))

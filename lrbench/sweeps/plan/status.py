@@ -112,8 +112,9 @@ def _timed(run: RunStatus, usual: float | None) -> RunStatus:
 
 def _run(cell: Path, settings: dict[str, Any], seed: int) -> RunStatus:
     held = is_held(cell / ".leases" / f"s{seed}" / "lease.json")
-    fresh = cell / f"s{seed}.new"  # of force=true
-    folder = fresh if fresh.is_dir() and held else cell / f"s{seed}"
+    fresh, folder = cell / f"s{seed}.new", cell / f"s{seed}"  # the first of force=true
+    if fresh.is_dir() and (held or not folder.is_dir()):
+        folder = fresh
     result, failure = _object(folder / "result.json"), _object(folder / "failure.json")
     newest = _newest(folder / "metrics.jsonl")
     state = "running" if held else "stopped"

@@ -9,9 +9,10 @@ from typing import Any
 from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.protocols.base import declared
+from lrbench.records import Result
 from lrbench.report.output.display import plural
 from lrbench.schema import in_backbone
-from lrbench.sweeps.plan.plan import Plan, PlannedRun
+from lrbench.sweeps.plan.plan import Plan, PlannedRun, stamp
 from lrbench.sweeps.tune.choice import Point, attempt
 from lrbench.training.procedure import procedure_for
 
@@ -60,7 +61,7 @@ class Study:
     def points(self) -> list[Point]:
         """Return the points with what their runs came to, as the folders say now."""
         return [
-            Point(self._values(group), tuple(attempt(run.seed, run.run.result()) for run in group))
+            Point(self._values(group), tuple(attempt(run.seed, _ended(run)) for run in group))
             for group in self.groups
         ]
 
@@ -84,6 +85,12 @@ class Study:
 
     def _values(self, group: Sequence[PlannedRun]) -> tuple[tuple[str, Any], ...]:
         return tuple((key, setting(group[0].cell.settings, key)) for key in self.keys)
+
+
+def _ended(run: PlannedRun) -> Result | None:
+    """What a run came to; nothing where it was forced, and the result there is the one before."""
+    old = run.cell.config.force and stamp(run.run, "result.json") == run.old_result
+    return None if old else run.run.result()
 
 
 def _length(config: Config) -> str:

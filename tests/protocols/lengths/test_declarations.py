@@ -10,6 +10,8 @@ import pytest
 from lrbench.protocols.base import declared
 from lrbench.registry import PROTOCOLS
 from lrbench.report.grids.filled_cell import FilledCell
+from lrbench.report.runs.record import flat
+from lrbench.runs.folder.cell import Cell
 
 FAMILIES = ("deletang2022", "grazzi2025", "walker2025", "siems2025", "merrill2024")
 
@@ -61,6 +63,20 @@ def test_a_task_with_a_budget_of_its_own_has_that_of_its_preset() -> None:
     assert "the paper's is 100000" in str(protocol.unlike_paper({"max_steps": 20_000}, 3))
     told = protocol.unlike_paper({"max_steps": 100_000, "task": "xlstm_parity"}, 3)
     assert told == "protocol.max_steps is 100000, the paper's is 20000"
+
+
+@pytest.mark.parametrize("table", ["grazzi2025_table3", "siems2025_figure1"])
+def test_every_cell_of_a_papers_table_may_be_held_against_it(table: str) -> None:
+    """With the presets that a sweep of the table trains by."""
+    from lrbench.cli.hydra.sweeping import SweepRequest
+
+    request = SweepRequest.read([], table, None)
+    for cell in request.cells:
+        settings = flat(Cell.of(request.compose(cell)).settings)
+        own = {key.removeprefix("protocol."): value for key, value in settings.items()}
+        names = {part: str(settings[f"{part}.name"]) for part in ("protocol", "task", "model")}
+        protocol = declared(names["protocol"])
+        assert protocol.unlike_paper(own | names, protocol.paper_runs) == "", cell
 
 
 def test_a_model_with_batches_of_its_own_is_held_against_the_paper() -> None:

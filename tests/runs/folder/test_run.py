@@ -105,6 +105,13 @@ def test_a_result_that_is_not_this_runs_is_set_aside_with_its_bytes(
     assert reason in (run.folder / "run.log").read_text()
 
 
+def test_the_copy_of_the_newest_look_stands_in_for_a_damaged_step_file(run: Run) -> None:
+    trial = trained(run, 4, {4: ["last"]})
+    (run.checkpoints / checkpoints.step_name(4)).write_bytes(b"")  # that of update 3 is sound
+    again = LengthTrial(run.cell.config, run.seed)
+    assert Run(run.cell, 0).restore(again) and again.step == trial.step == 4
+
+
 def test_a_trial_comes_back_as_it_was(run: Run) -> None:
     trial = trained(run, 4, {2: ["best", "last"], 4: ["last"]})
     run.record({"step": 4, "loss": 1.0})

@@ -115,6 +115,26 @@ def test_a_run_that_was_stopped_goes_on_from_its_own(first: Path, second: Make) 
 
 
 @pytest.mark.slow
+def test_weights_that_were_trained_anew_while_it_waited_are_refused(
+    first: Path, second: Make, tiny: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name of the cell promises those that were there when it began."""
+    config = second(first)
+    (other,) = run_cell(tiny(seed=5))
+    claim = job._claim
+
+    def waited(*parts: Any) -> Any:
+        shutil.rmtree(first)
+        shutil.copytree(other.folder, first)
+        return claim(*parts)
+
+    monkeypatch.setattr(job, "_claim", waited)
+    (outcome,) = run_cell(config)
+    assert outcome.status == "failed"
+    assert "has other weights now than when this began" in outcome.message
+
+
+@pytest.mark.slow
 def test_other_models_are_refused_by_key(first: Path, second: Make) -> None:
     model = second(first).model
     for key, value in (("width", 4), ("layers", 2)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +19,7 @@ from lrbench.sweeps.launch import drive
 from lrbench.sweeps.launch.drive import Drive
 from lrbench.sweeps.launch.worker import JobEnd, Parent
 from lrbench.sweeps.plan.ledger import End, Ledger
-from lrbench.sweeps.plan.plan import Plan
+from lrbench.sweeps.plan.plan import Plan, stamp
 
 
 @dataclass
@@ -71,6 +73,37 @@ def test_all_ends_are_reported_once(driven, run_here) -> None:
     assert drive(lambda seed: run_here(drive, seed)) == {"seed=0": "finished", "seed=1": "finished"}
     assert [end.run.seed for end in drive.reported] == [0, 1]
     assert drive.launched == [["seed=0", "seed=1"]]
+
+
+def test_a_forced_run_that_was_killed_before_it_took_its_place_takes_it(
+    driven, run_here, train
+) -> None:
+    """The result beside it is the old one, which says nothing of how this run ended."""
+    drive = driven("seed=0")
+    train(drive.plan.jobs[0].overrides)
+    folder = drive.plan.runs[0].run.final_folder
+    shutil.copytree(folder, folder.with_name("s0.new"))
+    result = json.loads((folder / "result.json").read_text())
+    forced = json.dumps(result | {"train_seconds": 7.0})
+    (folder.with_name("s0.new") / "result.json").write_text(forced)
+    drive = driven("seed=0")
+    assert [run.seed for run in drive.plan.to_do] == [0]
+    assert drive(lambda seed: run_here(drive, seed)) == {"seed=0": "finished"}
+    assert drive.launched == [["seed=0"]]
+    assert drive.reported[0].result["train_seconds"] == 7.0
+    assert not folder.with_name("s0.new").exists()
+
+
+def test_with_force_the_result_that_was_there_is_no_end(driven, run_here, train) -> None:
+    train(driven("seed=0").plan.jobs[0].overrides)
+    drive = driven("seed=0", "force=true")
+    assert drive(lambda seed: JobEnd("failed", "no memory")) == {"seed=0": "failed"}
+    assert drive.reported[0].message == "no memory" and drive.reported[0].result is None
+    drive = driven("seed=0", "force=true")
+    old = drive.plan.runs[0].old_result
+    assert drive(lambda seed: run_here(drive, seed)) == {"seed=0": "finished"}
+    assert drive.launched == [["seed=0"]]
+    assert stamp(drive.plan.runs[0].run, "result.json") != old
 
 
 def test_a_failure_without_a_trace_is_reported_and_stops_nothing(driven, run_here) -> None:
@@ -141,6 +174,27 @@ def test_a_run_held_by_another_is_left_to_the_end_and_counts_as_done_by_it(
     later.join()
     assert drive.launched == [["seed=1"]]
     assert ends == {"seed=0": "elsewhere", "seed=1": "finished"}
+
+
+def test_a_failure_of_before_is_tried_again_and_one_of_another_process_stays_one(
+    driven, run_here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for planned in driven("seed=0,1").plan.runs:
+        planned.run.open()
+        planned.run.fail(ValueError("before"), 3)
+    drive = driven("seed=0,1")
+    held = drive.plan.runs[0].run
+    monkeypatch.setattr(
+        "lrbench.sweeps.launch.drive.held_by", lambda run: "process 1" if run is held else None
+    )
+    later = threading.Timer(0.8, lambda: held.fail(ValueError("elsewhere"), 4))
+    later.start()
+    ends = drive(lambda seed: run_here(drive, seed))
+    later.join()
+    assert drive.launched == [["seed=1"]]
+    assert ends == {"seed=0": "failed", "seed=1": "finished"}
+    (told,) = (end.message for end in drive.reported if end.status == "failed")
+    assert told == "ValueError: elsewhere (update 4)"
 
 
 def test_the_stop_file_ends_it(driven) -> None:

@@ -95,6 +95,14 @@ def test_a_forced_run_is_running_beside_its_old_result(cell: Path, owner: int) -
     assert (run.state, run.update) == ("running", None) and run.folder.endswith("s0.new")
 
 
+def test_the_first_run_of_a_cell_that_was_forced_and_failed(cell: Path) -> None:
+    """It has no older run beside it, and what is known of it lies where it was trained."""
+    _begun(cell, 0, failure={"error": "ValueError: no"})
+    (cell / "s0").rename(cell / "s0.new")
+    run = _states(cell)[0]
+    assert (run.state, run.update, run.message) == ("failed", 300, "ValueError: no")
+
+
 def test_what_is_damaged_costs_no_other_run_its_status(cell: Path) -> None:
     _begun(cell, 0)
     (cell / "s2" / "metrics.jsonl").mkdir(parents=True)

@@ -1,0 +1,132 @@
+"""The scores that a run tells, and which of them its checkpoint is asked for again.
+
+A stranger's file may tell a score twice, or put it where nobody looks: whatever a table could show
+is either compared, or refused, or named as not compared.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lrbench.config import Config
+from lrbench.errors import UserError
+from lrbench.metrics import METRICS
+from lrbench.records import BY_LENGTH, FURTHER, Evaluation, Result
+from lrbench.statistics import mean
+from lrbench.training.procedure import procedure_for
+
+MOST = 10**8  # strings that a stranger's file may say it was scored on
+LONGEST = 100_000  # a length that a stranger's file may make us read
+SINGLE = ("train_length", "test")  # splits of scores at one length that are always compared
+CLOSE = 1e-6  # of a number that follows from others
+
+Scores = dict[int, Evaluation]  # by length
+
+
+def stated_scores(
+    result: Result, config: Config, rule: str, further: bool = False, seed: int = 0
+) -> Scores:
+    """Return the scores at single lengths that a checkpoint is asked for again.
+
+    Of a test over a range those of its shortest and longest length, and of one between them that
+    `seed` draws. further: those at further lengths as well. Raises UserError where a length has two
+    scores, and where the number of a range does not follow from its lengths.
+    """
+    tests = [row for row in _tests(result, rule) if _is_read(row)]
+    if over_range := [row for row in tests if row["split"] == BY_LENGTH]:
+        if further or not hasattr(config.protocol, "train_lengths"):
+            raise UserError(f"it has scores over a range, which {result['protocol']} does not test")
+        every = _once(over_range)
+        _refuse_number(tests, every, config)
+        lengths = sorted(every)
+        between = lengths[1:-1]
+        drawn = random.Random(seed).sample(between, min(1, len(between)))
+        return {length: every[length] for length in sorted({lengths[0], *drawn, lengths[-1]})}
+    scores = _once(row for row in tests if row["metric"] in METRICS)
+    return {length: row for length, row in scores.items() if further or row["split"] in SINGLE}
+
+
+def stated_sequence(result: Result, config: Config, rule: str) -> Evaluation | None:
+    """Return the number of a test whose number is the share of strings right throughout."""
+    if getattr(config.protocol, "score", None) != "sequence":
+        return None
+    tests = [row for row in _tests(result, rule) if row["split"] == "test"]
+    return next((row for row in tests if row["metric"] in METRICS), None)
+
+
+def not_read(result: Result, rule: str) -> list[str]:
+    """Return where the scores lie that nobody reads again: 'at 200,003', 'at 9 (odd)'."""
+    rows = [row for row in _tests(result, rule) if not _is_read(row)]
+    there = {(row["length"], row["split"]): None for row in rows}
+    return [
+        f"at {length:,}" if split in (*SINGLE, FURTHER, BY_LENGTH) else f"at {length:,} ({split})"
+        for length, split in there
+    ]
+
+
+def _tests(result: Result, rule: str) -> list[Evaluation]:
+    """The scores of a rule's checkpoint; not those that tell more of a length that has one."""
+    return [
+        row
+        for row in result["evaluations"]
+        if (row["which"], row["kind"]) == (rule, "test")
+        and row["value"] is not None
+        and (row["metric"] in METRICS or row["metric"] == "scaled" or row["split"] == BY_LENGTH)
+    ]
+
+
+def _is_read(row: Evaluation) -> bool:
+    known = row["split"] in (*SINGLE, FURTHER, BY_LENGTH)
+    return known and row["length"] <= LONGEST and row["n"] <= MOST
+
+
+def _once(rows: Iterable[Evaluation]) -> Scores:
+    found: Scores = {}
+    for row in rows:
+        if found.setdefault(row["length"], row) is not row:
+            raise UserError(f"it has two scores at {row['length']:,}")
+    return found
+
+
+def _refuse_number(tests: list[Evaluation], every: Scores, config: Config) -> None:
+    """Raise UserError unless the number of a range follows from what each length gave."""
+    settings: Any = config.protocol
+    score = getattr(settings, "score", "pooled")
+    numbers = [row for row in tests if row["split"] == "test" and row["metric"] in METRICS]
+    if len(numbers) != 1:
+        raise UserError(f"its test over a range has {len(numbers)} numbers")
+    told, values = numbers[0]["value"], [row["value"] for row in every.values()]
+    task = procedure_for(config).task
+    least, most = min(values), max(values)
+    if score == "mean":
+        least = most = mean(values)
+    elif score == "sequence":  # right throughout is right at the end as well
+        least, most = 0.0, every[max(every)]["value"]
+    elif task.metric.counts and not getattr(task, "averaged", False):
+        strings = sum(row["n"] for row in every.values())
+        least = most = math.fsum(row["value"] * row["n"] for row in every.values()) / strings
+    if not least - CLOSE <= told <= most + CLOSE:
+        raise UserError(f"its number, {told:.4f}, is not what its lengths give, {most:.4f}")
+    for row in tests:
+        if row["metric"] == "scaled" and not _is_scaled(row["value"], told, settings):
+            raise UserError(f"its scaled number, {row['value']:.4f}, is not that of {told:.4f}")
+
+
+def _is_scaled(value: float, accuracy: float, settings: Any) -> bool:
+    """Whether an accuracy may give this number; where chance was measured, at most itself."""
+    chance: float | None = getattr(settings, "chance", None)
+    if chance is None or chance >= 1:
+        return value <= accuracy + CLOSE
+    return abs(value - (accuracy - chance) / (1 - chance)) <= CLOSE
+
+
+def refuse_twice(rows: Iterable[Mapping[str, Any]]) -> None:
+    """Raise UserError where a split has two scores: a table may show the other one."""
+    seen: set[str] = set()
+    for row in rows:
+        if row["split"] in seen:
+            raise UserError(f"it has two scores on {row['split']}")
+        seen.add(row["split"])

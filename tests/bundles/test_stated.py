@@ -1,0 +1,162 @@
+"""Scores that a file tells where nobody would look for them: refused, or named as not compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lrbench.bundles.choice import TableChoice
+from lrbench.bundles.pack import tables
+from lrbench.bundles.rescore import rescore, rescore_splits
+from lrbench.bundles.stated import stated_scores
+from lrbench.bundles.verify import BAD, OPEN, Options, open_bundle, verify
+from lrbench.cli.hydra.compose import composed
+from lrbench.errors import UserError
+from lrbench.records import evaluation
+from lrbench.runs.train.job import run_cell
+from tests.bundles.conftest import one
+from tests.cli.conftest import lrbench
+
+__all__ = ["lrbench"]  # a fixture
+Rows = list[dict[str, Any]]
+Change = Callable[[Rows, dict[str, Any]], object]  # of all rows, and that of the test by the rule
+
+CHANGES: dict[str, tuple[Change, str, str]] = {
+    "twice, the made-up one first": (
+        lambda rows, row: rows.insert(0, row | {"value": 1.0}),
+        *(BAD, "it has two scores at 9"),
+    ),
+    "as the training length": (
+        lambda rows, row: rows.append(row | {"split": "train_length"}) or row.update(value=1.0),
+        *(BAD, "it has two scores at 9"),
+    ),
+    "as another metric": (
+        lambda rows, row: rows.append(row | {"metric": "nrmse"}) or row.update(value=1.0),
+        *(BAD, "it has two scores at 9"),
+    ),
+    "as a range": (
+        lambda rows, row: (
+            rows.append(row | {"split": "by_length", "metric": "at_length"})
+            or row.update(value=1.0)
+        ),
+        *(BAD, "it has scores over a range, which fan2024 does not test"),
+    ),
+    "of more strings than are read": (
+        lambda rows, row: row.update(n=10**8 + 1, value=1.0),
+        *(OPEN, "its scores at 9, which nobody reads"),
+    ),
+    "at a length that is not read": (
+        lambda rows, row: row.update(length=100_001, value=1.0),
+        *(OPEN, "its scores at 100,001, which nobody reads"),
+    ),
+    "of a split that nobody knows": (
+        lambda rows, row: row.update(split="positions", value=1.0),
+        *(OPEN, "its scores at 9 (positions), which nobody reads"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_made_up_score_is_never_confirmed(
+    name: str, bundle: Callable[..., Path], lrbench: Callable[..., Any]
+) -> None:
+    how, status, text = CHANGES[name]
+
+    def change(files: dict[str, bytes]) -> None:
+        result = json.loads(files[one(files, "s0/result.json")])
+        (row,) = (
+            row
+            for row in result["evaluations"]
+            if (row["which"], row["kind"], row["split"]) == ("best", "test", "test")
+        )
+        how(result["evaluations"], row)
+        files[one(files, "s0/result.json")] = json.dumps(result).encode()
+        files |= tables(files, TableChoice())
+
+    path = bundle(change)
+    findings, _ = verify(open_bundle(path), Options(strings=100, device="cpu"))
+    (told,) = (finding for finding in findings if finding.what.endswith("/s0"))
+    assert (told.status, told.text) == (status, f"not scored again: {text}")
+    assert {finding.status for finding in findings if finding.what == "scores"} == {OPEN}
+    assert lrbench("verify", str(path), "--strings", "100").code == 1
+
+
+def test_a_certificate_of_another_rule_is_refused(bundle: Callable[..., Path]) -> None:
+    """Rules that kept one update share its answer, and of others no weights are in the bundle."""
+
+    def change(files: dict[str, bytes]) -> None:
+        result = json.loads(files[one(files, "s0/result.json")])
+        name = one(files, "s0/result.json").replace("result.json", "certificates/last.json")
+        told = {"format": "lrbench-certificate", "verdict": "certified", "which": "last"}
+        told |= {"step": result["checkpoints"]["last"], "searched": {"complete_to": 0}}
+        files[name] = json.dumps(told).encode()
+        files |= tables(files, TableChoice())
+
+    findings, _ = verify(open_bundle(bundle(change)), Options(strings=100, device="cpu"))
+    (told,) = (finding for finding in findings if finding.what == "all strings")
+    assert told.status == BAD
+    assert told.text.endswith(
+        "certificates/last.json is of another checkpoint than the bundle's, best"
+    )
+
+
+def ranged(score: str, number: float, *more: dict[str, Any]) -> tuple[Any, Any]:
+    """A result of 3 right of 10 at 7, 8 of 10 at 9 and 24 of 30 at 11, and its configuration."""
+    config = composed(
+        [*("protocol=deletang2022_short", "task=nnch_parity_check"), f"protocol.score={score}"]
+    )
+    by_length = ((7, 0.3, 10), (9, 0.8, 10), (11, 0.8, 30))
+    rows: list[Any] = [
+        evaluation(length, "by_length", "at_length", value, n, kind="test", which="last")
+        for length, value, n in by_length
+    ]
+    rows.append(evaluation(11, "test", "accuracy", number, 50, kind="test", which="last"))
+    return {"protocol": "deletang2022_short", "evaluations": [*rows, *more]}, config
+
+
+def test_the_number_of_a_range_is_what_its_lengths_give() -> None:
+    scaled = {"length": 11, "split": "test", "metric": "scaled", "n": 50, "kind": "test"}
+    scaled |= {"which": "last", "value": 0.9}
+    for score, good in (("mean", 1.9 / 3), ("pooled", 0.7), ("sequence", 0.1)):
+        assert [*stated_scores(*ranged(score, good), "last")] == [7, 9, 11]
+        with pytest.raises(UserError, match=r"its number, 0\.9000, is not what its lengths give"):
+            stated_scores(*ranged(score, 0.9), "last")
+    with pytest.raises(UserError, match=r"its scaled number, 0\.9000, is not that of 0\.7000"):
+        stated_scores(*ranged("scaled", 0.7, scaled), "last")
+    with pytest.raises(UserError, match="its test over a range has 2 numbers"):
+        result, config = ranged("pooled", 0.7)
+        result["evaluations"].append(result["evaluations"][-1])
+        stated_scores(result, config, "last")
+
+
+def test_a_number_of_whole_strings_is_scored_as_such(tmp_path: Path) -> None:
+    words = [
+        *("protocol=merrill2024_short", "task=group", "model=lstm", "model.width=8"),
+        *("protocol.train_lengths=[3,3]", "protocol.look.lengths=[4,4]", "protocol.band=[4,4]"),
+        *("protocol.test.lengths=[4,4]", "protocol.test.strings=3000", "protocol.batch_size=8"),
+        *("protocol.look_every=4", "protocol.look.strings=12", "protocol.validation_size=16"),
+        *("protocol.max_steps=4", "optim.warmup=0", f"output_dir={tmp_path / 'runs'}"),
+    ]
+    (outcome,) = run_cell(composed(words))
+    result: Any = outcome.result
+    where = (outcome.folder, "a run", result, "last", 1000, 0, "cpu")
+    whole, at_end = rescore(*where)
+    assert whole.p > 0.01 and at_end.p > 0.01 and whole.now < at_end.now
+    (number,) = (
+        row
+        for row in result["evaluations"]
+        if row["split"] == "test" and row["which"] == "last" and row["kind"] == "test"
+    )
+    number["value"] = at_end.recorded
+    assert rescore(*where)[0].p < 1e-6
+
+
+def test_a_split_with_two_scores_is_refused() -> None:
+    row = evaluation(9, "near_iid", "accuracy", 0.5, 10, kind="test", which="best")
+    result: Any = {"evaluations": [row | {"value": 1.0}, row]}
+    with pytest.raises(UserError, match="it has two scores on near_iid"):
+        rescore_splits(Path(), "r", result, "best", ["near_iid"], "cpu")
