@@ -6,9 +6,10 @@ Over a corpus the strings are those of the run's own splits: the same scores mus
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lrbench.bundles.stated import refuse_twice, stated_scores, stated_sequence
 from lrbench.config import Config
@@ -18,6 +19,7 @@ from lrbench.records import Evaluation, Result
 from lrbench.runs.evaluate.evaluation import score_run
 from lrbench.runs.train.validate import check_fits, resolve_device
 from lrbench.schema import config_from
+from lrbench.training.procedure import procedure_for
 
 LEVEL = 0.01  # the chance that any of a bundle's numbers is doubted though all are right
 ROUNDING = 0.01  # of an error measured twice on the same series, by other hardware
@@ -155,6 +157,31 @@ def _on_splits(result: Result, rule: str) -> list[Evaluation]:
         if (row["which"], row["kind"], row["metric"]) == (rule, "test", ACCURACY.name)
         and row["value"] is not None
     ]
+
+
+def levels_differ(result: Result) -> bool:
+    """Tell whether chance, measured here, is not what a result tells, guessing included.
+
+    Raises UserError where it cannot be measured, such as for want of a corpus.
+    """
+    config, device = _config(result), resolve_device("cpu")
+    check_fits(config, device)
+    procedure = procedure_for(config)
+    trial = procedure.trial(result["seed"], device)
+    levels, guessing = procedure.levels(trial, lambda read=0, planned=0: None)
+    return not (_alike(levels, result["baselines"]) and _alike(guessing, result["guessing"]))
+
+
+def _alike(measured: Sequence[Mapping[str, Any]], told: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether rows are the same but for rounding, in any order."""
+    here, there = ({_place(row): row["value"] for row in rows} for rows in (measured, told))
+    same = here.keys() == there.keys() and len(told) == len(there)
+    return same and all(math.isclose(here[at], there[at], rel_tol=1e-6) for at in here)
+
+
+def _place(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Everything a row says but its value."""
+    return tuple(sorted(f"{key}={value}" for key, value in row.items() if key != "value"))
 
 
 def _right_throughout(

@@ -28,6 +28,7 @@ from lrbench.bundles.pack import tables, unpack
 from lrbench.bundles.rescore import (
     ScoreComparison,
     differing,
+    levels_differ,
     recorded_on_splits,
     rescore,
     rescore_splits,
@@ -150,6 +151,7 @@ def verify(opened: Opened, options: Options) -> tuple[list[BundleFinding], list[
         states = _splits(opened)
         findings.append(_strings(opened, states))
         findings += _models(opened, options, open_runs)
+        findings += _chance(opened, options, states)
         comparisons, unscored = _scores(opened, folder / layout.RUNS, options, states)
         later = [*_misplaced(opened), *later_scores(opened.files, layout.RUNS)]
         later += _on_all_strings(opened, folder / layout.RUNS, options)
@@ -291,6 +293,24 @@ def _models(opened: Opened, options: Options, open_runs: set[str]) -> list[Bundl
     }
     wrong = built_otherwise(results, open_runs)
     return [finding("models", wrong, f"{plural(len(results), 'run')} as built before training")]
+
+
+def _chance(opened: Opened, options: Options, states: dict[str, States]) -> list[BundleFinding]:
+    """Measure chance again; not of an entry, whose models are looked at with it."""
+    wrong, measured = [], 0
+    for run, result in sorted(opened.results.items()):
+        away = not options.trust_plugins and plugins_of({run: result})
+        absent = any(state.why for state in states.get(run, {}).values())
+        if opened.entry or away or absent or not _tells_scores(result, opened.choice.rule):
+            continue  # what was not scored again is told with the scores
+        measured += 1
+        try:
+            if levels_differ(result):
+                wrong.append(f"{run}: chance is not what is measured here")
+        except UserError as error:
+            wrong.append(f"{run}: chance cannot be measured: {str(error).splitlines()[0]}")
+    text = f"of {plural(measured, 'run')} measured again"
+    return [finding("chance", wrong, text)] if measured else []
 
 
 def _lines_that_differ(recorded: bytes, made: bytes) -> list[str]:

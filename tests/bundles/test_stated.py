@@ -13,7 +13,15 @@ from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.pack import tables
 from lrbench.bundles.rescore import rescore, rescore_splits
 from lrbench.bundles.stated import stated_scores
-from lrbench.bundles.verify import BAD, OPEN, Options, open_bundle, verify
+from lrbench.bundles.verify import (
+    BAD,
+    GOOD,
+    OPEN,
+    BundleFinding,
+    Options,
+    open_bundle,
+    verify,
+)
 from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
 from lrbench.records import evaluation
@@ -83,6 +91,31 @@ def test_a_made_up_score_is_never_confirmed(
     assert (told.status, told.text) == (status, f"not scored again: {text}")
     assert {finding.status for finding in findings if finding.what == "scores"} == {OPEN}
     assert lrbench("verify", str(path), "--strings", "100").code == 1
+
+
+@pytest.mark.parametrize("key", ["baselines", "guessing"])
+def test_chance_is_measured_again(key: str, bundle: Callable[..., Path]) -> None:
+    def told(change: Callable[[dict[str, Any]], object]) -> BundleFinding:
+        def edit(files: dict[str, bytes]) -> None:
+            name = one(files, "s1/result.json")
+            result = json.loads(files[name])
+            change(result)
+            files[name] = json.dumps(result).encode()
+            files |= tables(files, TableChoice())
+
+        findings, _ = verify(open_bundle(bundle(edit)), Options(strings=100, device="cpu"))
+        return next(finding for finding in findings if finding.what == "chance")
+
+    assert told(lambda result: None) == BundleFinding("chance", GOOD, "of 2 runs measured again")
+    for change in (
+        lambda result: result[key][-1].update(value=0.01),
+        lambda result: result[key].pop(),
+        lambda result: result[key].append(result[key][0]),
+    ):
+        found = told(change)
+        assert found.status == BAD and found.text.endswith(
+            "s1: chance is not what is measured here"
+        )
 
 
 def test_a_certificate_of_another_rule_is_refused(bundle: Callable[..., Path]) -> None:

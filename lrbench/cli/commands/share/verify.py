@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lrbench.bundles.verify import BundleFinding, Opened
 
 HELP = (
-    "Check a bundle: hashes, data, table, and its checkpoints scored again.\n\n"
+    "Check a bundle: hashes, data, table and chance, and its checkpoints scored again.\n\n"
     "Checkpoints are scored on fresh strings. Those of runs over a corpus are scored on their own"
     " splits, if this machine has the same data. The table is rebuilt from the bundle's"
     " results. By chance a score of one true bundle in a hundred differs; if so, try another"
