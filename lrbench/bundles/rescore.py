@@ -169,13 +169,14 @@ def levels_differ(result: Result) -> bool:
     procedure = procedure_for(config)
     trial = procedure.trial(result["seed"], device)
     levels, guessing = procedure.levels(trial, lambda read=0, planned=0: None)
-    return not (_alike(levels, result["baselines"]) and _alike(guessing, result["guessing"]))
+    baselines, guesses = result.get("baselines") or [], result.get("guessing") or []  # if left out
+    return not (_alike(levels, baselines) and _alike(guessing, guesses))
 
 
-def _alike(measured: Sequence[Mapping[str, Any]], told: Sequence[Mapping[str, Any]]) -> bool:
+def _alike(measured: Sequence[Mapping[str, Any]], stated: Sequence[Mapping[str, Any]]) -> bool:
     """Whether rows are the same but for rounding, in any order."""
-    here, there = ({_place(row): row["value"] for row in rows} for rows in (measured, told))
-    same = here.keys() == there.keys() and len(told) == len(there)
+    here, there = ({_place(row): row["value"] for row in rows} for rows in (measured, stated))
+    same = here.keys() == there.keys() and len(stated) == len(there)
     return same and all(math.isclose(here[at], there[at], rel_tol=1e-6) for at in here)
 
 

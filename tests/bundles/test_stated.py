@@ -110,6 +110,7 @@ def test_chance_is_measured_again(key: str, bundle: Callable[..., Path]) -> None
     for change in (
         lambda result: result[key][-1].update(value=0.01),
         lambda result: result[key].pop(),
+        lambda result: result.pop(key),
         lambda result: result[key].append(result[key][0]),
     ):
         found = told(change)
