@@ -301,14 +301,16 @@ def _chance(opened: Opened, options: Options, states: dict[str, States]) -> list
     for run, result in sorted(opened.results.items()):
         away = not options.trust_plugins and plugins_of({run: result})
         absent = any(state.why for state in states.get(run, {}).values())
-        if opened.entry or away or absent or not _tells_scores(result, opened.choice.rule):
+        if opened.entry or absent or not _tells_scores(result, opened.choice.rule):
             continue  # what was not scored again is told with the scores
-        measured += 1
         try:
             if levels_differ(result):
                 wrong.append(f"{run}: chance is not what is measured here")
         except UserError as error:
+            if away:
+                continue  # told with the scores too
             wrong.append(f"{run}: chance cannot be measured: {str(error).splitlines()[0]}")
+        measured += 1
     text = f"of {plural(measured, 'run')} measured again"
     return [finding("chance", wrong, text)] if measured else []
 
@@ -339,7 +341,9 @@ def _scores(
             path = runs / run / "checkpoints" / f"{rule}.pt"
             refuse_other(_loaded(path), result, rule, path)
             if over_corpus(result):
-                found = states.get(run, {})
+                if run not in states:
+                    raise UserError("its task or its model is not here")
+                found = states[run]
                 here = [name for name in found if not obstacle(result, found, name).why]
                 comparisons += rescore_splits(runs / run, run, result, rule, here, options.device)
                 continue

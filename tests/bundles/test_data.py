@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +20,14 @@ from lrbench.bundles.rescore import ScoreComparison
 from lrbench.bundles.verify import BAD, GOOD, OPEN, BundleFinding, Options, open_bundle, verify
 from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
+from lrbench.plugins import name_plugin
+from lrbench.registry import ENCODERS
 from lrbench.runs.train.job import run_cell
 from lrbench.tables import load_table
 from lrbench.tasks.corpus.storage import describe, identity, read, write
 from lrbench.tasks.listops import load
 from tests import made_up_corpora
+from tests.pages import write as write_page
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]
 TINY = [
@@ -296,3 +300,33 @@ def test_a_few_answers_may_flip_by_rounding() -> None:
     assert score(0.5, 0.5 + 1 / 24, 24).p == 1.0
     assert score(0.5, 0.5 + 2 / 24, 24).p == 0.0
     assert ScoreComparison("r", 9, 0.5, 10, 0.5, 20, None, split="dev").p == 0.0
+
+
+def test_an_encoder_of_ones_own_is_run_only_where_trusted(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is not here, its run is named as one that was not scored."""
+    known = dict(ENCODERS._entries)
+
+    def stranger() -> None:
+        monkeypatch.setattr(ENCODERS, "_entries", dict(known))
+        monkeypatch.setattr("lrbench.plugins._loaded", {})
+        monkeypatch.delenv("LRBENCH_PLUGINS", raising=False)
+        sys.modules.pop("averages", None)
+
+    stranger()
+    write_page("adding-an-encoder", "averages.py", tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    name_plugin("averages", "a test")
+    small = ["protocol.max_steps=2", "protocol.batch_size=8", "device=cpu"]
+    run_cell(composed([*LISTOPS, "model=averages", *small, f"output_dir={tmp_path / 'runs'}"]))
+    path = tmp_path / "own.zip"
+    path.write_bytes(pack(tmp_path / "runs", TableChoice(), path.name).data)
+    found = by_name(path)
+    assert (found["scores"].status, found["chance"].status) == (GOOD, GOOD)
+
+    stranger()
+    found = by_name(path)
+    assert found["scores"].text[:11] == "0 of 1 runs" and "chance" not in found
+    (why,) = (one for one in found.values() if "add --trust-plugins" in one.text)
+    assert (why.status, why.text[:45]) == (OPEN, "not scored again: averages was not run; read ")
