@@ -55,7 +55,8 @@ def named_spec(name: str) -> TableSpec:
     if name.endswith((".yaml", ".yml")):  # made again, a page must find its table by its name
         raise UserError(
             f"a published table has a name, and '{name}' is a file\n"
-            "put it into conf/table/, or let a plugin call lrbench.tables.register_table"
+            "put it into conf/table/, or register it in a plugin, from lrbench.tables:"
+            f" register_table(load_table('{name}'))"
         )
     if name not in table_names():
         raise unknown("table", name, table_names())

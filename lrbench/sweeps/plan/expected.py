@@ -117,7 +117,8 @@ def published_rate(settings: Settings) -> float | None:
     """Return the seconds of an update for each symbol, of published runs most like one of these.
 
     The median of those with the same model and, as far as there are such, the same sizes, protocol
-    and task; None where no published run has the model.
+    and task; of another depth, in proportion to the layers. None where no published run has the
+    model.
     """
     name, protocol = settings.get("model.name"), settings.get("protocol.name")
     there = [
@@ -133,7 +134,8 @@ def published_rate(settings: Settings) -> float | None:
     }
     for key, value in wanted.items():
         there = [one for one in there if getattr(one, key) == value] or there
-    return median(one.seconds for one in there) if there else None
+    layers = wanted["layers"] or 1
+    return median(one.seconds * layers / (one.layers or layers) for one in there) if there else None
 
 
 @cache
