@@ -15,12 +15,13 @@ from lrbench.bundles.stated import refuse_twice, stated_scores, stated_sequence
 from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.metrics import ACCURACY, METRICS
-from lrbench.records import Evaluation, Result
+from lrbench.records import FURTHER, Evaluation, Result
 from lrbench.runs.evaluate.evaluation import score_run
 from lrbench.runs.train.validate import check_fits, resolve_device
 from lrbench.schema import config_from
 from lrbench.training.procedure import procedure_for
 
+AT_FURTHER = 100  # strings, at most: these are long
 LEVEL = 0.01  # the chance that any of a bundle's numbers is doubted though all are right
 ROUNDING = 0.01  # of an error measured twice on the same series, by other hardware
 FLIPPED = 0.005  # of the answers to the same strings, by rounding on other hardware
@@ -79,21 +80,23 @@ def rescore(
     strings: int,
     seed: int,
     device: str,
-    further: bool = False,
+    entry: bool = False,
 ) -> list[ScoreComparison]:
-    """Score the checkpoint of one run at those training and test lengths it tells accuracies of.
+    """Score the checkpoint of one run at the lengths it tells accuracies of.
 
-    further: at further lengths as well, on no more strings than were told of each. Nothing in the
-    checkpoint is executed. Raises UserError where it cannot be scored.
+    Of an entry on no more strings than were told of each length; of other runs at further lengths
+    on `AT_FURTHER` at most, as they take long. Nothing in the checkpoint is executed. Raises
+    UserError where it cannot be scored.
     """
     config = _config(result)
-    recorded = stated_scores(result, config, rule, further, seed)
+    recorded = stated_scores(result, config, rule, entry, seed)
     if not recorded:
         return []
     check_fits(config, resolve_device(device))
     by_count: dict[int, list[int]] = {}
     for length, row in sorted(recorded.items()):
-        count = min(strings, row["n"]) if further else strings
+        most = row["n"] if entry else AT_FURTHER if row["split"] == FURTHER else strings
+        count = min(strings, most)
         by_count.setdefault(count, []).append(length)
     rows = []
     for count, lengths in by_count.items():

@@ -27,17 +27,17 @@ Scores = dict[int, Evaluation]  # by length
 
 
 def stated_scores(
-    result: Result, config: Config, rule: str, further: bool = False, seed: int = 0
+    result: Result, config: Config, rule: str, entry: bool = False, seed: int = 0
 ) -> Scores:
     """Return the scores at single lengths that a checkpoint is asked for again.
 
     Of a test over a range those of its shortest and longest length, and of one between them that
-    `seed` draws. further: those at further lengths as well. Raises UserError where a length has two
-    scores, and where the number of a range does not follow from its lengths.
+    `seed` draws. entry: it is a suite's, which has no ranges. Raises UserError where a length has
+    two scores, and where the number of a range does not follow from its lengths.
     """
     tests = [row for row in _tests(result, rule) if _is_read(row)]
     if over_range := [row for row in tests if row["split"] == BY_LENGTH]:
-        if further or not hasattr(config.protocol, "train_lengths"):
+        if entry or not hasattr(config.protocol, "train_lengths"):
             raise UserError(f"it has scores over a range, which {result['protocol']} does not test")
         every = _once(over_range)
         _refuse_number(tests, every, config)
@@ -45,8 +45,7 @@ def stated_scores(
         between = lengths[1:-1]
         drawn = random.Random(seed).sample(between, min(1, len(between)))
         return {length: every[length] for length in sorted({lengths[0], *drawn, lengths[-1]})}
-    scores = _once(row for row in tests if row["metric"] in METRICS)
-    return {length: row for length, row in scores.items() if further or row["split"] in SINGLE}
+    return _once(row for row in tests if row["metric"] in METRICS)
 
 
 def stated_sequence(result: Result, config: Config, rule: str) -> Evaluation | None:

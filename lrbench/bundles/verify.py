@@ -349,7 +349,7 @@ def _scores(
                 continue
             comparisons += rescore(
                 *(runs / run, run, result, rule, options.strings, options.seed, options.device),
-                further=opened.entry,
+                entry=opened.entry,
             )
             if left := not_read(result, rule):
                 text = f"not scored again: its scores {', '.join(left)}, which nobody reads"

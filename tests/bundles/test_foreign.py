@@ -71,7 +71,7 @@ def test_a_strangers_layer_is_run_only_where_trusted(
     (status,) = (status for status, text in found.values() if "add --trust-plugins" in text)
     assert status == OPEN
     found, scores = looked_at(path, trust_plugins=True)
-    assert Path("ran").exists() and scores == 2
+    assert Path("ran").exists() and scores == 3
     assert {status for status, _ in found.values()} == {GOOD}
 
 
@@ -83,7 +83,7 @@ def test_a_librarys_layer_is_scored_by_what_is_installed(monkeypatch: pytest.Mon
     found, scores = looked_at(path)
     assert (found["plugins"][0], scores) == (OPEN, 0)
     found, scores = looked_at(path, trust_plugins=True)
-    assert (found["plugins"], scores) == ((GOOD, "torch: run, as you asked"), 2)
+    assert (found["plugins"], scores) == ((GOOD, "torch: run, as you asked"), 3)
     monkeypatch.setattr("lrbench.mixers.foreign.target.version", lambda name: "0.1")
     found, scores = looked_at(path, trust_plugins=True)
     (refused,) = (text for status, text in found.values() if status == BAD)

@@ -93,6 +93,25 @@ def test_a_made_up_score_is_never_confirmed(
     assert lrbench("verify", str(path), "--strings", "100").code == 1
 
 
+def test_a_score_at_a_further_length_is_held_against_fresh_strings(
+    bundle: Callable[..., Path],
+) -> None:
+    def change(files: dict[str, bytes]) -> None:
+        result = json.loads(files[one(files, "s0/result.json")])
+        (row,) = (
+            row
+            for row in result["evaluations"]
+            if (row["which"], row["split"], row["metric"]) == ("best", "further", "accuracy")
+        )
+        row["value"] = 1.0
+        files[one(files, "s0/result.json")] = json.dumps(result).encode()
+        files |= tables(files, TableChoice())
+
+    findings, _ = verify(open_bundle(bundle(change)), Options(strings=500, device="cpu"))
+    (told,) = (finding for finding in findings if finding.what == "scores")
+    assert told.status == BAD and told.text.endswith("s0 at 12")
+
+
 @pytest.mark.parametrize("key", ["baselines", "guessing"])
 def test_chance_is_measured_again(key: str, bundle: Callable[..., Path]) -> None:
     def told(change: Callable[[dict[str, Any]], object]) -> BundleFinding:

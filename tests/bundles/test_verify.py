@@ -45,6 +45,7 @@ def test_all_as_recorded(bundle: Bundle) -> None:
     assert [(score.length, score.now_n, score.recorded_n) for score in scores] == [
         (6, 500, 2000),
         (9, 500, 2000),
+        (12, 100, 200),
     ] * 2
 
 
@@ -214,7 +215,7 @@ def test_numbers_that_were_made_up(runs: Path, edit: Edit, tmp_path: Path) -> No
     path.write_bytes(pack(runs, TableChoice(), path.name).data)
     findings = found(path)
     assert [what for what, finding in findings.items() if finding.status == BAD] == ["scores"]
-    assert "s0 at 6 (and 1 more)" in findings["scores"].text
+    assert "s0 at 6 (and 2 more)" in findings["scores"].text
 
 
 def test_a_bundle_without_a_run_that_ended_confirms_nothing(bundle: Bundle) -> None:
