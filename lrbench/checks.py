@@ -11,8 +11,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
 
 UNBOUNDED = 10**9  # what is as large as this is told as no limit
+KINDS = {int: "whole number", float: "number", str: "word"}
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,38 @@ def one_of(key: str, value: object, allowed: Sequence[str]) -> None:
     if isinstance(value, str) and value != "???" and value not in allowed:
         hint = nearest(value, allowed)
         raise ValueError(f"{key} must be one of {', '.join(allowed)}, not '{shown(value)}'.{hint}")
+
+
+def kind_of(hint: Any) -> str:
+    """Return what a setting of type `hint` must be, such as "a whole number or null"."""
+    if get_origin(hint) in (Union, UnionType):
+        return " or ".join("null" if a is NoneType else kind_of(a) for a in get_args(hint))
+    if get_origin(hint) is list:
+        (item,) = get_args(hint)
+        example = "[500,1000]" if item is int else "[0.9,0.999]" if item is float else "[a,b]"
+        return f"a list of {KINDS.get(item, 'value')}s, such as {example}"
+    if hint is bool:
+        return "true or false"
+    return f"a {KINDS[hint]}" if hint in KINDS else f"of type {getattr(hint, '__name__', hint)}"
+
+
+def of_kind(key: str, value: object, hint: Any) -> None:
+    """Refuse a value that a setting declared as `hint` cannot have; other types are let through."""
+    if not _is_of_kind(value, hint):
+        given = "null" if value is None else shown(value)
+        raise ValueError(f"{key} must be {kind_of(hint)}, not {given}")
+
+
+def _is_of_kind(value: object, hint: Any) -> bool:
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(_is_of_kind(value, part) for part in parts)
+    if origin is list:
+        return isinstance(value, list) and all(_is_of_kind(one, parts[0]) for one in value)
+    if hint is float:
+        return type(value) in (int, float)
+    known = hint in (*KINDS, bool, NoneType)
+    return not known or type(value) is hint  # True is an int to isinstance
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

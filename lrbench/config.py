@@ -70,9 +70,9 @@ class StackConfig(ModelConfig):
 class FrameworkConfig:
     """What stands around an encoder: dropout of symbols, and the head.
 
-    in_dropout: of the embedded symbols. out_dropout: before each layer of the head. head, for
-    single strings: mlp, linear, or published, the one the encoder was published with. hidden, for
-    pairs: units of the head's first layer.
+    in_dropout: of the embedded symbols. out_dropout: before each layer of the head, but for a
+    linear one. head, for single strings: mlp, linear, or published, the one the encoder was
+    published with. hidden, for pairs: units of the head's first layer.
     """
 
     in_dropout: float = 0.1

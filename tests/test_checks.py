@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from lrbench.checks import at_least, between, inside, limits, nearest, one_of, radii, shown
+from lrbench.checks import (
+    at_least,
+    between,
+    inside,
+    limits,
+    nearest,
+    of_kind,
+    one_of,
+    radii,
+    shown,
+)
 
 
 def test_what_is_not_set_yet_passes() -> None:
@@ -21,6 +31,30 @@ def test_numbers_at_the_edge() -> None:
     for wrong in (0, 3, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="k must be at"):
             between("k", wrong, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("value", "hint", "kind"),
+    [
+        (True, int, "a whole number"),
+        (2.0, int, "a whole number"),
+        (1, bool, "true or false"),
+        ("1", float, "a number"),
+        (True, float, "a number"),
+        (3, str, "a word"),
+        ("x", int | None, "a whole number or null"),
+        ([1, True], list[int], "a list of whole numbers, such as"),
+        (1, list[int], "a list of whole numbers, such as"),
+    ],
+)
+def test_values_of_another_kind(value: object, hint: object, kind: str) -> None:
+    with pytest.raises(ValueError, match=f"^k must be {kind}.*, not "):
+        of_kind("k", value, hint)
+
+
+def test_values_of_their_kind_pass() -> None:
+    for value, hint in ((1, int), (1, float), (None, int | None), ([], list[str]), ({}, dict)):
+        of_kind("k", value, hint)
 
 
 def test_ends_that_are_excluded() -> None:

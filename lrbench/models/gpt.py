@@ -45,9 +45,10 @@ EPSILON = 1e-5  # of RMSNorm
 class GptConfig:
     """Settings of the backbone `gpt`.
 
-    expansion: units of the perceptron over the width; 0: no perceptron. embedding_norm: whether the
-    embedding starts tiny and is normalised once more. dropout: of what both sublayers return. norm:
-    LayerNorm (layer) or RMSNorm (rms). channel: the perceptron, with GELU or gated (swiglu).
+    expansion: units of the perceptron over the width; 0: no perceptron. A mixer's own second
+    sublayer stands in its place. embedding_norm: whether the embedding starts tiny and is
+    normalised once more. dropout: of what both sublayers return. norm: LayerNorm (layer) or RMSNorm
+    (rms). channel: the perceptron, with GELU or gated (swiglu).
     """
 
     name: str = "gpt"

@@ -14,14 +14,15 @@ all: strings are read together up to the end of the shortest, then the others go
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
 from torch import Tensor, nn
 
-from lrbench.checks import at_least, one_of
+from lrbench.checks import at_least, of_kind, one_of
 from lrbench.encoders.base import Encoder, lengths_of
 from lrbench.errors import UserError, unknown
 from lrbench.mixers.base import Mixer
@@ -38,6 +39,12 @@ from lrbench.registry import (
 
 POOLS = ("mean", "last", "final")
 BARE = {"embed": "none", "norm": False}  # what `bare` is here unless told otherwise
+TYPED = {  # what parts of a model call their settings, and what those are called here
+    "model.backbone.name=": "model.encoder.backbone=",
+    "model.backbone.": "model.encoder.stack.",
+    "model.mixer.": "model.encoder.settings.",
+    "model.layers": "model.encoder.layers",
+}
 
 
 @dataclass
@@ -71,7 +78,8 @@ class Pooled(Encoder):
 
     def __init__(self, config: PooledConfig, width: int) -> None:
         super().__init__(config, width)
-        self.stack = _stack(config, width)
+        with _named_as_typed():
+            self.stack = _stack(config, width)
         mixers = self.stack.stateful
         self.tolerance = max(mixer.tolerance for mixer in mixers)  # type: ignore[misc]
         self.exact_gradient = all(mixer.exact_gradient for mixer in mixers)
@@ -138,6 +146,11 @@ def _stack(config: PooledConfig, width: int) -> Backbone:
     settings = usual if backbone.name == usual_name else {}
     settings = {**settings, **(BARE if backbone.cls is Bare else {}), **config.stack}
     own = _settings("settings", mixer.config, config.settings)
+    if getattr(own, "init", "") == "exact":
+        raise ValueError(
+            "model.encoder.settings.init=exact: weights that are right by construction are an"
+            " automaton's, and answer at each position; leave it out"
+        )
     stack: Backbone = backbone.cls(
         _settings("stack", backbone.config, settings),
         symbols=0,
@@ -152,9 +165,26 @@ def _stack(config: PooledConfig, width: int) -> Backbone:
     return stack
 
 
+@contextmanager
+def _named_as_typed() -> Iterator[None]:
+    """Let a ValueError about a setting of the mixer or the stack name what was typed."""
+    try:
+        yield
+    except ValueError as error:
+        text = str(error)
+        for inside, typed in TYPED.items():
+            text = text.replace(inside, typed)
+        raise ValueError(text) from error
+
+
 def _settings(key: str, schema: type, given: Mapping[str, Any]) -> Any:
-    """Return the dataclass of settings given by name."""
-    known = [one.name for one in fields(schema)]
+    """Return the dataclass of settings given by name.
+
+    To what composes a run they are a dictionary of anything, so their types are checked here. Which
+    stack it is, its own setting `name`, is said by `backbone`.
+    """
+    known = [one.name for one in fields(schema) if one.name != "name"]
+    hints = get_type_hints(schema)
     for name in given:
         if name not in known:
             raise unknown(
@@ -162,6 +192,7 @@ def _settings(key: str, schema: type, given: Mapping[str, Any]) -> Any:
                 f"model.encoder.{key}.{name}",
                 [f"model.encoder.{key}.{one}" for one in known],
             )
+        of_kind(f"model.encoder.{key}.{name}", given[name], hints[name])
     return schema(**given)
 
 

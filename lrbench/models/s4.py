@@ -39,8 +39,8 @@ NORMS = ("layer", "batch", "none")
 class S4StackConfig:
     """Settings of the backbone `s4`.
 
-    norm: of layers or of batches. prenorm: whether the norm stands before the mixer, not behind the
-    sum. dropout: behind GELU and behind the gate.
+    norm: of layers, of batches, or none. prenorm: whether the norm stands before the mixer, not
+    behind the sum. dropout: behind GELU and behind the gate.
     """
 
     name: str = "s4"

@@ -104,7 +104,13 @@ class Xlstm(ResidualStack):
         at, block = set(config.slstm_at), count()
 
         def make() -> Mixer:
-            return SlstmMixer(settings, width) if next(block) in at else make_mixer()
+            if next(block) not in at:
+                return make_mixer()
+            try:
+                return SlstmMixer(settings, width)
+            except ValueError as error:  # it knows its heads as a mixer's
+                text = str(error).replace("model.mixer.heads", "model.backbone.slstm_heads")
+                raise ValueError(text) from error
 
         return make_mixers(make, layers)
 

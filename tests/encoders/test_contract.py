@@ -9,8 +9,10 @@ import torch
 
 from lrbench.contract import ENCODER_CHECKS
 from lrbench.contract.encoders.gradients import gradients_reach_everything
+from lrbench.contract.encoders.padding import reads_strings_alone
 from lrbench.contract.subject import PaddedStrings, encoder_factory, model_settings, seeded
 from lrbench.encoders.base import Encoder
+from lrbench.errors import UserError
 
 Case = tuple[Callable[..., Encoder], PaddedStrings]
 CHUNKS = ("chunk=4", "inference=rir", "s4d_detach_backward=false")
@@ -34,6 +36,17 @@ def test_all_checks_pass_where_there_are_chunks(name: str) -> None:
     assert findings["padding"].passed is None and "chunks" in findings["padding"].detail
 
 
+@pytest.mark.parametrize("name", ["rir_grc", "rir_ebt_grc", "rir_crvnn", "rir_om"])
+def test_whole_strings_alone_are_as_beside_others_or_it_is_said(name: str) -> None:
+    found = reads_strings_alone(*case_of(name, "inference=full", lengths=(5, 1, 9)))
+    assert found.passed is not False, found.detail
+
+
+def test_a_chunk_that_no_machine_counts_to_is_refused() -> None:
+    with pytest.raises((UserError, ValueError), match=r"model\.encoder\.chunk must be at most"):
+        case_of("rir_grc", "chunk=1000000000000000000000")
+
+
 @pytest.mark.parametrize(("name", "beam"), BEAMS)
 def test_gradients_reach_everything_whatever_the_beam(name: str, beam: int) -> None:
     """A scorer's bias has a gradient of rounding errors, zero or not."""
@@ -45,7 +58,10 @@ def test_gradients_reach_everything_whatever_the_beam(name: str, beam: int) -> N
     ("name", "settings"),
     [
         *((name, f"beam={beam}") for name, beam in BEAMS),
+        ("rir_ebt_grc", "chunk=2"),
+        ("ordered_memory", "slots=1"),
         ("ordered_memory", "slots=4"),
+        ("rir_om", "slots=1"),
         ("rir_om", "chunk=4"),
     ],
 )

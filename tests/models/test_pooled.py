@@ -82,6 +82,26 @@ def test_settings_reach_mixer_and_stack() -> None:
         ({"mixer": "transformer", "backbone": "bare", "pool": "final"}, "state of one size"),
         ({"mixer": "lru", "pool": "final"}, "model.encoder.backbone=bare"),
         ({"pool": "maen"}, "must be one of mean, last, final"),
+        ({"settings": {"units": True}}, "model.encoder.settings.units must be a whole number"),
+        ({"settings": {"units": -2}}, "model.encoder.settings.units must be at least 1"),
+        ({"mixer": "blockdiag", "settings": {"p": "high"}}, "settings.p must be a number"),
+        (
+            {"mixer": "blockdiag", "settings": {"constraint": 3}},
+            "settings.constraint must be a word",
+        ),
+        (
+            {"mixer": "blockdiag", "settings": {"block_size": 3}},
+            "model.encoder.settings.block_size 3",
+        ),
+        ({"mixer": "rnn", "settings": {"init": "exact"}}, "model.encoder.settings.init=exact"),
+        ({"stack": {"norm": 3}}, "model.encoder.stack.norm must be true or false, not 3"),
+        (
+            {"stack": {"hidden": None}},
+            "model.encoder.stack.hidden must be a whole number, not null",
+        ),
+        ({"stack": {"name": "gpt"}}, "setting 'model.encoder.stack.name' unknown"),
+        ({"mixer": "mlstm", "stack": {"slstm_at": [7]}}, "raise model.encoder.layers"),
+        ({"settings": {"units": 24}, "backbone": "gpt"}, "choose model.encoder.backbone=bare"),
     ],
 )
 def test_mistakes_are_reported(settings: dict[str, object], text: str) -> None:

@@ -44,6 +44,12 @@ def test_blocks_are_as_named_and_read_strings_in_pieces(ratio: str) -> None:
     assert parameters(config, make_task(config.task)) == LengthTrial(config, 0).parameters
 
 
+def test_heads_that_do_not_fit_are_named_as_typed() -> None:
+    words = ["model=mlstm", "task=parity", "model.width=16", "model.backbone.slstm_at=[0]"]
+    with pytest.raises(UserError, match=r"model\.backbone\.slstm_heads=3"):
+        validated(composed([*words, "model.backbone.slstm_heads=3", "seed=0"]))
+
+
 def test_a_block_that_is_not_there_is_refused() -> None:
     words = ["model=mlstm", "task=parity", "model.layers=2", "model.backbone.slstm_at=[2]"]
     with pytest.raises(UserError, match=r"slstm_at=\[2\] of 2 blocks.*there is no block 2"):

@@ -14,10 +14,10 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from omegaconf import OmegaConf
 
-from lrbench.checks import shown
+from lrbench.checks import kind_of, shown
 from lrbench.cli.hydra.choices import composed_node
 from lrbench.cli.hydra.overrides import checked, parsed, split, superseded
-from lrbench.cli.hydra.translate import kind_of, translated, unknown_setting
+from lrbench.cli.hydra.translate import translated, unknown_setting
 from lrbench.config import Config
 from lrbench.console import messages
 from lrbench.errors import UserError

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import types
 from collections.abc import Iterator, Mapping
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 from hydra.errors import MissingConfigException
 from omegaconf import DictConfig
 from omegaconf import errors as omega
 
-from lrbench.checks import nearest, shown
+from lrbench.checks import kind_of, nearest, shown
 from lrbench.cli.hydra.overrides import GROUPS
 from lrbench.errors import UserError, listed
 from lrbench.registry import OWN
 
-KINDS = {int: "whole number", float: "number", str: "word"}
 EVERY_SETTING = "`lrbench train --cfg job` prints every setting with its value"
 
 
@@ -31,19 +29,6 @@ def translated(error: BaseException, typed: Mapping[str, str] | None = None) -> 
         if isinstance(cause, omega.OmegaConfBaseException) and cause.full_key:
             return UserError(_about_setting(cause, typed or {}))
     return UserError(_other(error))
-
-
-def kind_of(hint: Any) -> str:
-    """Return what a setting of type `hint` must be, such as "a whole number or null"."""
-    if get_origin(hint) in (Union, types.UnionType):
-        return " or ".join("null" if a is type(None) else kind_of(a) for a in get_args(hint))
-    if get_origin(hint) is list:
-        (item,) = get_args(hint)
-        example = "[500,1000]" if item is int else "[0.9,0.999]" if item is float else "[a,b]"
-        return f"a list of {KINDS.get(item, 'value')}s, such as {example}"
-    if hint is bool:
-        return "true or false"
-    return f"a {KINDS[hint]}" if hint in KINDS else f"of type {getattr(hint, '__name__', hint)}"
 
 
 def unknown_setting(full_key: str, node_type: Any, root: Any = None) -> str:

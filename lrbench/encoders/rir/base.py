@@ -43,7 +43,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lrbench.checks import at_least, fraction, one_of
+from lrbench.checks import UNBOUNDED, between, fraction, one_of
 from lrbench.encoders.base import Encoder, Tree, lengths_of
 from lrbench.encoders.sequence.s4d_layer import S4dLayer
 from lrbench.kernels.normalisation import LayerNorm
@@ -144,7 +144,7 @@ class RirConfig:
     def __post_init__(self) -> None:
         fraction("model.encoder.dropout", self.dropout)
         fraction("model.encoder.s4d_dropout", self.s4d_dropout)
-        at_least("model.encoder.chunk", self.chunk, 2)
+        between("model.encoder.chunk", self.chunk, 2, UNBOUNDED)
         one_of("model.encoder.chunk_decision", self.chunk_decision, DECISIONS)
         one_of("model.encoder.inference", self.inference, INFERENCES)
 

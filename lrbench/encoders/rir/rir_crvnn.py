@@ -28,8 +28,9 @@ from lrbench.registry import register_encoder
 class RirCrvnnConfig(RirConfig):
     """Settings of `rir_crvnn`: those of all `rir_*` (`base.py`), and of `crvnn`.
 
-    halt: whether strings leave the batch once they have halted. kept: gigabytes of steps kept for
-    the backward; those beyond are computed twice. released: the steps of `crvnn` as released.
+    halt: whether strings leave the batch once they have halted; as released none does. kept:
+    gigabytes of steps kept for the backward; those beyond are computed twice. released: the steps
+    of `crvnn` as released.
     """
 
     s4d_dropout: float = 0.0

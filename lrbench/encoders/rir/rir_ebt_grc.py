@@ -76,7 +76,9 @@ class RirEbtGrc(RirEncoder):
         super().__init__(config, width)
         self.cell = GatedRecursiveCell(width, config.dropout)
         self.scorer = PairScorer(min(config.score_features, width))
-        self.without_gradient = self.scorer.without_gradient(config.beam)
+        # a chunk of two is a pair, and there is nothing to choose in training
+        beams = 1 if config.chunk == 2 else config.beam
+        self.without_gradient = self.scorer.without_gradient(beams)
 
     def forward(self, x: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return self._search(x, mask, generator).vectors()

@@ -22,6 +22,8 @@ from lrbench.encoders.rir.base import RirConfig, RirEncoder
 from lrbench.encoders.soft.ordered_memory import OrderedMemory, OrderedMemoryConfig
 from lrbench.registry import register_encoder
 
+ALONE = "one symbol by itself is a leaf, and beside longer strings an output of the memory"
+
 
 @dataclass
 class RirOmConfig(RirConfig):
@@ -52,13 +54,15 @@ class RirOm(RirEncoder):
     config: RirOmConfig
     version = 3
     shows_trees = True
-    without_gradient = frozenset(["inner.memory.score.bias"])  # added to all beta
 
     def __init__(self, config: RirOmConfig, width: int) -> None:
         super().__init__(config, width, norm=True)
+        if config.inference == "full":
+            self.padding, self.padding_reason = None, ALONE
         names = ("slots", "test_slot_factor", "dropout", "memory_dropout", "recompute")
         settings = {name: getattr(config, name) for name in names}
         self.inner = OrderedMemory(OrderedMemoryConfig(**settings), width)
+        self.without_gradient = frozenset(f"inner.{name}" for name in self.inner.without_gradient)
 
     def forward(self, x: Tensor, mask: Tensor, generator: Generator | None = None) -> Tensor:
         return self.recurse(self.compose, x, mask, generator)

@@ -20,6 +20,7 @@ from torch.nn.functional import batch_norm, gelu, glu
 
 from lrbench.encoders.base import draw_bits, dropping
 from lrbench.encoders.sequence.two_sided import StateSpaces
+from lrbench.errors import UserError
 
 
 class S4dLayer(nn.Module):
@@ -77,9 +78,15 @@ def tied(x: Tensor, share: float, generator: torch.Generator | None) -> Tensor:
 def normalise(norm: nn.BatchNorm1d, x: Tensor, counted: Tensor | None, training: bool) -> Tensor:
     """Normalise x (N, S, d) by statistics of the positions `counted` (N, S), or of all.
 
-    Positions that are not counted become zero. Batch statistics are for training only.
+    Positions that are not counted become zero. Batch statistics are for training only. Raises
+    UserError for those of one position.
     """
     rows = x.flatten(0, 1) if counted is None else x[counted]
+    if training and len(rows) == 1:
+        raise UserError(
+            "batch normalisation: a batch of one string of one symbol has no variance\n"
+            "raise protocol.batch_size, or protocol.micro_batch where that is set"
+        )
     statistics = norm.running_mean, norm.running_var
     momentum = 0.1 if norm.momentum is None else norm.momentum
     normal = batch_norm(rows, *statistics, norm.weight, norm.bias, training, momentum, norm.eps)

@@ -56,8 +56,8 @@ class CrvnnConfig:
     """Settings of `crvnn`.
 
     dropout: of the cell's hidden layer. halt: whether strings leave the batch once they have
-    halted. kept: gigabytes of steps kept for the backward; those beyond are computed twice.
-    released: steps, small numbers and the largest score as in the released code.
+    halted; as released none does. kept: gigabytes of steps kept for the backward; those beyond are
+    computed twice. released: steps, small numbers and the largest score as in the released code.
     """
 
     dropout: float = 0.1

@@ -59,6 +59,7 @@ from lrbench.kernels.normalisation import LayerNorm
 from lrbench.registry import register_encoder
 
 UNREACHED = 1e-5  # a slot with less of the position before it is not reached
+POSITION = ("query", "key", "score")  # what p is computed by
 
 
 @dataclass
@@ -95,6 +96,9 @@ class OrderedMemory(Encoder):
         super().__init__(config, width)
         self.leaf = nn.Linear(width, width)
         self.memory = Memory(config, width)
+        if config.slots == 1:  # then p is 1 whatever it is computed from
+            parts = nn.ModuleDict({part: getattr(self.memory, part) for part in POSITION})
+            self.without_gradient = frozenset(dict(parts.named_parameters(prefix="memory")))
 
     def forward(self, x: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
         plan = Packing.of(lengths_of(mask))

@@ -7,7 +7,9 @@ by length and cut into batches. A pair counts as the tokens of both and a separa
 Differences: all batches of an epoch are shuffled together. In the released code those of a bucket
 are, and buckets follow one another, so that 5 updates in a row have a batch of each fifth of the
 lengths (`protocol.order=bucket`). A string in a short last piece of a batch weighs as much as any
-other; there it does not.
+other; there it does not. With `protocol.micro_batch` a batch, of one length or nearly, is cut into
+pieces. There a bucket is 5 pieces, sorted and shuffled as batches are otherwise, and an update has
+the next pieces, of any two fifths of the lengths.
 """
 
 from __future__ import annotations

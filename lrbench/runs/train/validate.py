@@ -17,7 +17,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from lrbench.checks import nearest, shown
-from lrbench.config import Config
+from lrbench.config import Config, FrameworkConfig
 from lrbench.errors import UserError
 from lrbench.mixers.foreign.foreign import try_out
 from lrbench.models.build import count_parameters
@@ -101,6 +101,8 @@ def _check_protocol(config: Config) -> None:
     name = config.model.name
     if task.one_answer != (name in ENCODERS):
         raise UserError(_wrong_model(task, name))
+    if name in ENCODERS:
+        _check_framework(config, task)
     if config.optim.schedule == "plateau" and not declared(protocol).by_split:
         raise UserError(
             f"optim.schedule=plateau goes by the dev score of a corpus;"
@@ -125,6 +127,21 @@ def _wrong_model(task: TaskBase, name: str) -> str:
         f"write model=pooled model.encoder.mixer={name}, or take one of"
         f" {', '.join(ENCODERS.names())}"
     )
+
+
+def _check_framework(config: Config, task: TaskBase) -> None:
+    """A head's setting that nothing would read makes a cell that says what it is not."""
+    given: Any = config.model.framework  # type: ignore[attr-defined]
+    if task.sides == 2 and given.head == "linear":
+        raise UserError(
+            f"model.framework.head=linear is for single strings; task {task.name} has pairs, whose"
+            " head has two layers\nleave it out; model.framework.hidden says how wide it is"
+        )
+    if task.sides == 1 and given.hidden != FrameworkConfig.hidden:
+        raise UserError(
+            f"model.framework.hidden={given.hidden} is for pairs; task {task.name} has single"
+            " strings, whose head is as wide as the model\nleave it out, or set model.width"
+        )
 
 
 def _check_folder(config: Config, folder: Path) -> None:

@@ -48,6 +48,18 @@ def test_what_does_not_go_together_is_reported() -> None:
         validated(composed(["task=listops", "model=bbt_grc", "protocol.test_splits=[near]"]))
 
 
+def test_a_head_that_is_not_there_is_reported() -> None:
+    def check(task: str, *arguments: str) -> None:
+        validated(composed([f"task={task}", "model=bbt_grc", *arguments]))
+
+    with pytest.raises(UserError, match="head=linear is for single strings; task logic has pairs"):
+        check("logic", "model.framework.head=linear")
+    with pytest.raises(UserError, match="hidden=7 is for pairs; task listops has single strings"):
+        check("listops", "model.framework.hidden=7")
+    check("logic", "model.framework.hidden=7", "model.framework.head=mlp")
+    check("listops", "model.framework.hidden=200", "model.framework.head=linear")
+
+
 def test_a_corpus_that_is_not_there_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ import torch
 from torch.nn.functional import gelu, glu
 
 from lrbench.encoders.sequence.s4d_layer import S4dLayer, reversal, tied
+from lrbench.errors import UserError
 from lrbench.models.build import count_parameters
 
 LENGTHS = torch.tensor([5, 1, 3])
@@ -92,3 +93,11 @@ def test_the_backward_half_is_zero_at_padding(detach: bool) -> None:
 def test_parameters_of_the_paper() -> None:
     """RIR-GRC has 546,826, of which BBT-GRC's 431,370 are not in this layer."""
     assert count_parameters(S4dLayer(128)) == 546_826 - 431_370
+
+
+def test_a_single_position_has_no_variance() -> None:
+    layer, mask = layer_of(True, norm=True), torch.ones(1, 1, dtype=torch.bool)
+    one = inputs()[:1, :1]
+    assert layer(one, mask).isfinite().all()
+    with pytest.raises(UserError, match=r"raise protocol\.batch_size"):
+        layer(one, mask, torch.Generator().manual_seed(0))
