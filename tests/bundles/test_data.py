@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -311,7 +312,9 @@ def test_an_encoder_of_ones_own_is_run_only_where_trusted(
     def stranger() -> None:
         monkeypatch.setattr(ENCODERS, "_entries", dict(known))
         monkeypatch.setattr("lrbench.plugins._loaded", {})
-        monkeypatch.delenv("LRBENCH_PLUGINS", raising=False)
+        os.environ.pop(
+            "LRBENCH_PLUGINS", None
+        )  # which `name_plugin` sets: no undoing may restore it
         sys.modules.pop("averages", None)
 
     stranger()
