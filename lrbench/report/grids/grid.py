@@ -220,7 +220,8 @@ def heads(
     """Yield those that have runs, each with its column and label."""
     for filled in filled_cells:
         if len(filled.runs):
-            yield filled, (PrintedCell(filled.column), PrintedCell(filled.label))
+            label = with_unlike(PrintedCell(filled.label), filled)
+            yield filled, (PrintedCell(filled.column), label)
 
 
 def left(heading: str = "task") -> tuple[Column, Column]:

@@ -12,7 +12,7 @@ from itertools import combinations
 from lrbench.metrics import Metric
 from lrbench.protocols.base import declared
 from lrbench.report.grids.filled_cell import FilledCell
-from lrbench.report.grids.grid import Grid, heads, left, level, missing
+from lrbench.report.grids.grid import Grid, heads, left, level, missing, with_unlike
 from lrbench.report.grids.lengths import rule_legend
 from lrbench.report.grids.selection import TUNING
 from lrbench.report.output.cells import (
@@ -303,7 +303,8 @@ def _row(
     a, b = first.values(rule, "test"), second.values(rule, "test")
     x, y = ([metric.merit(value) for value in values] for values in (a, b))
     return (
-        *(PrintedCell(text) for text in (first.column, first.label, second.label)),
+        PrintedCell(first.column),
+        *(with_unlike(PrintedCell(one.label), one) for one in (first, second)),
         PrintedCell(f"{len(a)}, {len(b)}"),
         estimate(*probability_of_improvement(x, y), 2),
         estimate(*difference_of_means(a, b), 3),

@@ -62,7 +62,9 @@ def test_the_curve_stands_above_the_paper_s(write: Write, runs: Path) -> None:
             ),
             evaluations=scores({128: 1.0, 192: 0.9, 256: at_256, 512: 0.0}, 512, 0.0),
         )
-    first = paper_tables(collect(runs), load_table("siems2025_figure1"))[0]
+    first, *others = paper_tables(collect(runs), load_table("siems2025_figure1"))
+    named = [row for table in others if table.columns[1].title == "model" for row in table.rows]
+    assert named and {row[1].text for row in named} == {"4 reflections ¶"}
     rows = rows_of(first)
     ours, paper = (rows["4 reflections", whose] for whose in ("ours", "paper"))
     assert ours["128"] == "1.0000 ± 0.0000 (2) ¶"  # of other settings than the table's
