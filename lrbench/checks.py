@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -143,21 +143,34 @@ def kind_of(hint: Any) -> str:
 
 def of_kind(key: str, value: object, hint: Any) -> None:
     """Refuse a value that a setting declared as `hint` cannot have; other types are let through."""
-    if not _is_of_kind(value, hint):
+    if not is_of_kind(value, hint):
         given = "null" if value is None else shown(value)
         raise ValueError(f"{key} must be {kind_of(hint)}, not {given}")
 
 
-def _is_of_kind(value: object, hint: Any) -> bool:
+def is_of_kind(value: object, hint: Any) -> bool:
+    """Whether a setting declared as `hint` can be this; no other types than plain ones are looked at."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return any(_is_of_kind(value, part) for part in parts)
+        return any(is_of_kind(value, part) for part in parts)
     if origin is list:
-        return isinstance(value, list) and all(_is_of_kind(one, parts[0]) for one in value)
+        return isinstance(value, list) and all(is_of_kind(one, parts[0]) for one in value)
     if hint is float:
         return type(value) in (int, float)
     known = hint in (*KINDS, bool, NoneType)
     return not known or type(value) is hint  # True is an int to isinstance
+
+
+@contextmanager
+def named_as_typed(names: Mapping[str, str]) -> Iterator[None]:
+    """Let a ValueError of a part name settings as they are typed: `names` by the part's own."""
+    try:
+        yield
+    except ValueError as error:
+        text = str(error)
+        for inside, typed in names.items():
+            text = text.replace(inside, typed)
+        raise ValueError(text) from error
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

@@ -84,9 +84,9 @@ def rescore(
 ) -> list[ScoreComparison]:
     """Score the checkpoint of one run at the lengths it tells accuracies of.
 
-    Of an entry on no more strings than were told of each length; of other runs at further lengths
-    on `AT_FURTHER` at most, as they take long. Nothing in the checkpoint is executed. Raises
-    UserError where it cannot be scored.
+    A further length gets at most `AT_FURTHER` strings, because it takes long. An entry of a suite
+    gets at each length no more strings than it tells of. Nothing in the checkpoint is executed.
+    Raises UserError where it cannot be scored.
     """
     config = _config(result)
     recorded = stated_scores(result, config, rule, entry, seed)
@@ -95,8 +95,11 @@ def rescore(
     check_fits(config, resolve_device(device))
     by_count: dict[int, list[int]] = {}
     for length, row in sorted(recorded.items()):
-        most = row["n"] if entry else AT_FURTHER if row["split"] == FURTHER else strings
-        count = min(strings, most)
+        count = strings
+        if entry:
+            count = min(strings, row["n"])
+        elif row["split"] == FURTHER:
+            count = min(strings, AT_FURTHER)
         by_count.setdefault(count, []).append(length)
     rows = []
     for count, lengths in by_count.items():

@@ -308,7 +308,7 @@ def _chance(opened: Opened, options: Options, states: dict[str, States]) -> list
                 wrong.append(f"{run}: chance is not what is measured here")
         except UserError as error:
             if away:
-                continue  # told with the scores too
+                continue  # `_scores` names this run as one that needs its plugin
             wrong.append(f"{run}: chance cannot be measured: {str(error).splitlines()[0]}")
         measured += 1
     text = f"of {plural(measured, 'run')} measured again"

@@ -14,15 +14,14 @@ all: strings are read together up to the end of the shortest, then the others go
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, get_type_hints
 
 import torch
 from torch import Tensor, nn
 
-from lrbench.checks import at_least, of_kind, one_of
+from lrbench.checks import at_least, named_as_typed, of_kind, one_of
 from lrbench.encoders.base import Encoder, lengths_of
 from lrbench.errors import UserError, unknown
 from lrbench.mixers.base import Mixer
@@ -78,7 +77,7 @@ class Pooled(Encoder):
 
     def __init__(self, config: PooledConfig, width: int) -> None:
         super().__init__(config, width)
-        with _named_as_typed():
+        with named_as_typed(TYPED):
             self.stack = _stack(config, width)
         mixers = self.stack.stateful
         self.tolerance = max(mixer.tolerance for mixer in mixers)  # type: ignore[misc]
@@ -163,18 +162,6 @@ def _stack(config: PooledConfig, width: int) -> Backbone:
     if isinstance(stack, Bare):
         stack.head = nn.Sequential()  # the identity
     return stack
-
-
-@contextmanager
-def _named_as_typed() -> Iterator[None]:
-    """Let a ValueError about a setting of the mixer or the stack name what was typed."""
-    try:
-        yield
-    except ValueError as error:
-        text = str(error)
-        for inside, typed in TYPED.items():
-            text = text.replace(inside, typed)
-        raise ValueError(text) from error
 
 
 def _settings(key: str, schema: type, given: Mapping[str, Any]) -> Any:

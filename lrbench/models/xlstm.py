@@ -19,7 +19,7 @@ from itertools import count
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
-from lrbench.checks import at_least, fraction
+from lrbench.checks import at_least, fraction, named_as_typed
 from lrbench.mixers.base import Mixer
 from lrbench.mixers.xlstm.slstm import SlstmConfig, SlstmMixer, small
 from lrbench.models.base import MakeMixer, make_mixers
@@ -106,11 +106,8 @@ class Xlstm(ResidualStack):
         def make() -> Mixer:
             if next(block) not in at:
                 return make_mixer()
-            try:
+            with named_as_typed({"model.mixer.heads": "model.backbone.slstm_heads"}):
                 return SlstmMixer(settings, width)
-            except ValueError as error:  # it knows its heads as a mixer's
-                text = str(error).replace("model.mixer.heads", "model.backbone.slstm_heads")
-                raise ValueError(text) from error
 
         return make_mixers(make, layers)
 

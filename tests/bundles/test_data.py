@@ -312,9 +312,7 @@ def test_an_encoder_of_ones_own_is_run_only_where_trusted(
     def stranger() -> None:
         monkeypatch.setattr(ENCODERS, "_entries", dict(known))
         monkeypatch.setattr("lrbench.plugins._loaded", {})
-        os.environ.pop(
-            "LRBENCH_PLUGINS", None
-        )  # which `name_plugin` sets: no undoing may restore it
+        os.environ.pop("LRBENCH_PLUGINS", None)  # not by monkeypatch, whose undoing restores it
         sys.modules.pop("averages", None)
 
     stranger()

@@ -68,24 +68,33 @@ CHANGES: dict[str, tuple[Change, str, str]] = {
 }
 
 
+def edit(files: dict[str, bytes], run: str, how: Callable[[dict[str, Any]], object]) -> None:
+    """Change the result of a run in the files of a bundle, and make its tables again."""
+    name = one(files, f"{run}/result.json")
+    result = json.loads(files[name])
+    how(result)
+    files[name] = json.dumps(result).encode()
+    files |= tables(files, TableChoice())
+
+
+def row_of(result: dict[str, Any], split: str) -> dict[str, Any]:
+    """Return the accuracy of the checkpoint `best` on a split."""
+    told = ("best", "test", split, "accuracy")
+    keys = ("which", "kind", "split", "metric")
+    (row,) = (row for row in result["evaluations"] if tuple(map(row.get, keys)) == told)
+    return row
+
+
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_made_up_score_is_never_confirmed(
     name: str, bundle: Callable[..., Path], lrbench: Callable[..., Any]
 ) -> None:
     how, status, text = CHANGES[name]
 
-    def change(files: dict[str, bytes]) -> None:
-        result = json.loads(files[one(files, "s0/result.json")])
-        (row,) = (
-            row
-            for row in result["evaluations"]
-            if (row["which"], row["kind"], row["split"]) == ("best", "test", "test")
-        )
-        how(result["evaluations"], row)
-        files[one(files, "s0/result.json")] = json.dumps(result).encode()
-        files |= tables(files, TableChoice())
+    def change(result: dict[str, Any]) -> None:
+        how(result["evaluations"], row_of(result, "test"))
 
-    path = bundle(change)
+    path = bundle(lambda files: edit(files, "s0", change))
     findings, _ = verify(open_bundle(path), Options(strings=100, device="cpu"))
     (told,) = (finding for finding in findings if finding.what.endswith("/s0"))
     assert (told.status, told.text) == (status, f"not scored again: {text}")
@@ -96,18 +105,11 @@ def test_a_made_up_score_is_never_confirmed(
 def test_a_score_at_a_further_length_is_held_against_fresh_strings(
     bundle: Callable[..., Path],
 ) -> None:
-    def change(files: dict[str, bytes]) -> None:
-        result = json.loads(files[one(files, "s0/result.json")])
-        (row,) = (
-            row
-            for row in result["evaluations"]
-            if (row["which"], row["split"], row["metric"]) == ("best", "further", "accuracy")
-        )
-        row["value"] = 1.0
-        files[one(files, "s0/result.json")] = json.dumps(result).encode()
-        files |= tables(files, TableChoice())
+    def change(result: dict[str, Any]) -> None:
+        row_of(result, "further")["value"] = 1.0
 
-    findings, _ = verify(open_bundle(bundle(change)), Options(strings=500, device="cpu"))
+    path = bundle(lambda files: edit(files, "s0", change))
+    findings, _ = verify(open_bundle(path), Options(strings=500, device="cpu"))
     (told,) = (finding for finding in findings if finding.what == "scores")
     assert told.status == BAD and told.text.endswith("s0 at 12")
 
@@ -115,14 +117,8 @@ def test_a_score_at_a_further_length_is_held_against_fresh_strings(
 @pytest.mark.parametrize("key", ["baselines", "guessing"])
 def test_chance_is_measured_again(key: str, bundle: Callable[..., Path]) -> None:
     def told(change: Callable[[dict[str, Any]], object]) -> BundleFinding:
-        def edit(files: dict[str, bytes]) -> None:
-            name = one(files, "s1/result.json")
-            result = json.loads(files[name])
-            change(result)
-            files[name] = json.dumps(result).encode()
-            files |= tables(files, TableChoice())
-
-        findings, _ = verify(open_bundle(bundle(edit)), Options(strings=100, device="cpu"))
+        path = bundle(lambda files: edit(files, "s1", change))
+        findings, _ = verify(open_bundle(path), Options(strings=100, device="cpu"))
         return next(finding for finding in findings if finding.what == "chance")
 
     assert told(lambda result: None) == BundleFinding("chance", GOOD, "of 2 runs measured again")

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 from omegaconf import OmegaConf
 
-from lrbench.checks import kind_of, shown
+from lrbench.checks import is_of_kind, kind_of, shown
 from lrbench.cli.hydra.choices import composed_node
 from lrbench.cli.hydra.overrides import checked, parsed, split, superseded
 from lrbench.cli.hydra.translate import translated, unknown_setting
@@ -276,13 +276,7 @@ def _refuse_extra_keys(node: Any, prefix: str = "") -> None:
 def _check_list(key: str, hint: Any, found: Any) -> None:
     """Refuse what OmegaConf lets through: a list in a list, `${...}` that stands for no list."""
     values = OmegaConf.to_container(found, resolve=True) if OmegaConf.is_list(found) else found
-    kinds = get_args(hint) if get_origin(hint) is list else ()
-    allowed = (int, float) if kinds == (float,) else kinds
-    plain = bool(kinds) and kinds[0] in (int, float, str, bool)
-    right = isinstance(values, list) and not (
-        plain and any(not isinstance(value, allowed) for value in values)
-    )
-    if not right:
+    if not is_of_kind(values, hint):
         raise UserError(f"{key} must be {kind_of(hint)}, not '{shown(found)}'")
 
 
