@@ -149,7 +149,7 @@ def of_kind(key: str, value: object, hint: Any) -> None:
 
 
 def is_of_kind(value: object, hint: Any) -> bool:
-    """Whether a setting declared as `hint` can be this; no other types than plain ones are looked at."""
+    """Whether a setting declared as `hint` can be this; only plain types are looked at."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return any(is_of_kind(value, part) for part in parts)
