@@ -181,6 +181,7 @@ def _lines(
     yield from map(to_markdown, tables)
     for plot in plots:
         yield f"![{escape(plot.caption)}]({FIGURES}/{plot.name}.svg)\n"
+    yield from notes.section()
     yield "## Where our ratios and the paper's differ\n"
     yield from _differences(compared, notes)
     yield "## How it was made\n"

@@ -2,7 +2,10 @@
 
 A decimal number there would be a result that no run holds, so it is refused outside `code`.
 
-    about: What the table is, in a paragraph or two of markdown.
+    about: What the table is and what it says, in a paragraph or two of markdown.
+    findings:                                     # in full, below the table
+      - title: The answer, as a heading.
+        text: The figures behind it, as markdown.
     commands: [what was typed before the sweep, such as lrbench tune]
     tuning: How the settings were searched.
     disagreements:
@@ -22,12 +25,21 @@ from typing import Any
 
 from lrbench.errors import UserError, unknown
 
-KEYS = ("about", "commands", "tuning", "disagreements")
+KEYS = ("about", "findings", "commands", "tuning", "disagreements")
 INDEX_KEYS = ("about",)
+FINDING_KEYS = ("title", "text")
 ITEM_KEYS = ("cells", "checked", "believed")
 NO_PROSE = ("commands", "cells")  # typed commands and patterns: nothing that a reader takes as said
 DECIMAL = re.compile(r"\d*\.\d+")
 CODE = re.compile(r"`[^`]*`")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a table says: one sentence as a heading, and the figures behind it."""
+
+    title: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -47,6 +59,7 @@ class Notes:
     """The words of one page, all of them optional."""
 
     about: str = ""
+    findings: tuple[Finding, ...] = ()
     commands: tuple[str, ...] = ()
     tuning: str = ""
     disagreements: tuple[Disagreement, ...] = ()
@@ -54,6 +67,12 @@ class Notes:
     def on(self, cell: str) -> Disagreement | None:
         """Return the first note on a cell ('sum x s4')."""
         return next((note for note in self.disagreements if note.covers(cell)), None)
+
+    def section(self) -> Iterator[str]:
+        """Yield the lines of the page's section of findings, none without one."""
+        if self.findings:
+            yield "## What it says\n"
+        yield from (f"### {one.title}\n\n{one.text}\n" for one in self.findings)
 
 
 def read_notes(path: Path, keys: Sequence[str] = KEYS) -> Notes:
@@ -78,9 +97,10 @@ def read_notes(path: Path, keys: Sequence[str] = KEYS) -> Notes:
     _refuse_numbers(path, text, tree)
     return Notes(
         about=_text(path, content, "about"),
+        findings=tuple(_findings(path, content)),
         commands=_list(path, content, "commands"),
         tuning=_text(path, content, "tuning"),
-        disagreements=tuple(_items(path, content.get("disagreements") or [])),
+        disagreements=tuple(_disagreements(path, content)),
     )
 
 
@@ -92,11 +112,18 @@ def check_patterns(path: Path, notes: Notes, cells: Sequence[str]) -> None:
                 raise unknown(f"cells in '{path}'", pattern, list(cells))
 
 
-def _items(path: Path, items: Any) -> Iterator[Disagreement]:
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise UserError(f"'{path}': 'disagreements' must be a list of {', '.join(ITEM_KEYS)}")
-    for item in items:
-        _check_keys(path, item, ITEM_KEYS)
+def _findings(path: Path, content: dict[str, Any]) -> Iterator[Finding]:
+    for item in _items(path, content, "findings", FINDING_KEYS):
+        title, text = (_text(path, item, key) for key in FINDING_KEYS)
+        if not title or not text:
+            raise UserError(
+                f"'{path}': a finding is 'title' and 'text'; not both are there: {item}"
+            )
+        yield Finding(title, text)
+
+
+def _disagreements(path: Path, content: dict[str, Any]) -> Iterator[Disagreement]:
+    for item in _items(path, content, "disagreements", ITEM_KEYS):
         cells = _list(path, item, "cells")
         texts = [_text(path, item, key) for key in ("checked", "believed")]
         if not cells or not all(texts):
@@ -105,6 +132,17 @@ def _items(path: Path, items: Any) -> Iterator[Disagreement]:
                 f" {item}"
             )
         yield Disagreement(cells, *texts)
+
+
+def _items(
+    path: Path, content: dict[str, Any], key: str, keys: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    items = content.get(key) or []
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise UserError(f"'{path}': '{key}' must be a list of {', '.join(keys)}")
+    for item in items:
+        _check_keys(path, item, keys)
+        yield item
 
 
 def _check_keys(path: Path, content: dict[Any, Any], keys: Sequence[str]) -> None:

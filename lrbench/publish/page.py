@@ -75,6 +75,7 @@ def _lines(
     yield "## Table\n"
     yield from (_below(table, "### " if len(main) > 1 else "") for table in main)
     yield from figures[first:]
+    yield from notes.section()
     if cells:
         yield "## Where we and the paper disagree\n"
         yield from disagreements(cells, notes)

@@ -20,6 +20,12 @@ about: |
 WHOLE = """\
 # 0.1 in a comment is not printed
 about: What the table is.
+findings:
+  - title: It has two rows
+    text: |
+      `0.5` and more.
+
+      In all runs.
 commands: [lrbench tune task=sum model=s4 --grid optim.lr=0.001]
 tuning: The rates were searched at `0.001` and three others.
 disagreements:
@@ -40,6 +46,9 @@ def test_words_reach_the_page(lrbench: Run, results: Path) -> None:
     assert "warning: toy: the note on sum x blockdiag is about nothing that disagrees" in ended.err
     page = (results / "toy" / "README.md").read_text()
     assert "\n\nWhat the table is.\n\n## Table" in page
+    finding = "\n## What it says\n\n### It has two rows\n\n`0.5` and more.\n\nIn all runs.\n\n"
+    assert finding + "## Where we and the paper disagree\n" in page
+    assert page.index(finding) > page.index("## Table")
     item = (
         "; above\n\n  Checked: Its code against the published kernels."
         " Believed: Its state of 3,000 numbers helps.\n"
@@ -74,6 +83,11 @@ def test_a_number_is_refused(lrbench: Run, results: Path) -> None:
         ("about: [x", "cannot be read"),
         ("about: [x]", "'about' must be text"),
         ("commands: x", "'commands' must be a list"),
+        ("findings: x", "'findings' must be a list of title, text"),
+        ("findings: [{title: x}]", "not both are there"),
+        ("findings: [{title: x, text: 3}]", "'text' must be text"),
+        ("findings: [{title: It has 0.3, text: x}]", "line 1: the number 0.3"),
+        ("findings: [{head: x, text: y}]", "'head'"),
         ("disagreements: x", "must be a list of cells"),
         ("disagreements: [{cells: [a], checked: x}]", "not all are there"),
         ("disagreements: [{cells: [a], checked: x, believed: 3}]", "'believed' must be text"),
