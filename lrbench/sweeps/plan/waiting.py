@@ -10,11 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
+from lrbench.checks import is_of_kind
 from lrbench.disk import below
+from lrbench.errors import UserError
 from lrbench.protocols.base import declared
 from lrbench.runs.folder import files
 from lrbench.runs.folder.files import UnreadableFile
@@ -74,18 +76,37 @@ def _write(plan: Plan) -> list[Path]:
 
 
 def waiting(root: Path) -> Iterator[WaitingRun]:
-    """Yield the runs that sweeps below `root` have still to begin, each once."""
+    """Yield the runs that sweeps below `root` have still to begin, each once.
+
+    Raises UserError for a file in the place of a plan that is none.
+    """
     seen: set[Path] = set()
     for path in (path for path in below(root, "plan-*.json") if path.parent.name == FOLDER):
         try:
-            rows = files.read_json(path)["runs"]
+            content = files.read_json(path)
         except UnreadableFile:
             continue  # its sweep has just removed it
-        for row in rows:
-            folder = path.parent.parent / row["folder"]
+        for run in _runs(path, content):
+            folder = path.parent.parent / run.folder
             if folder not in seen and not folder.exists():
                 seen.add(folder)
-                yield WaitingRun(**{**row, "folder": str(folder)})
+                yield replace(run, folder=str(folder))
+
+
+def _runs(path: Path, content: dict[str, Any]) -> list[WaitingRun]:
+    hints = get_type_hints(WaitingRun)
+    rows = content.get("runs")
+    if isinstance(rows, list) and all(
+        isinstance(row, dict)
+        and row.keys() == hints.keys()
+        and all(is_of_kind(row[name], hint) for name, hint in hints.items())
+        for row in rows
+    ):
+        return [WaitingRun(**row) for row in rows]
+    raise UserError(
+        f"'{path}' is no plan of a sweep of this version\n"
+        "fix: remove it; the command of its sweep writes it again"
+    )
 
 
 def _row(output_dir: Path, run: PlannedRun) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lrbench.errors import UserError
 from lrbench.sweeps.plan.ledger import Ledger
 from lrbench.sweeps.plan.plan import Plan
 from lrbench.sweeps.plan.status import statuses
@@ -51,6 +52,14 @@ def test_of_a_sweep_that_was_killed_one_sees_what_is_left(plan_of: PlanOf) -> No
     Path("outputs").rename("moved")
     assert [run.folder.split("/")[0] for run in waiting(Path("moved"))] == ["moved"] * 2
     assert json.loads(Path("moved", *path.parts[1:]).read_text())["runs"][0]["task"] == "sum"
+
+
+@pytest.mark.parametrize("content", [{"runs": {}}, {"runs": [{"folder": 3}]}, {"plan": []}])
+def test_what_is_no_plan_is_named(plan_of: PlanOf, content: object) -> None:
+    Path("outputs", ".sweeps").mkdir(parents=True)
+    Path("outputs", ".sweeps", "plan-0.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match="'outputs/.sweeps/plan-0[.]json' is no plan of a sweep"):
+        list(waiting(Path("outputs")))
 
 
 def test_a_plan_that_cannot_be_written_is_told(plan_of: PlanOf) -> None:
