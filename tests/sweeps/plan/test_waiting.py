@@ -58,7 +58,7 @@ def test_of_a_sweep_that_was_killed_one_sees_what_is_left(plan_of: PlanOf) -> No
 def test_what_is_no_plan_is_named(plan_of: PlanOf, content: object) -> None:
     Path("outputs", ".sweeps").mkdir(parents=True)
     Path("outputs", ".sweeps", "plan-0.json").write_text(json.dumps(content))
-    with pytest.raises(UserError, match="'outputs/.sweeps/plan-0[.]json' is no plan of a sweep"):
+    with pytest.raises(UserError, match=r"'outputs/.sweeps/plan-0\.json' is no plan of a sweep"):
         list(waiting(Path("outputs")))
 
 
