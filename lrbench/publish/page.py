@@ -73,7 +73,7 @@ def _lines(
     first = 1 if spec.kind in (SUITE, WALKS) else 0  # the picture is the answer of these
     yield from figures[:first]
     yield "## Table\n"
-    yield from (_below(table, "### " if len(main) > 1 else "") for table in main)
+    yield from (_below(table, spec, heading=len(main) > 1) for table in main)
     yield from figures[first:]
     yield from notes.section()
     if cells:
@@ -83,12 +83,13 @@ def _lines(
     yield from unfinished(spec, collection)
     if details:
         yield "## How sure\n"
-    yield from (_below(table, "### ") for table in details)
+    yield from (_below(table, spec) for table in details)
     yield "## How it was made\n"
     yield from provenance(spec, collection, notes)
 
 
-def _below(table: Table, heading: str) -> str:
-    """A table as markdown under a heading of another level, or under none."""
+def _below(table: Table, spec: TableSpec, heading: bool = True) -> str:
+    """A table as markdown under a heading of a level below, without the page's title in it."""
     title, _, rest = to_markdown(table).partition("\n\n")
-    return f"{heading}{title.removeprefix('## ')}\n\n{rest}" if heading else rest
+    own = title.removeprefix("## ").removeprefix(f"{escape(spec.title)}: ")
+    return f"### {own}\n\n{rest}" if heading else rest
