@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -165,12 +166,19 @@ class TableSpec:
 
 
 _REGISTERED: dict[str, TableSpec] = {}
+_REGISTERED_BY: dict[str, str] = {}  # {table: the module that did}
 
 
 def register_table(table: TableSpec) -> TableSpec:
-    """Make a table known as `--table NAME`, from a plugin."""
+    """Make a table known as `--table NAME`, from a plugin: the module that calls this."""
     _REGISTERED[table.name] = table
+    _REGISTERED_BY[table.name] = str(sys._getframe(1).f_globals["__name__"])
     return table
+
+
+def registered_by(name: str) -> str:
+    """Return the module that registered a table, "" for one of a file."""
+    return _REGISTERED_BY.get(name, "")
 
 
 def table_names() -> list[str]:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from lrbench.plugins import VARIABLE
+from lrbench.plugins import VARIABLE, load_plugins
 from lrbench.publish.layout import RECORDS, SETTINGS
 from lrbench.publish.notes import Notes
 from lrbench.report.grids.filled_cell import FilledCell
@@ -16,7 +16,7 @@ from lrbench.report.output.cells import MISSING, escape
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.columns import Environment
 from lrbench.report.suite.entries import PLUGINS
-from lrbench.tables import SUITE, TableSpec
+from lrbench.tables import SUITE, TableSpec, registered_by
 
 VERSIONS = ("lrbench", "python", "torch", "numpy", "numba", "triton", "cuda")
 COMMIT_DIGITS = 10
@@ -26,8 +26,8 @@ DAY = re.compile(r"\d{4}-\d\d-\d\d")
 def provenance(spec: TableSpec, collection: Collection, notes: Notes) -> Iterator[str]:
     """Yield the markdown lines of the section."""
     yield "```sh"
-    if plugins := _plugins(collection):
-        yield f"export {VARIABLE}={plugins}    # what the runs need, in the folder that holds it"
+    if plugins := _plugins(spec, collection):
+        yield f"export {VARIABLE}={plugins}    # of the table or its runs, in their folder"
     yield from notes.commands
     yield f"lrbench sweep --table {spec.name}    # again, from scratch: make reproduce TABLE=..."
     yield f"lrbench report --runs results/{spec.name} --table {spec.name}    # the tables above"
@@ -86,11 +86,13 @@ def versions(one: Environment) -> str:
     return ", ".join(f"{name} {one[name]}" for name in VERSIONS if one.get(name))
 
 
-def _plugins(collection: Collection) -> str:
-    """Return the modules of plug-ins that any run was made with, by name, as a shell writes it."""
+def _plugins(spec: TableSpec, collection: Collection) -> str:
+    """Return the plug-ins of the table and its runs, by name, as a shell writes them."""
     keys = {key for settings in collection.settings.values() for key in settings}
-    named = sorted(key.removeprefix(PLUGINS) for key in keys if key.startswith(PLUGINS))
-    return shlex.quote(",".join(named)) if named else ""
+    named = {key.removeprefix(PLUGINS) for key in keys if key.startswith(PLUGINS)}
+    module = registered_by(spec.name)
+    named |= {name for name in load_plugins() if f"{module}.".startswith(f"{name}.")}
+    return shlex.quote(",".join(sorted(named))) if named else ""
 
 
 def _each(texts: Iterable[str]) -> str:

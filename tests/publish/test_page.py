@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import pytest
+
+from lrbench import plugins, tables
 from tests.made_up_results import make_split_result
 from tests.publish.conftest import run_folder, write_run
 
@@ -117,6 +121,16 @@ def test_plug_ins_that_the_runs_need_are_named(lrbench: Run, runs: Path, tmp_pat
     reported = section(page(tmp_path), "How it was made")
     assert "\nexport LRBENCH_PLUGINS=my_layers,my_task " in reported
     assert reported.index("export") < reported.index("lrbench sweep")
+
+
+def test_the_plug_in_that_registers_the_table_is_named(
+    lrbench: Run, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("my_table", "my_tab"):
+        monkeypatch.setitem(plugins._loaded, name, ModuleType(name))
+    monkeypatch.setitem(tables._REGISTERED_BY, "toy", "my_table.cells")
+    assert lrbench("publish", "--rebuild", str(results)).code == 0
+    assert "\nexport LRBENCH_PLUGINS=my_table " in section(page(results), "How it was made")
 
 
 def test_a_line_for_each_table(lrbench: Run, results: Path) -> None:
