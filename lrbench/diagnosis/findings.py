@@ -26,7 +26,7 @@ class Diagnosis:
     about: update, run and the like. verdict: what files of `certify` say of these weights, or that
     there are none. linear: a spectrum for each symbol, or why there is none; layers: how many carry
     a state, of which `linear` is of the first. unsaid: what was not looked at, and why. wrong: the
-    symbols of a string that `certify` found wrong, with the lead of the right answer after each.
+    symbols of a string that `certify` found wrong, with the margin of the right answer after each.
     """
 
     title: str
@@ -191,8 +191,8 @@ def _by_length(survey: Survey) -> Table:
     at = survey.lengths
     rows = [
         _row("right", (_share(accuracy(one)) for one in at)),
-        _row("lead of the right answer, mean", (_number(one.mean_lead) for one in at)),
-        _row("lead of the right answer, least", (_number(one.least_lead) for one in at)),
+        _row("margin of the right answer, mean", (_number(one.mean_margin) for one in at)),
+        _row("margin of the right answer, least", (_number(one.least_margin) for one in at)),
     ]
     for part, name in enumerate(survey.parts):
         rows.append(_row(f"norm of {name}", (_number(one.norms[part]) for one in at)))
@@ -202,7 +202,7 @@ def _by_length(survey: Survey) -> Table:
         survey,
         rows,
         f"{survey.strings} random strings, at the last positions ({seen})",
-        "leads are in logits, below zero where another answer was larger",
+        "margins are in logits, below zero where another answer was larger",
     )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 HOW = (
     "A model that knows the rule keeps the states of the task apart for ever: means of its states"
-    " stay apart while radii do not grow, leads and norms stay level, and an error that enters is"
+    " stay apart while radii do not grow, margins and norms stay level, and an error that enters is"
     " forgotten. Accuracy on random strings does not see a string that is drawn once in millions:"
     " what lrbench certify says stands first. Extraction decides nothing."
 )
@@ -57,14 +57,14 @@ def figures(found: Diagnosis) -> Iterator[tuple[str, str]]:
         survey = found.survey
         if 0 < len(found.wrong) <= MOST_SYMBOLS:
             caption = (
-                "Lead of the right answer along the wrong string that certify found, in logits"
+                "Margin of the right answer along the wrong string that certify found, in logits"
             )
             yield caption, _drawn(lambda axes: _walk(axes, found.wrong))
         yield "Right answers, share of those asked", _drawn(lambda axes: _accuracy(axes, survey))
         yield from _confusions(found)
-        if any(one.mean_lead is not None for one in survey.bins):
-            caption = "Lead of the right answer in logits: mean, and least; below zero it is wrong"
-            yield caption, _drawn(lambda axes: _leads(axes, survey))
+        if any(one.mean_margin is not None for one in survey.bins):
+            caption = "Margin of the right answer, in logits: mean and least; wrong below zero"
+            yield caption, _drawn(lambda axes: _margins(axes, survey))
         if survey.parts:
             yield "Mean norm of each part of the state", _drawn(lambda axes: _norms(axes, survey))
             yield from _clouds(found)
@@ -105,14 +105,14 @@ def _positions(axes: Axes, survey: Survey) -> list[float]:
 
 
 def _walk(axes: Axes, wrong: Sequence[tuple[str, float | None]]) -> None:
-    leads = [np.nan if lead is None else lead for _, lead in wrong]
+    margins = [np.nan if margin is None else margin for _, margin in wrong]
     ticks = range(1, len(wrong) + 1)
-    axes.plot(ticks, leads, color=COLOURS[0], marker="o", markersize=2.4, linewidth=1)
+    axes.plot(ticks, margins, color=COLOURS[0], marker="o", markersize=2.4, linewidth=1)
     axes.axhline(0, color=INK, linewidth=0.6)
     if len(wrong) <= NAMED:
         axes.set_xticks(ticks, [drawable(symbol) for symbol, _ in wrong])
     axes.set_xlabel("the string, symbol by symbol")
-    axes.set_ylabel("lead, logits")
+    axes.set_ylabel("margin, logits")
 
 
 def _accuracy(axes: Axes, survey: Survey) -> None:
@@ -159,14 +159,14 @@ def _confusions(found: Diagnosis) -> Iterator[tuple[str, str]]:
     yield "Which answer is given for each right one: shares of a row add up to one", _svg(figure)
 
 
-def _leads(axes: Axes, survey: Survey) -> None:
+def _margins(axes: Axes, survey: Survey) -> None:
     ticks = _positions(axes, survey)
     for place, name in enumerate(("mean", "least")):
-        values = [one.least_lead if place else one.mean_lead for one in survey.bins]
+        values = [one.least_margin if place else one.mean_margin for one in survey.bins]
         shown = [np.nan if value is None else value for value in values]
         axes.plot(ticks, shown, color=COLOURS[place], linewidth=1.5, label=name)
     axes.axhline(0, color=INK, linewidth=0.6)
-    axes.set_ylabel("lead, logits")
+    axes.set_ylabel("margin, logits")
     axes.legend()
 
 

@@ -40,7 +40,7 @@ GROWTH = 1.25  # of a bin of positions to the next
 class Bin:
     """Positions first..last (1-based) of all strings, those that were asked.
 
-    lead: by how much the right answer leads, mean and least, in logits; None where none is finite.
+    margin: logit of the right answer minus the largest other, mean and least; None: none is finite.
     norms: the mean 2-norm of each part of the state.
     """
 
@@ -48,8 +48,8 @@ class Bin:
     last: int
     asked: int  # positions with an answer; a key of the JSON of `lrbench diagnose`
     right: int
-    mean_lead: float | None
-    least_lead: float | None
+    mean_margin: float | None
+    least_margin: float | None
     norms: tuple[float, ...]
 
 
@@ -104,7 +104,7 @@ class AtLength:
 
     by_state: (asked, right) for each state of the task; confusion: (right class, class given, how
     often) of those that came, given `NOT_FINITE` where a logit is none; layers, saturation and
-    norms are empty where states are not looked at. mean_lead, least_lead, norms: as in `Bin`.
+    norms are empty where states are not looked at. mean_margin, least_margin, norms: as in `Bin`.
     """
 
     length: int
@@ -114,8 +114,8 @@ class AtLength:
     saturation: tuple[Saturation, ...]
     layers: tuple[LayerStates, ...]
     picture: tuple[tuple[float, float, int], ...] = ()  # states in a plane, and the task's
-    mean_lead: float | None = None
-    least_lead: float | None = None
+    mean_margin: float | None = None
+    least_margin: float | None = None
     norms: tuple[float, ...] = ()
 
 
@@ -188,7 +188,7 @@ def survey(
     return looked.survey()
 
 
-def leads_along(
+def margins_along(
     model: nn.Module, machine: Machine, word: Sequence[int], device: torch.device | str = "cpu"
 ) -> tuple[float | None, ...]:
     """Return by how much the right answer leads after each symbol of a valid string, in logits.
@@ -199,9 +199,9 @@ def leads_along(
     found: list[float | None] = []
     for symbol, at in zip(word, machine.walk(word), strict=True):
         logits, state = reader.step(torch.tensor([symbol]), state)
-        leads, _ = _judged(logits, machine.targets[[at]])
-        scored = machine.answers[at] is not None and math.isfinite(leads[0])
-        found.append(float(leads[0]) if scored else None)
+        margins, _ = _judged(logits, machine.targets[[at]])
+        scored = machine.answers[at] is not None and math.isfinite(margins[0])
+        found.append(float(margins[0]) if scored else None)
     return tuple(found)
 
 
@@ -228,13 +228,13 @@ class _Survey:
 
     def step(self, position: int, logits: Tensor, state: Any, at: Rows, last: Rows) -> None:
         """Look at one position of all strings."""
-        leads, given = _judged(logits, self.targets[at])
+        margins, given = _judged(logits, self.targets[at])
         scored, right = self.targets[at] >= 0, given == self.targets[at]
         bin_ = self.open
         bin_.positions += 1
         bin_.scored += int(scored.sum())
         bin_.right += int(right.sum())
-        bin_.leads.append(leads[scored])
+        bin_.margins.append(margins[scored])
         if self.fixed:
             leaves = [_real(leaf) for layer in state for leaf in tensors(layer)]
             if not self.parts:
@@ -247,7 +247,7 @@ class _Survey:
             self.open = _OpenBin()
         for length, window in self.windows.items():
             if window.first <= position <= window.end:
-                window.add(state if self.fixed else None, at, last, given, leads)
+                window.add(state if self.fixed else None, at, last, given, margins)
                 if position == window.end:
                     self._close(length, window)
 
@@ -293,7 +293,7 @@ class _Survey:
                 tuple(saturation),
                 tuple(layers),
                 picture,
-                *_mean_and_least(np.concatenate(window.leads)[scored]),
+                *_mean_and_least(np.concatenate(window.margins)[scored]),
                 tuple(norms),
             )
         )
@@ -325,7 +325,7 @@ class _OpenBin:
     positions: int = 0
     scored: int = 0
     right: int = 0
-    leads: list[Numbers] = field(default_factory=list)
+    margins: list[Numbers] = field(default_factory=list)
     norms: list[Tensor] = field(default_factory=list)
 
     def closed(self, last: int) -> Bin:
@@ -335,7 +335,7 @@ class _OpenBin:
             last,
             self.scored,
             self.right,
-            *_mean_and_least(np.concatenate(self.leads)),
+            *_mean_and_least(np.concatenate(self.margins)),
             tuple(norms),
         )
 
@@ -351,14 +351,14 @@ class _Window:
     last: list[Rows] = field(default_factory=list)
     rows: list[Rows] = field(default_factory=list)
     given: list[Rows] = field(default_factory=list)
-    leads: list[Numbers] = field(default_factory=list)
+    margins: list[Numbers] = field(default_factory=list)
 
-    def add(self, state: Any, at: Rows, last: Rows, given: Rows, leads: Numbers) -> None:
+    def add(self, state: Any, at: Rows, last: Rows, given: Rows, margins: Numbers) -> None:
         self.at.append(at)
         self.last.append(last)
         self.rows.append(np.arange(len(at)))
         self.given.append(given)
-        self.leads.append(leads)
+        self.margins.append(margins)
         if state is None:
             return
         for number, layer in enumerate(state):
@@ -368,18 +368,18 @@ class _Window:
                 part.append(_real(leaf).cpu())
 
     def forget(self) -> None:
-        for part in (self.layers, self.at, self.last, self.rows, self.given, self.leads):
+        for part in (self.layers, self.at, self.last, self.rows, self.given, self.margins):
             part.clear()
 
 
-def _mean_and_least(leads: Numbers) -> tuple[float | None, float | None]:
+def _mean_and_least(margins: Numbers) -> tuple[float | None, float | None]:
     """Return the mean and the least of those that are finite, None where none is."""
-    finite = leads[np.isfinite(leads)]
+    finite = margins[np.isfinite(margins)]
     return (float(finite.mean()), float(finite.min())) if len(finite) else (None, None)
 
 
 def _judged(logits: Tensor, right: Rows) -> tuple[Numbers, Rows]:
-    """Return the leads of right answers (B,), and the classes that are given.
+    """Return the margins of right answers (B,), and the classes that are given.
 
     `right` are classes, negative where nothing is asked. What is not finite leads by -inf, and
     gives `NOT_FINITE`.
@@ -391,8 +391,8 @@ def _judged(logits: Tensor, right: Rows) -> tuple[Numbers, Rows]:
     rivals[rows, answers] = -np.inf
     finite = np.isfinite(values).all(1)
     with np.errstate(invalid="ignore"):
-        leads = np.where(finite, values[rows, answers] - rivals.max(1), -np.inf)
-    return leads, np.where(finite, values.argmax(1), NOT_FINITE)
+        margins = np.where(finite, values[rows, answers] - rivals.max(1), -np.inf)
+    return margins, np.where(finite, values.argmax(1), NOT_FINITE)
 
 
 def _layer_states(

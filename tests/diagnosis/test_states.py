@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from lrbench.config import Config
 from lrbench.diagnosis.findings import _by_length
-from lrbench.diagnosis.states import Survey, leads_along, survey
+from lrbench.diagnosis.states import Survey, margins_along, survey
 from lrbench.models.build import build_model
 from lrbench.registry import TASKS
 from lrbench.schema import model_node
@@ -43,12 +43,12 @@ def test_leads_and_norms_at_a_length_are_of_the_positions_up_to_it() -> None:
     model = build_model(config, len(task.vocabulary), task.num_classes, seed=0).eval()
     found = survey(model, task, machine, [70, 200], stream, strings=rows)
     strings = task.sample(stream, 0, rows, 200, "cpu").tokens.tolist()
-    along = np.array([leads_along(model, machine, one) for one in strings])
+    along = np.array([margins_along(model, machine, one) for one in strings])
     for seen in found.lengths:
         assert seen.positions == 32
         there = along[:, seen.length - seen.positions : seen.length]
-        assert seen.mean_lead == pytest.approx(there.mean(), abs=1e-5)
-        assert seen.least_lead == pytest.approx(there.min(), abs=1e-5)
+        assert seen.mean_margin == pytest.approx(there.mean(), abs=1e-5)
+        assert seen.least_margin == pytest.approx(there.min(), abs=1e-5)
         assert len(seen.norms) == len(found.parts) == 1 and seen.norms[0] > 0
 
 
@@ -111,9 +111,9 @@ def test_accuracy_by_position_and_by_state() -> None:
     for one in found.bins:
         assert one.asked == 64 * (one.last - one.first + 1)
         if one.last < 100:
-            assert one.right == one.asked and one.mean_lead == one.least_lead == 3
+            assert one.right == one.asked and one.mean_margin == one.least_margin == 3
         if one.first >= 100:
-            assert one.least_lead == -1
+            assert one.least_margin == -1
             assert one.right / one.asked == pytest.approx(0.2, abs=0.05)
     short, long = found.lengths
     assert all(asked == right > 0 for asked, right in short.by_state)
@@ -186,7 +186,7 @@ def test_numbers_that_are_not_finite() -> None:
             ]
 
     found = seen(Broken(1000, 1000), [40, 120])
-    assert found.bins[-1].mean_lead is None and found.bins[-1].right == 0
+    assert found.bins[-1].mean_margin is None and found.bins[-1].right == 0
     late = found.lengths[1]
     assert late.layers[0].nearest is None and late.layers[1].nearest == 1
     assert found.first_lost() == (120, (1,))

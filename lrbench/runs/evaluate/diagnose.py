@@ -22,7 +22,7 @@ from lrbench.certificates.record import (
 from lrbench.diagnosis.dynamics import MOST_SYMBOLS, growth, order_of, spectra
 from lrbench.diagnosis.extraction import extract
 from lrbench.diagnosis.findings import Diagnosis
-from lrbench.diagnosis.states import leads_along, survey
+from lrbench.diagnosis.states import margins_along, survey
 from lrbench.errors import UserError
 from lrbench.report.output.display import plural
 from lrbench.runs.evaluate.certify import FORETOLD_TO, UNEVEN, loaded
@@ -73,7 +73,7 @@ def diagnose_run(
     digest = weights_digest(model.state_dict())
     verdict, known = _kept(folder, which, digest, task, machine)
     word = (known.get("witness") or {}).get("tokens", [])
-    leads = leads_along(model, machine, word, device)
+    margins = margins_along(model, machine, word, device)
     begins("its eigenvalues or Jacobians, and the accuracy that they predict")
     model = model.cpu()
     several = len(getattr(model, "stateful", ()))
@@ -114,7 +114,7 @@ def diagnose_run(
         extracted=extracted,
         foretold=foretold,
         unsaid=tuple(unsaid),
-        wrong=tuple((task.vocabulary[s], lead) for s, lead in zip(word, leads, strict=True)),
+        wrong=tuple((task.vocabulary[s], lead) for s, lead in zip(word, margins, strict=True)),
     )
 
 

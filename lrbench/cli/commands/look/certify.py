@@ -50,7 +50,7 @@ def certify(
         int,
         typer.Option(
             help="Strings with the smallest margins that are kept for each state of the task; a"
-            " task with fewer than six states keeps 600 in all."
+            " task with fewer than six states keeps at least 600 in all."
         ),
     ] = 100,
     longest: Annotated[

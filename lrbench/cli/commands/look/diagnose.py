@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 HELP = (
     "Look into a run: accuracy by length and state, spectra, its automaton.\n\n"
-    "It prints accuracy and leads (the right logit minus the largest other one) by length and by"
+    "It prints accuracy and margins (the right logit minus the largest other one) by length and by"
     " the task's state, how far apart the model's states are, which layer is the first to lose the"
     " task's states, saturation, eigenvalues of each symbol's matrix (linear recurrences) or"
     " products of Jacobians (other models), an extracted automaton, and what lrbench certify"

@@ -93,7 +93,7 @@ def test_what_certify_found_stands_first(lrbench: Run, trained: Callable[..., Pa
     first = ended.out.splitlines()[1]
     walked = json.loads(Path("n.json").read_text())["wrong"]
     assert [symbol for symbol, _ in walked] == list(kept["witness"]["string"])
-    assert all(lead > 0 for _, lead in walked[:-1]) and walked[-1][1] < 0
+    assert all(margin > 0 for _, margin in walked[:-1]) and walked[-1][1] < 0
     length = kept["witness"]["length"]
     number = f"{length} symbol" + ("s" if length > 1 else "")
     assert first.startswith(f"wrong on {kept['witness']['string']} ({number}, ")
