@@ -140,8 +140,8 @@ class TrainedRun:
 
         It maps tokens (B, T), int64, or a signal (B, T, F), to logits (B, T, C); see
         `lrbench.runs.evaluate.reading.TrainedModel` for states and for models of whole strings.
-        which: best, id, band or last; of other protocols, as `lrbench protocols` lists them. None:
-        the protocol's first.
+        which: best, id, band or last; of other protocols, as `lrbench protocols` lists them. Empty:
+        the protocol's usual one.
 
         Raises UserError for an unknown rule or device, for a rule that kept nothing, and where the
         run was trained with other code.

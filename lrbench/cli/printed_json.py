@@ -13,7 +13,11 @@ AsJson = Annotated[
 
 
 def print_json(content: Any) -> None:
-    """Print a value as JSON; NaN and infinities are null."""
+    """Print a value as JSON, in UTF-8 whatever the terminal has; NaN and infinities are null.
+
+    What UTF-8 has no character for (half a surrogate pair, of a file name or an error) is escaped.
+    """
     from lrbench.runs.folder.files import finite
 
-    typer.echo(json.dumps(finite(content), ensure_ascii=False, allow_nan=False, indent=2))
+    text = json.dumps(finite(content), ensure_ascii=False, allow_nan=False, indent=2)
+    typer.echo(text.encode(errors="backslashreplace"))

@@ -33,7 +33,7 @@ def grid_keys(grid: Sequence[str], overrides: Sequence[str]) -> list[str]:
         raise UserError(f"tune needs settings to choose from\nwrite {EXAMPLE}", exit_code=2)
     keys: list[str] = []
     for override in grid:
-        key, _, values = override.partition("=")
+        key, values = key_of(override), override.partition("=")[2]
         if not key.strip() or not values.strip():
             raise UserError(
                 f"--grid '{shown(override)}' has no values\nwrite {EXAMPLE}", exit_code=2
@@ -61,13 +61,20 @@ def cells(grid: Sequence[str], overrides: Sequence[str]) -> list[tuple[str, ...]
     """
     for override in overrides:
         if key_of(override) not in SEVERAL and len(expand([override])) > 1:
-            raise UserError(
-                f"'{shown(override)}' names several values\n"
-                f"to choose between them write --grid {shown(override)}; only"
-                f" {', '.join(SEVERAL)} may have several outside the grid"
-            )
+            raise UserError(f"'{shown(override)}' names several values\n{_one_value(override)}")
     whole = [_whole(cell, len(overrides), grid) for cell in expand([*overrides, *grid])]
     return [_untested(cell) for cell in whole]
+
+
+def _one_value(override: str) -> str:
+    """Say what to write in the place of several values that were typed outside the grid."""
+    key, only = key_of(override), f"only {', '.join(SEVERAL)} may have several outside the grid"
+    try:
+        _refuse_key(key)
+    except UserError:  # so the grid takes no values of it either
+        instead = "trials=3" if key == "trials" else f"{shown(key)}=VALUE"
+        return f"write one, {instead}; {only}"
+    return f"to choose between them write --grid {shown(override)}; {only}"
 
 
 def _untested(cell: Overrides) -> Overrides:

@@ -17,8 +17,9 @@ MISSING = "-"
 LEADING = re.compile(r"\d[\d.,]*\d|\d")  # the number that begins a text
 BOLD = "bold: the best of our runs in a column, at the digits shown; never what is at chance"
 # An underscore marks nothing inside a word (even_pair), so there it stays readable.
-SPECIAL = re.compile(r"([\\|`*<&~\[\]]|(?<![^\W_])_|_(?![^\W_]))")
-PERHAPS_SPECIAL = re.compile(r"[\\|`*<&~\[\]_]")  # found in a fraction of the time
+# Two dollar signs are a formula on GitHub.
+SPECIAL = re.compile(r"([\\|`*<&~$\[\]]|(?<![^\W_])_|_(?![^\W_]))")
+PERHAPS_SPECIAL = re.compile(r"[\\|`*<&~$\[\]_]")  # found in a fraction of the time
 
 
 @dataclass(frozen=True)

@@ -274,8 +274,12 @@ def _rows(table: Table) -> Iterator[str]:
         texts = [_cell(cell) for cell in row]
         name, texts[0] = texts[0], "" if any(starts) and texts[0] == above else texts[0]
         above = name
-        guard = "{}" if texts[0].startswith(ARGUMENT) else ""
-        yield f"{guard}{' & '.join(texts)} \\\\".lstrip()
+        yield f"{' & '.join([_guarded(texts[0]), *texts[1:]])} \\\\".lstrip()
+
+
+def _guarded(text: str) -> str:
+    """Return what stands below a line, so that it is no argument of that line's end."""
+    return f"{{}}{text}" if text.startswith(ARGUMENT) else text
 
 
 def _title(column: Column) -> str:
@@ -287,7 +291,7 @@ def _title(column: Column) -> str:
 def _cell(cell: PrintedCell) -> str:
     """A dash for no number, a minus sign before one, a bold number where it is the best."""
     first, *below = cell.text.split("\n")
-    lines = [_one_line(replace(cell, text=first)), *map(escape, below)]
+    lines = [_one_line(replace(cell, text=first)), *map(_guarded, map(escape, below))]
     if not below:
         return lines[0]
     return "".join(["\\begin{tabular}[t]{@{}l@{}}", " \\\\ ".join(lines), "\\end{tabular}"])

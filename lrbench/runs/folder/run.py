@@ -117,7 +117,7 @@ class Run:
 
     def fail(self, error: BaseException, step: int) -> None:
         """Write failure.json; the run is tried again at the next call."""
-        text = "".join(traceback.format_exception(error))
+        text = _in_utf8("".join(traceback.format_exception(error)))
         self.log(f"failed at update {step}\n{text}")
         failure = {
             "schema": SCHEMA,
@@ -126,7 +126,7 @@ class Run:
             "protocol": self.cell.config.protocol.name,
             "fingerprint": self.cell.fingerprint,
             "seed": self.seed,
-            "error": str(error) or type(error).__name__,
+            "error": _in_utf8(str(error)) or type(error).__name__,
             "type": type(error).__name__,
             "traceback": text,
             "step": step,
@@ -227,6 +227,11 @@ class Run:
 
 def _is_whole(folder: Path) -> bool:
     return (folder / "result.json").exists()
+
+
+def _in_utf8(text: str) -> str:
+    """Return text as a file can hold it: an error may name a file whose name is not UTF-8."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _log(folder: Path, text: str) -> None:

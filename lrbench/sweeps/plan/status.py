@@ -12,17 +12,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, get_args
 
 from lrbench.disk import below
 from lrbench.errors import UserError
 from lrbench.protocols.base import declared
+from lrbench.records import Status
 from lrbench.runs.folder import files
 from lrbench.runs.folder.files import UnreadableFile
 from lrbench.runs.lease import is_held
 from lrbench.sweeps.plan.waiting import waiting
 
 STATES = ("running", "finished", "diverged", "failed", "stopped", "waiting")
+ENDED = get_args(Status)  # what a result says of its run
 RECENT = 10  # lines of metrics.jsonl that a rate is of
 SEED = re.compile(r"s(\d+)(\.new)?")
 
@@ -116,10 +118,11 @@ def _run(cell: Path, settings: dict[str, Any], seed: int) -> RunStatus:
     if fresh.is_dir() and (held or not folder.is_dir()):
         folder = fresh
     result, failure = _object(folder / "result.json"), _object(folder / "failure.json")
+    ended = None if result is None else result.get("status")
     newest = _newest(folder / "metrics.jsonl")
     state = "running" if held else "stopped"
-    if result is not None and not (held and folder == fresh):
-        state = str(result.get("status"))
+    if ended in ENDED and not (held and folder == fresh):  # another word is damage, like no JSON
+        state = str(ended)
     elif failure is not None and not held:
         state = "failed"
     protocol = settings["protocol"]
@@ -135,8 +138,14 @@ def _run(cell: Path, settings: dict[str, Any], seed: int) -> RunStatus:
         update=newest.step,
         updates=declared(name).most_updates(protocol, newest.look),
         rate=_rate(newest.losses),
-        message=str(failure.get("error")) if failure and state == "failed" else None,
+        message=_said(failure) if failure and state == "failed" else None,
     )
+
+
+def _said(failure: dict[str, Any]) -> str | None:
+    """Why a run failed; None where its failure.json does not say it."""
+    error = failure.get("error")
+    return error if isinstance(error, str) else None
 
 
 @dataclass

@@ -50,6 +50,7 @@ def test_any_text_stays_in_its_cell_and_is_shown_as_it_is(rows: list[tuple[str, 
 def test_names_stay_readable() -> None:
     assert escape("even_pair (mod 5) 2,000 ± 0.1") == "even_pair (mod 5) 2,000 ± 0.1"
     assert escape("a|b") == r"a\|b"
+    assert escape("$x_1$") == r"\$x_1\$"  # GitHub showed a formula
 
 
 def test_markdown_is_padded_and_notes_follow() -> None:

@@ -89,6 +89,16 @@ def test_a_row_that_starts_like_an_argument() -> None:
     assert [row[:5] for row in rows if row.endswith(r"\\")][1:] == ["{}[1p", "{}* y"]
 
 
+def test_a_line_of_a_folded_name_that_starts_like_an_argument() -> None:
+    """TeX read the words in brackets as a length, and took a star away."""
+    columns = (Column("model", right=False), *(Column(f"a title of words {n}") for n in range(9)))
+    names = ("a model of many words [with brackets]", "a model of many words *with a star*")
+    rows = tuple((PrintedCell(name), *[PrintedCell("0.5")] * 9) for name in names)
+    text = to_latex([Table("t", columns, rows)])
+    assert r"a model of many words \\ {}[with brackets]\end{tabular}" in text
+    assert r"a model of many words \\ {}*with a star*\end{tabular}" in text
+
+
 def test_a_wide_table_goes_on_below_itself() -> None:
     columns = (Column("model", right=False), *(Column(f"n{at}") for at in range(20)))
     row = (

@@ -11,6 +11,7 @@ import pytest
 
 from lrbench.config import Config
 from lrbench.protocols.fan2024.trial import LengthTrial
+from lrbench.report.runs.files import read_object
 from lrbench.report.runs.schema import failure_complaint
 from lrbench.runs.folder import checkpoints, files
 from lrbench.runs.folder.cell import Cell
@@ -68,6 +69,17 @@ def test_a_finished_run_has_a_result_and_no_failure(run: Run) -> None:
     assert not (run.folder / "failure.json").exists()
     assert run.result() == a_result(run.cell)
     assert "finished after 6 updates" in (run.folder / "run.log").read_text()
+
+
+def test_a_failure_that_names_a_file_which_is_not_utf8_is_kept(run: Run) -> None:
+    """Its log could not be written, so the run seemed to be stopped and its siblings died too."""
+    run.fail(FileNotFoundError("no file caf\udce9.txt"), 3)
+    told = run.folder / "failure.json"
+    problems: list[tuple[Path, str]] = []
+    failure = read_object(told, problems, failure_complaint)  # as `lrbench report` reads it
+    assert failure is not None, problems
+    assert failure["error"] == r"no file caf\udce9.txt"
+    assert "no file caf\\udce9.txt" in (run.folder / "run.log").read_text()
 
 
 def test_a_result_that_could_not_be_read_back_is_not_written(run: Run) -> None:

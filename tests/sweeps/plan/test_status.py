@@ -116,6 +116,16 @@ def test_what_is_damaged_costs_no_other_run_its_status(cell: Path) -> None:
     assert list(_states(cell)) == [0, 2]
 
 
+@pytest.mark.parametrize("said", [{}, {"status": "done"}, {"status": ["finished"]}])
+def test_a_result_that_does_not_say_how_it_ended_is_none(cell: Path, said: dict[str, Any]) -> None:
+    """Its state was 'None' or 'done': no state that docs/json.md has."""
+    _begun(cell, 0, result=said)
+    _begun(cell, 1, result=said, failure={})
+    found = _states(cell)
+    assert [found[0].state, found[1].state] == ["stopped", "failed"]
+    assert found[1].message is None  # it was 'None'
+
+
 def test_no_folder(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no folder"):
         statuses(tmp_path / "nowhere")

@@ -106,7 +106,8 @@ def _line(run: RunStatus) -> str:
 
     parts = [f"{run.state}: {run.task} · {run.model} · seed {run.seed}"]
     if run.state == "failed":
-        return " · ".join([*parts, shown(run.message, 100), run.folder])
+        why = [shown(run.message, 100)] if run.message else []
+        return " · ".join([*parts, *why, run.folder])
     if run.update is not None:
         most = f"/{run.updates:,}" if run.updates is not None else ""
         parts.append(f"update {run.update:,}{most}")

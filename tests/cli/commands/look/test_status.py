@@ -39,6 +39,8 @@ def test_the_table_and_json(lrbench: Run, without_torch: Run, tmp_path: Path) ->
     assert lrbench("status", "--json", "--watch").code == 2
     assert lrbench("status", "nowhere").code == 1
     assert without_torch([["status", "outputs"]]) == ([0], ended.out)
+    (cell / "s1" / "failure.json").write_text("{}")  # its reason was 'None'
+    assert " · seed 1 · outputs/sum" in lrbench("status").out
 
 
 def test_folders_that_may_not_be_read_are_named(

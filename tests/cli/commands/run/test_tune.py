@@ -78,9 +78,14 @@ def used(*arguments: str) -> Config:
         (["--grid", "protocol.test_lengths=[500],[50]"], 1, "nothing is chosen by the test length"),
         (["--grid", "protocol.train_length=40,20"], 1, "would not compare"),
         (["--grid", "task.modulus=2,3"], 1, "would not compare"),
+        (["--grid", "++protocol.train_length=40,20"], 1, "would not compare"),
+        (["--grid", "++seed=0,1"], 1, "write seed=V1,V2 without --grid"),
+        (["--grid", LR, "--grid", "++optim.lr=1"], 1, "names optim.lr twice"),
         (["--grid", LR, "--grid", "optim.lr=1"], 1, "names optim.lr twice"),
         (["--grid", LR, "optim.lr=1"], 1, "is in the grid and is typed as well"),
         (["--grid", LR, "optim.clip=1,2"], 1, "write --grid optim.clip=1,2"),
+        (["--grid", LR, "trials=2,3"], 1, "write one, trials=3; only task, model"),
+        (["--grid", LR, "task.modulus=2,3"], 1, "write one, task.modulus=VALUE; only task"),
         (["--grid", LR, "protocol.stop=perfect"], 1, "by their looks at the test length"),
         (["--grid", LR, "--table", "x"], 2, "tune does not take --table"),
         (["--grid", LR, "model=blockdiag,blockdiag_release"], 1, "would get different budgets"),
@@ -139,6 +144,13 @@ def test_everything_tried_is_shown_but_no_number_of_the_test_length(
     assert "Nothing was chosen by the test length" in ended.out
     assert "0.86" not in ended.out + ended.err
     assert "0.86" not in PRESET.read_text()
+
+
+def test_a_grid_typed_with_plus_signs_is_the_same_grid(lrbench: Run, searched: list[str]) -> None:
+    """It trained every run and then ended with KeyError: '++optim'."""
+    ended = lrbench("tune", *searched[:-1], f"++{searched[-1]}")
+    assert ended.code == 0, ended.err
+    assert "# * optim.lr=0.001: 0.9000, 1.5, 1, finished" in PRESET.read_text()
 
 
 def test_train_uses_the_built_in_preset_with_what_was_chosen_on_top(
