@@ -21,7 +21,7 @@ def text(page: str) -> str:
 def write(page: str, file: str, folder: Path) -> None:
     """Write a file into `folder` that the page gives whole, after "In `FILE`"."""
     found = re.search(
-        rf"[Ii]n `{re.escape(file)}`[^\n]*\n\n```python\n(.*?)^```", text(page), re.M | re.S
+        rf"[Ii]n\s`{re.escape(file)}`[^\n]*\n\n```python\n(.*?)^```", text(page), re.M | re.S
     )
     assert found, f"docs/{page}.md gives no {file}"
     (folder / file).write_text(found[1])
