@@ -114,7 +114,7 @@ def diagnose_run(
         extracted=extracted,
         foretold=foretold,
         unsaid=tuple(unsaid),
-        wrong=tuple((task.vocabulary[s], lead) for s, lead in zip(word, margins, strict=True)),
+        wrong=tuple((task.vocabulary[s], margin) for s, margin in zip(word, margins, strict=True)),
     )
 
 

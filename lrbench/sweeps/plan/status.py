@@ -8,7 +8,7 @@ that began it resumes it. A run that a sweep has planned and no process has begu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -56,11 +56,12 @@ class RunStatus:
         return f"{self.task} · {self.model} · {self.protocol} · {self.fingerprint}"
 
 
-def statuses(root: Path) -> list[RunStatus]:
+def statuses(root: Path, tell: Callable[[str], None]) -> list[RunStatus]:
     """Return how every run below `root` stands; UserError where there is no such folder.
 
     `left` of one that has stopped is by the rate of its cell's other runs where it has none; that
-    of one that is waiting by the rates of the same model on the same task.
+    of one that is waiting by the rates of the same model on the same task. tell: takes a line about
+    each file of a sweep that cannot be used.
     """
     if not root.is_dir():
         raise UserError(f"no folder '{root}'\nname one that runs are in: lrbench status DIR")
@@ -72,20 +73,22 @@ def statuses(root: Path) -> list[RunStatus]:
             continue  # `lrbench report` names what cannot be read
         if all(_named(settings.get(part)) for part in ("task", "model", "protocol")):
             found += _cell(config.parent, settings)
-    return found + _waiting(root, found)
+    return found + _waiting(root, found, tell)
 
 
 def _named(part: object) -> bool:
     return isinstance(part, dict) and isinstance(part.get("name"), str)
 
 
-def _waiting(root: Path, begun: Sequence[RunStatus]) -> list[RunStatus]:
+def _waiting(
+    root: Path, begun: Sequence[RunStatus], tell: Callable[[str], None]
+) -> list[RunStatus]:
     rates: dict[tuple[str, str, str], list[float]] = {}
     for run in begun:
         if run.rate:
             rates.setdefault((run.task, run.model, run.protocol), []).append(run.rate)
     found = []
-    for one in waiting(root):
+    for one in waiting(root, tell):
         usual = rates.get((one.task, one.model, one.protocol))
         run = RunStatus(**vars(one), state="waiting")
         found.append(_timed(run, median(usual) if usual else None))

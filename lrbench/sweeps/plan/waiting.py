@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from lrbench.checks import is_of_kind
+from lrbench.checks import is_of_kind, shown
 from lrbench.disk import below
-from lrbench.errors import UserError
 from lrbench.protocols.base import declared
 from lrbench.runs.folder import files
 from lrbench.runs.folder.files import UnreadableFile
@@ -75,10 +74,10 @@ def _write(plan: Plan) -> list[Path]:
     return written
 
 
-def waiting(root: Path) -> Iterator[WaitingRun]:
+def waiting(root: Path, tell: Callable[[str], None]) -> Iterator[WaitingRun]:
     """Yield the runs that sweeps below `root` have still to begin, each once.
 
-    Raises UserError for a file in the place of a plan that is none.
+    tell: takes a line about each file in the place of a plan that is none.
     """
     seen: set[Path] = set()
     for path in (path for path in below(root, "plan-*.json") if path.parent.name == FOLDER):
@@ -86,14 +85,21 @@ def waiting(root: Path) -> Iterator[WaitingRun]:
             content = files.read_json(path)
         except UnreadableFile:
             continue  # its sweep has just removed it
-        for run in _runs(path, content):
+        runs = _runs(content)
+        if runs is None:
+            tell(
+                f"'{shown(path, 200)}' is no plan of a sweep of this version: some waiting runs may be missing;"
+                " remove it, and the command of its sweep writes it again"
+            )
+        for run in runs or []:
             folder = path.parent.parent / run.folder
             if folder not in seen and not folder.exists():
                 seen.add(folder)
                 yield replace(run, folder=str(folder))
 
 
-def _runs(path: Path, content: dict[str, Any]) -> list[WaitingRun]:
+def _runs(content: dict[str, Any]) -> list[WaitingRun] | None:
+    """Return the runs of a plan, None if it is none."""
     hints = get_type_hints(WaitingRun)
     rows = content.get("runs")
     if isinstance(rows, list) and all(
@@ -103,10 +109,7 @@ def _runs(path: Path, content: dict[str, Any]) -> list[WaitingRun]:
         for row in rows
     ):
         return [WaitingRun(**row) for row in rows]
-    raise UserError(
-        f"'{path}' is no plan of a sweep of this version\n"
-        "fix: remove it; the command of its sweep writes it again"
-    )
+    return None
 
 
 def _row(output_dir: Path, run: PlannedRun) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def _leased(cell: Path, seed: int, record: dict[str, Any], age: float = 0.0) -> 
 
 
 def _states(cell: Path) -> dict[int, RunStatus]:
-    return {run.seed: run for run in statuses(cell.parents[3])}
+    return {run.seed: run for run in statuses(cell.parents[3], print)}
 
 
 def test_each_state(cell: Path, owner: int) -> None:
@@ -128,4 +128,4 @@ def test_a_result_that_does_not_say_how_it_ended_is_none(cell: Path, said: dict[
 
 def test_no_folder(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no folder"):
-        statuses(tmp_path / "nowhere")
+        statuses(tmp_path / "nowhere", print)

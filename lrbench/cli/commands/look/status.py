@@ -58,11 +58,14 @@ def status(
     if folder is not None and runs is not None:
         raise UserError("RUNS and --runs say the same: leave out one", exit_code=2)
     place = folder or runs or Path("outputs")
-    found = statuses(place)
+
+    def tell(line: str) -> None:
+        messages().print(line, markup=False, highlight=False, soft_wrap=True)
+
+    found = statuses(place, tell)
     for hidden, reason in unlisted(place).items():
         why = f"cannot be read ({reason}): some runs may be missing"
-        line = f"the folder '{shown(hidden, 200)}' {why}"
-        messages().print(line, markup=False, highlight=False, soft_wrap=True)
+        tell(f"the folder '{shown(hidden, 200)}' {why}")
     if as_json:
         print_json({"runs": [asdict(run) for run in found]})
         return
@@ -70,7 +73,7 @@ def status(
     _show(found, console)
     while watch and any(run.state == "running" for run in found):
         time.sleep(EVERY)
-        found = statuses(place)
+        found = statuses(place, tell)
         if console.is_terminal:
             console.clear()
         else:
