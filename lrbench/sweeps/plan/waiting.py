@@ -88,8 +88,8 @@ def waiting(root: Path, tell: Callable[[str], None]) -> Iterator[WaitingRun]:
         runs = _runs(content)
         if runs is None:
             tell(
-                f"'{shown(path, 200)}' is no plan of a sweep of this version: some waiting runs may be missing;"
-                " remove it, and the command of its sweep writes it again"
+                f"'{shown(path, 200)}' is no plan of a sweep of this version: some waiting runs may"
+                " be missing; remove it, and the command of its sweep writes it again"
             )
         for run in runs or []:
             folder = path.parent.parent / run.folder
