@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
 
 from lrbench.config import Config
 from lrbench.errors import UserError
@@ -24,11 +23,10 @@ from lrbench.records import Baseline, Evaluation, Guessing, Horizon, SplitData
 from lrbench.tasks import make_task
 from lrbench.tasks.base import TaskBase
 from lrbench.tasks.stream import Stream
+from lrbench.training.examination import Kept
 from lrbench.training.trial import Check, Trial
 
 STRINGS = 1000  # for each length, where the user of `lrbench evaluate` says nothing
-
-Load = Callable[[str], dict[str, Tensor]]  # rule -> the model weights that it kept
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ class Procedure(ABC):
 
     @abstractmethod
     def examine(
-        self, trial: Any, load: Load, check: Check
+        self, trial: Any, kept: Kept, check: Check
     ) -> tuple[list[Evaluation], dict[str, Horizon]]:
         """Score the checkpoint that each rule kept; return (rows, horizon of each rule)."""
 

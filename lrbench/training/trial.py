@@ -28,7 +28,8 @@ class Check(Protocol):
     def __call__(self, read: int = 0, planned: int = 0) -> None:
         """Take note of `read` symbols that are read next, and of `planned` ones to come.
 
-        Each symbol that is read was planned before, as far as that was known.
+        Each symbol that is read was planned before, as far as that was known. `planned` is below 0
+        for planned symbols that nobody has to read after all.
         """
 
 

@@ -6,8 +6,7 @@ The horizon is the largest tested length up to which a model still knows the rul
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
@@ -27,11 +26,10 @@ from lrbench.records import (
 from lrbench.statistics import FEWEST_STRINGS, SOLVED, guessing_best_of, horizon, passes
 from lrbench.tasks.base import SampledTask
 from lrbench.tasks.baselines import best_baseline, measure_baselines
-from lrbench.training.procedure import Load
+from lrbench.training.examination import Kept, Section, each_kept
 from lrbench.training.scoring import Score, score, symbols_of
 from lrbench.training.trial import Check, Trial
 
-T = TypeVar("T", bound=Trial)
 STRINGS_AGAIN = 1000  # strings of the re-run in float64
 
 
@@ -54,37 +52,13 @@ def test_plan(task: SampledTask, protocol: Any) -> list[tuple[int, str, int]]:
 
 
 def final_tests(
-    trial: LengthTrial, load: Load, check: Check
+    trial: LengthTrial, kept: Kept, check: Check
 ) -> tuple[list[Evaluation], dict[str, Horizon]]:
     """Score the checkpoint that each rule kept; return (evaluation rows, horizon of each rule)."""
     plan = test_plan(trial.task, trial.config.protocol)
     tests = [(trial.stream("test", length), length, n) for length, _, n in plan]
-    check(planned=trial.rules.updates_kept * symbols_of(trial.task, tests))
-    return each_kept(trial, load, lambda: _examine(trial, check), _looks_of)
-
-
-def each_kept(
-    trial: T,
-    load: Load,
-    examine: Callable[[], tuple[list[Evaluation], Horizon | None]],
-    looks_of: Callable[[T, Look, str], list[Evaluation]],
-) -> tuple[list[Evaluation], dict[str, Horizon]]:
-    """Examine the checkpoint that each rule kept; rules that kept the same update share one.
-
-    looks_of: the rows of the look that a rule believed.
-    """
-    rows: list[Evaluation] = []
-    horizons: dict[str, Horizon] = {}
-    examined: dict[int, tuple[list[Evaluation], Horizon | None]] = {}
-    for rule, step in trial.rules.steps().items():
-        if step not in examined:
-            trial.model.load_state_dict(load(rule))
-            examined[step] = examine()
-        tests, found = examined[step]
-        horizons |= {} if found is None else {rule: found}
-        rows += looks_of(trial, trial.rules.kept[rule], rule)
-        rows += [{**row, "which": rule} for row in tests]
-    return rows, horizons
+    section = Section("tests", symbols_of(trial.task, tests), lambda: _examine(trial, check))
+    return each_kept(trial, kept, [section], _looks_of, check)
 
 
 def _examine(trial: LengthTrial, check: Check) -> tuple[list[Evaluation], Horizon | None]:

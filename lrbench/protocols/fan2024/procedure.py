@@ -14,11 +14,11 @@ from lrbench.statistics import wilson
 from lrbench.tasks.base import SampledTask
 from lrbench.tasks.baselines import best_baseline
 from lrbench.tasks.stream import Stream
+from lrbench.training.examination import Kept
 from lrbench.training.memory import NUMBER, PeakMemory
 from lrbench.training.procedure import (
     STRINGS,
     EvaluationRequest,
-    Load,
     Procedure,
     parse_lengths,
 )
@@ -62,9 +62,9 @@ class Fan2024Procedure(Procedure):
         return LengthTrial(self.config, seed, device)
 
     def examine(
-        self, trial: LengthTrial, load: Load, check: Check
+        self, trial: LengthTrial, kept: Kept, check: Check
     ) -> tuple[list[Evaluation], dict[str, Horizon]]:
-        return final_tests(trial, load, check)
+        return final_tests(trial, kept, check)
 
     def levels(self, trial: LengthTrial, check: Check) -> tuple[list[Baseline], list[Guessing]]:
         return chance_levels(trial, check)

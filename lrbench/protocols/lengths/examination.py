@@ -14,7 +14,6 @@ from lrbench.protocols.base import declared
 from lrbench.protocols.fan2024.examination import (
     at_every_position,
     baselines_at,
-    each_kept,
     horizon_of,
     look_rows,
 )
@@ -23,7 +22,7 @@ from lrbench.protocols.lengths.trial import LengthsTrial
 from lrbench.records import BY_LENGTH, Baseline, Evaluation, Guessing, Horizon, Look, evaluation
 from lrbench.statistics import FEWEST_STRINGS, guessing_best_of
 from lrbench.tasks.baselines import best_baseline
-from lrbench.training.procedure import Load
+from lrbench.training.examination import Kept, Section, each_kept
 from lrbench.training.scoring import Score, pooled, symbols_of
 from lrbench.training.trial import Check
 
@@ -39,11 +38,11 @@ def lengths_tested(trial: LengthsTrial) -> list[int]:
 
 
 def final_tests(
-    trial: LengthsTrial, load: Load, check: Check
+    trial: LengthsTrial, kept: Kept, check: Check
 ) -> tuple[list[Evaluation], dict[str, Horizon]]:
     """Score the checkpoint that each rule kept; return (evaluation rows, horizon of each rule)."""
-    check(planned=trial.rules.updates_kept * _planned(trial))
-    return each_kept(trial, load, lambda: _examine(trial, check), looks_of)
+    section = Section("tests", _planned(trial), lambda: _examine(trial, check))
+    return each_kept(trial, kept, [section], looks_of, check)
 
 
 def _planned(trial: LengthsTrial) -> int:

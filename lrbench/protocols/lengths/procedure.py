@@ -14,9 +14,9 @@ from lrbench.protocols.lengths.trial import LengthsTrial
 from lrbench.records import Baseline, Evaluation, Guessing, Horizon
 from lrbench.tasks.base import LabelledTask, TaskBase
 from lrbench.tasks.stream import Stream
+from lrbench.training.examination import Kept
 from lrbench.training.hardening import Hardening
 from lrbench.training.memory import NUMBER
-from lrbench.training.procedure import Load
 from lrbench.training.trial import Check, model_for
 
 
@@ -123,9 +123,9 @@ class LengthsProcedure(Fan2024Procedure):
         return LengthsTrial(self.config, seed, device)
 
     def examine(  # type: ignore[override]
-        self, trial: LengthsTrial, load: Load, check: Check
+        self, trial: LengthsTrial, kept: Kept, check: Check
     ) -> tuple[list[Evaluation], dict[str, Horizon]]:
-        return final_tests(trial, load, check)
+        return final_tests(trial, kept, check)
 
     def levels(  # type: ignore[override]
         self, trial: LengthsTrial, check: Check

@@ -22,8 +22,9 @@ from lrbench.records import (
 from lrbench.statistics import wilson
 from lrbench.tasks.corpus.storage import identity
 from lrbench.tasks.corpus.task import CorpusTask
+from lrbench.training.examination import Kept, Section, each_kept
 from lrbench.training.memory import NUMBER, PeakMemory
-from lrbench.training.procedure import EvaluationRequest, Load, Procedure
+from lrbench.training.procedure import EvaluationRequest, Procedure
 from lrbench.training.trial import Check
 
 
@@ -56,20 +57,11 @@ class Rir2023Procedure(Procedure):
         return EpochTrial(self.config, seed, device)
 
     def examine(
-        self, trial: EpochTrial, load: Load, check: Check
+        self, trial: EpochTrial, kept: Kept, check: Check
     ) -> tuple[list[Evaluation], dict[str, Horizon]]:
         """Score on the test splits; there is no horizon."""
-        rows: list[Evaluation] = []
-        examined: dict[int, list[Evaluation]] = {}
-        splits = self.protocol.test_splits
-        check(planned=trial.rules.updates_kept * _symbols_of(trial, splits))
-        for rule, step in trial.rules.steps().items():
-            if step not in examined:
-                trial.model.load_state_dict(load(rule))
-                examined[step] = [_test(trial, split, check) for split in splits]
-            rows += _looks_of(trial, trial.rules.kept[rule], rule)
-            rows += [{**row, "which": rule} for row in examined[step]]
-        return rows, {}
+        sections = [_section(trial, split, check) for split in self.protocol.test_splits]
+        return each_kept(trial, kept, sections, _looks_of, check)
 
     def levels(self, trial: EpochTrial, check: Check) -> tuple[list[Baseline], list[Guessing]]:
         """Return the baselines on the test splits; nothing is chosen by looking at one."""
@@ -160,6 +152,13 @@ def split_row(trial: EpochTrial, split: str, which: str, check: Check) -> Evalua
         peak_mib=round(peak.mib, 1),
         seconds=round(score.seconds, 3),
     )
+
+
+def _section(trial: EpochTrial, split: str, check: Check) -> Section:
+    """Return the examination on a split, named by the split and by what is in it."""
+    hashes = sorted(identity(trial.task.load(split))["sha256"].items())
+    name = ", ".join([split, *(f"{file} {digest}" for file, digest in hashes)])
+    return Section(name, _symbols_of(trial, [split]), lambda: ([_test(trial, split, check)], None))
 
 
 def _test(trial: EpochTrial, split: str, check: Check) -> Evaluation:

@@ -10,7 +10,6 @@ import torch
 from lrbench.protocols.fan2024.examination import (
     at_every_position,
     baselines_at,
-    each_kept,
     horizon_of,
 )
 from lrbench.protocols.lengths.examination import looks_of
@@ -27,7 +26,7 @@ from lrbench.records import (
     evaluation,
 )
 from lrbench.tasks.stream import Stream
-from lrbench.training.procedure import Load
+from lrbench.training.examination import Kept, Section, each_kept
 from lrbench.training.scoring import Score, score, symbols_of
 from lrbench.training.trial import Check
 
@@ -61,15 +60,15 @@ class SuiteProcedure(LengthsProcedure):
         return SuiteTrial(self.config, seed, device)
 
     def examine(  # type: ignore[override]
-        self, trial: SuiteTrial, load: Load, check: Check
+        self, trial: SuiteTrial, kept: Kept, check: Check
     ) -> tuple[list[Evaluation], dict[str, Horizon]]:
         task, test = trial.task, trial.config.protocol.test
         tests = [
             (trial.stream("test", length), length, test.strings_at(length))
             for length in grid_lengths(task, test)
         ]
-        check(planned=trial.rules.updates_kept * symbols_of(task, tests))
-        return each_kept(trial, load, lambda: _examine(trial, check), looks_of)
+        section = Section("tests", symbols_of(task, tests), lambda: _examine(trial, check))
+        return each_kept(trial, kept, [section], looks_of, check)
 
     def levels(  # type: ignore[override]
         self, trial: SuiteTrial, check: Check

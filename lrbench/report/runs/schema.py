@@ -140,6 +140,17 @@ def evaluations_complaint(data: Any) -> str | None:
     )
 
 
+def section_complaint(data: dict[str, Any]) -> str | None:
+    """Return what is wrong with a line of examination.jsonl, None where nothing is."""
+    horizon = {"horizon": lambda value: value is None or is_object(value)}
+    return (
+        _fields(data, {"rows": is_list, **horizon}, "")
+        or _items(data["rows"], LENGTH, "rows")
+        or _evaluations([{"which": "any", **row} for row in data["rows"]])
+        or _items([data["horizon"]] if data["horizon"] else [], HORIZON, "horizon")
+    )
+
+
 def config_complaint(data: Any) -> str | None:
     """Return what is wrong with the content of a config.json, None where nothing is."""
     if not is_object(data):

@@ -23,6 +23,7 @@ from lrbench.records import SCHEMA, Result
 from lrbench.report.runs.schema import result_complaint
 from lrbench.runs.folder import checkpoints, files
 from lrbench.runs.folder.cell import Cell
+from lrbench.runs.folder.examined import Examined
 from lrbench.runs.folder.files import UnreadableFile
 from lrbench.training.trial import Trial
 
@@ -37,6 +38,7 @@ class Run:
         self.checkpoints = self.folder / "checkpoints"
         self.metrics = self.folder / "metrics.jsonl"
         self.lease_folder = cell.folder / ".leases" / self.final_folder.name  # never moved
+        self.examined = Examined(self.kept, self.folder / "examination.jsonl")
         self.saved_step = -1
         self.passed_over: list[str] = []  # checkpoints that `restore` could not use, and why
 
@@ -111,6 +113,7 @@ class Run:
             raise ValueError(f"its result could not be read back: {complaint}")
         (self.folder / "failure.json").unlink(missing_ok=True)
         files.write_json(self.folder / "result.json", result)
+        self.examined.path.unlink(missing_ok=True)
         self.log(f"{result['status']} after {result['steps']} updates")
         if self.fresh:
             self._swap()

@@ -193,12 +193,13 @@ def _examine(trial: Trial, run: Run, part: Part) -> Result:
     messages().print(f"seed {trial.seed}: examining on fresh strings")
     begun = time.perf_counter()
     procedure = procedure_for(trial.config)
-    rows, horizons = procedure.examine(trial, run.kept, part)
+    rows, horizons = procedure.examine(trial, run.examined, part)
     baselines, guessing = procedure.levels(trial, part)
     data = procedure.data()
     part.end()
     result = assemble(run.cell, trial, rows, horizons, baselines, guessing, data)
-    result["examination_seconds"] = round(time.perf_counter() - begun, 3)
+    seconds = time.perf_counter() - begun + run.examined.seconds
+    result["examination_seconds"] = round(seconds, 3)
     for told in told_of(result.get("not_hashed", {})):
         run.log(told)
     return result

@@ -94,7 +94,7 @@ class GroupWatch:
         if self.stop.requested:
             raise Interrupted(
                 f"{self.stop.name}: stopped during an examination;"
-                " the same command goes on from the last checkpoint"
+                " the same command goes on with what is not scored yet"
             )
         for seed, lease in list(self.leases.items()):  # others may end meanwhile
             if lease.lost:

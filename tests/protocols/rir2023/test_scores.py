@@ -11,7 +11,9 @@ import torch
 from lrbench.cli.hydra.compose import composed
 from lrbench.protocols.rir2023 import scores
 from lrbench.protocols.rir2023.scores import batches_by_length, score_split, strings_at
+from lrbench.runs.folder.examined import Examined
 from lrbench.tasks.corpus.strings import Strings
+from lrbench.training.examination import Kept
 from lrbench.training.procedure import make_trial, procedure_for
 from lrbench.training.trial import Trial, unwatched
 from tests import made_up_corpora
@@ -68,7 +70,7 @@ def test_final_rows_name_their_splits(trial: Trial) -> None:
     trial.rules.kept = {"best": look, "last": {**look, "step": 5}}
     weights = {name: value.clone() for name, value in trial.model.state_dict().items()}
     procedure = procedure_for(trial.config)
-    rows, horizons = procedure.examine(trial, lambda rule: weights, unwatched)
+    rows, horizons = procedure.examine(trial, Kept(lambda rule: weights), unwatched)
     assert horizons == {}
     tests = [(row["which"], row["split"]) for row in rows if row["kind"] == "test"]
     assert tests == [
@@ -80,3 +82,53 @@ def test_final_rows_name_their_splits(trial: Trial) -> None:
     assert guessing == []
     assert {row["split"] for row in baselines} == {"near_iid", "args_10"}
     assert {row["baseline"] for row in baselines} >= {"uniform", "majority", "root_digits"}
+
+
+def test_an_examination_goes_on_after_the_splits_that_are_scored(
+    trial: Trial, tmp_path: Path
+) -> None:
+    look = {"step": 3, "validation_loss": 1.0, "validation_accuracy": 0.25, "validation_n": 24}
+    trial.rules.kept = {"best": look, "last": {**look, "step": 5}}
+    first = {name: value.clone() for name, value in trial.model.state_dict().items()}
+    weights = {"best": first, "last": {name: value + 0.1 for name, value in first.items()}}
+    procedure = procedure_for(trial.config)
+    whole, _ = procedure.examine(trial, Kept(weights.__getitem__), unwatched)
+    near, args = (int(scores.sizes_of(split_of(trial, n)).sum()) for n in ("near_iid", "args_10"))
+    reads: list[int] = []
+
+    def stopped(read: int = 0, planned: int = 0) -> None:
+        reads.append(read)
+        if sum(reads) > near + args + near:  # in the last split of the second checkpoint
+            raise KeyboardInterrupt
+
+    kept = Examined(weights.__getitem__, tmp_path / "examination.jsonl")
+    with pytest.raises(KeyboardInterrupt):
+        procedure.examine(trial, kept, stopped)
+
+    told: list[tuple[int, int]] = []
+
+    def noted(read: int = 0, planned: int = 0) -> None:
+        told.append((read, planned))
+
+    rows, _ = procedure.examine(
+        trial, Examined(weights.__getitem__, tmp_path / "examination.jsonl"), noted
+    )
+    assert [{**row, "seconds": 0} for row in rows] == [{**row, "seconds": 0} for row in whole]
+    assert sum(read for read, _ in told) == sum(planned for _, planned in told) == args
+
+
+def test_other_strings_under_the_same_name_are_scored(
+    trial: Trial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = {"step": 3, "validation_loss": 1.0, "validation_accuracy": 0.25, "validation_n": 24}
+    trial.rules.kept = {"last": look}
+    kept = Examined(lambda rule: trial.model.state_dict(), tmp_path / "examination.jsonl")
+    procedure_for(trial.config).examine(trial, kept, unwatched)
+
+    longer = made_up_corpora.write(tmp_path / "other", strings=30)
+    monkeypatch.setenv("LRBENCH_DATA", str(longer))
+
+    other = make_trial(trial.config, 0)
+    other.rules.kept = {"last": look}
+    rows, _ = procedure_for(other.config).examine(other, kept, unwatched)
+    assert [row["n"] for row in rows if row["kind"] == "test"] == [30, 30]

@@ -19,6 +19,7 @@ from lrbench.report.suite.entries import SCORED
 from lrbench.report.suite.lock import lock_path
 from lrbench.runs.train.validate import validated
 from lrbench.tables import load_table
+from lrbench.training.examination import Kept
 from lrbench.training.trial import unwatched
 
 SMALL = [
@@ -61,7 +62,7 @@ def test_each_length_of_the_grid_is_a_row_and_its_strings_are_told() -> None:
     procedure = SuiteProcedure(composed([*SMALL, "task=mod_arith", "model.layers=1"]))
     made = procedure.trial(3)
     made.rules.consider({"step": 1, "validation_loss": 1.0} | made.look(unwatched))
-    rows, horizons = procedure.examine(made, lambda _: made.model.state_dict(), unwatched)
+    rows, horizons = procedure.examine(made, Kept(lambda _: made.model.state_dict()), unwatched)
     tests = {r["length"]: r for r in rows if r["which"] == "id" and r["metric"] == "accuracy"}
     assert {n: row["n"] for n, row in tests.items() if row["kind"] == "test"} == {
         5: 5,
@@ -84,7 +85,7 @@ def test_forty_and_five_hundred_have_splits_of_their_own() -> None:
     procedure = SuiteProcedure(composed([*SMALL, "task=parity", "model.layers=1", lengths]))
     made = procedure.trial(0)
     made.rules.consider({"step": 1, "validation_loss": 1.0} | made.look(unwatched))
-    rows, _ = procedure.examine(made, lambda _: made.model.state_dict(), unwatched)
+    rows, _ = procedure.examine(made, Kept(lambda _: made.model.state_dict()), unwatched)
     splits = {row["length"]: row["split"] for row in rows if row["kind"] == "test"}
     assert splits == {40: "train_length", 499: "further", 500: "test"}
 
