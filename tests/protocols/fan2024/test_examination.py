@@ -11,6 +11,7 @@ from lrbench.config import Config
 from lrbench.protocols.fan2024.examination import chance_levels, final_tests, test_plan
 from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.tasks import make_task
+from lrbench.training.examination import Kept
 from lrbench.training.trial import unwatched
 
 test_plan.__test__ = False  # type: ignore[attr-defined]
@@ -44,7 +45,7 @@ def test_checkpoints_that_coincide_are_examined_once(tiny: Make) -> None:
         loads.append(rule)
         return weights[trial.rules.steps()[rule]]
 
-    rows, horizons = final_tests(trial, load, unwatched)
+    rows, horizons = final_tests(trial, Kept(load), unwatched)
     assert trial.rules.steps() == {"best": 1, "id": 2, "band": 1, "last": 2}
     assert loads == ["best", "id"]
     assert set(horizons) == {"best", "id", "band", "last"}
@@ -64,7 +65,7 @@ def test_every_symbol_that_is_read_was_planned(tiny: Make) -> None:
         seen["read"] += read
         seen["planned"] += planned
 
-    final_tests(trial, lambda _: trial.model.state_dict(), check)
+    final_tests(trial, Kept(lambda _: trial.model.state_dict()), check)
     assert seen["read"] == seen["planned"] > 0
 
 

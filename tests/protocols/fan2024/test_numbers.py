@@ -17,6 +17,7 @@ from lrbench.protocols.fan2024.examination import chance_levels, final_tests, te
 from lrbench.protocols.fan2024.rules import LengthRules
 from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.statistics import horizon
+from lrbench.training.examination import Kept
 from lrbench.training.loop import train_group
 from lrbench.training.scoring import Score, pooled, score
 from lrbench.training.trial import unwatched
@@ -166,7 +167,7 @@ def test_the_examination_is_of_the_test_series_and_has_no_horizon(
     trial, _ = trained
     weights = {key: value.clone() for key, value in trial.model.state_dict().items()}
     assert test_plan(trial.task, trial.config.protocol) == [(60, "test", 64)]
-    rows, horizons = final_tests(trial, lambda rule: weights, unwatched)
+    rows, horizons = final_tests(trial, Kept(lambda rule: weights), unwatched)
     assert horizons == {}
     tests = [row for row in rows if row["kind"] == "test"]
     assert {(row["metric"], row["length"], row["split"], row["n"]) for row in tests} == {

@@ -11,6 +11,7 @@ from lrbench.cli.hydra.compose import composed
 from lrbench.config import Config
 from lrbench.protocols.fan2024.examination import chance_levels, final_tests, test_plan
 from lrbench.protocols.fan2024.trial import LengthTrial
+from lrbench.training.examination import Kept
 from lrbench.training.trial import unwatched
 from tests import made_up_mnist
 
@@ -51,7 +52,7 @@ def test_it_is_examined_by_accuracy_without_a_horizon(config: Config) -> None:
     assert 0 <= look["test_accuracy"] <= 1
     trial.rules.consider(look)
     weights = {key: value.clone() for key, value in trial.model.state_dict().items()}
-    rows, horizons = final_tests(trial, lambda rule: weights, unwatched)
+    rows, horizons = final_tests(trial, Kept(lambda rule: weights), unwatched)
     assert horizons == {}
     tests = [row for row in rows if row["kind"] == "test"]
     assert {(row["metric"], row["split"], row["n"]) for row in tests} == {("accuracy", "test", 20)}

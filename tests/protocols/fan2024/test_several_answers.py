@@ -19,6 +19,7 @@ from lrbench.records import POSITIONS
 from lrbench.tasks import make_task
 from lrbench.tasks.base import IGNORE
 from lrbench.training import scoring
+from lrbench.training.examination import Kept
 from lrbench.training.procedure import EvaluationRequest
 from lrbench.training.scoring import pooled, score
 from lrbench.training.trial import unwatched
@@ -96,7 +97,7 @@ def test_results_tell_exact_strings_beside_the_average() -> None:
     look = trial.look(unwatched)
     trial.rules.consider(look)
     weights = {key: value.clone() for key, value in trial.model.state_dict().items()}
-    rows, horizons = final_tests(trial, lambda rule: weights, unwatched)
+    rows, horizons = final_tests(trial, Kept(lambda rule: weights), unwatched)
     last = [row for row in rows if row["kind"] == "test" and row["which"] == "last"]
     exact = {row["length"]: row["value"] for row in last if row["metric"] == "exact"}
     accuracy = {row["length"]: row["value"] for row in last if row["metric"] == "accuracy"}

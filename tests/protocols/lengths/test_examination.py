@@ -15,6 +15,7 @@ from lrbench.protocols.lengths.scoring import score_lengths
 from lrbench.protocols.lengths.trial import LengthsTrial
 from lrbench.runs.train.validate import validated
 from lrbench.statistics import guessing_best_of
+from lrbench.training.examination import Kept
 from lrbench.training.procedure import procedure_for
 from lrbench.training.trial import unwatched
 
@@ -76,7 +77,7 @@ def test_a_suite_refuses_a_length_below_the_shortest_string() -> None:
 def test_the_number_of_a_mean_is_that_of_its_lengths(small: Make) -> None:
     trial = LengthsTrial(small(), 0)
     trial.rules.consider(trial.look(unwatched))
-    rows, horizons = final_tests(trial, lambda _: trial.model.state_dict(), unwatched)
+    rows, horizons = final_tests(trial, Kept(lambda _: trial.model.state_dict()), unwatched)
     last = [row for row in rows if row["which"] == "last" and row["kind"] == "test"]
     each = [row["value"] for row in last if row["metric"] == "at_length"]
     (number,) = (row for row in last if row["split"] == "test")
@@ -91,7 +92,7 @@ def test_scaled_has_chance_at_zero(small: Make) -> None:
     config = small("protocol=grazzi2025_short", "protocol.test.strings=40")
     trial = LengthsTrial(config, 0)
     trial.rules.consider(trial.look(unwatched))
-    rows, _ = final_tests(trial, lambda _: trial.model.state_dict(), unwatched)
+    rows, _ = final_tests(trial, Kept(lambda _: trial.model.state_dict()), unwatched)
     found = {row["metric"]: row["value"] for row in rows if row["split"] == "test"}
     assert found["scaled"] == pytest.approx(2 * found["accuracy"] - 1)  # parity: chance 0.5
 
@@ -147,7 +148,7 @@ def test_nothing_is_scaled_where_chance_is_right_everywhere(small: Make) -> None
     one_letter = ("task=group", "task.group=Z2", "task.identity=false", "protocol=walks")
     trial = LengthsTrial(small(*one_letter, "protocol.score=scaled"), 0)
     trial.rules.consider(trial.look(unwatched))
-    rows, _ = final_tests(trial, lambda rule: trial.model.state_dict(), unwatched)
+    rows, _ = final_tests(trial, Kept(lambda rule: trial.model.state_dict()), unwatched)
     assert "accuracy" in {row["metric"] for row in rows}
     assert "scaled" not in {row["metric"] for row in rows}
 
