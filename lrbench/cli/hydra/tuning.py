@@ -13,6 +13,7 @@ from lrbench.cli.hydra.compose import as_typed
 from lrbench.cli.hydra.grid import cells, grid_keys, key_of, protocol_of
 from lrbench.cli.hydra.launchers import is_launcher
 from lrbench.cli.hydra.sweeping import SweepRequest, run_plan
+from lrbench.cli.written import check_place, write
 from lrbench.config import Config
 from lrbench.console import messages, results
 from lrbench.errors import UserError
@@ -62,6 +63,8 @@ class Search:
                 "leave --output out, or tune one task and one model",
                 exit_code=2,
             )
+        if output is not None:
+            check_place(output)
         kept = [argument for argument in rest if key_of(argument) not in NOT_IN_A_PRESET]
         return cls(request, plan, found, kept, output)
 
@@ -73,7 +76,7 @@ class Search:
         self._say_budgets()
 
     def run(self, force: bool) -> int:
-        """Train, print, write; return the exit code, 1 if a run failed.
+        """Train, print, write; return the exit code, 1 if a run failed or a search has no winner.
 
         Raises UserError where a preset of the same name says something else, after the rest.
         """
@@ -84,7 +87,8 @@ class Search:
             best = winner(points)
             study_table(results(), study, points, best)
             if best is None:
-                say(results(), "no winner: no run ended well")
+                say(results(), "no winner: no run ended well, so no preset is written")
+                code = 1
             else:
                 kept += self._write(study, points, best, force)
         for text in dict.fromkeys(note(study) for study in self.studies):
@@ -100,8 +104,6 @@ class Search:
 
     def _write(self, study: Study, points: Sequence[Point], best: int, force: bool) -> list[Path]:
         """Write the preset of a winner; return the file instead if one was there and is kept."""
-        from lrbench.cli.commands.look.report import write
-
         name = study.name(best)
         base, origin = existing(name, self.request.folders)
         plain = self.request.compose(study.words(best))

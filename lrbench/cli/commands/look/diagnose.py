@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lrbench.errors import UserError
+from lrbench.cli.written import check_place, write
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,12 +57,8 @@ def diagnose(
 
         require_matplotlib()
     for file in (html, as_json):
-        if file is not None and not file.absolute().parent.is_dir():
-            raise UserError(f"'{file}' cannot be written: there is no folder '{file.parent}'")
-        if file is not None and file.is_dir():
-            raise UserError(f"'{file}' cannot be written: it is a folder")
-        if file is not None and not os.access(file if file.exists() else file.parent, os.W_OK):
-            raise UserError(f"'{file}' cannot be written: permission denied")
+        if file is not None:
+            check_place(file)
     from lrbench.console import messages, results
     from lrbench.plugins import load_plugins
     from lrbench.runs.evaluate.diagnose import diagnose_run
@@ -107,9 +102,5 @@ def _show(found: Diagnosis, console: Console) -> None:
 def _write(file: Path, text: str) -> None:
     from lrbench.console import messages
 
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UserError(f"'{file}' cannot be written: {reason}") from error
+    write(file, text.encode())
     messages().print(f"written: {file}", markup=False, soft_wrap=True)

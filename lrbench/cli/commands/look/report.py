@@ -12,6 +12,7 @@ import typer
 from lrbench.checks import shown
 from lrbench.cli.completion import complete_table
 from lrbench.cli.printed_json import AsJson, print_json
+from lrbench.cli.written import unwritable, write
 from lrbench.errors import UserError, unknown
 from lrbench.locations import published_dir
 from lrbench.plugins import load_plugins
@@ -344,33 +345,12 @@ def _write_figures(collection: Collection, request: Request, folder: Path) -> No
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _unwritable(folder, error) from error
+        raise unwritable(folder, error) from error
     for drawing in drawn:
         for suffix, content in drawing.files.items():
             write(folder / f"{drawing.name}.{suffix}", content)
     names = " ".join(drawing.name for drawing in drawn)
     messages().print(f"wrote to {folder}, as svg, pdf and png: {names}", markup=False)
-
-
-def write(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all; UserError where that cannot be done."""
-    from lrbench.runs.folder.files import write_bytes
-
-    try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(content)  # a pipe or a terminal cannot be replaced
-        else:
-            place = path.resolve()
-            write_bytes(place, content)
-    except OSError as error:
-        raise _unwritable(path, error) from error
-
-
-def _unwritable(path: Path, error: OSError) -> UserError:
-    return UserError(
-        f"cannot write '{path}': {(error.strerror or str(error)).lower()}"
-        "\nname a file in a folder that exists and that you may write to"
-    )
 
 
 def _refuse_nothing(collection: Collection, runs: Sequence[Path], request: Request) -> None:

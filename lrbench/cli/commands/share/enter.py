@@ -43,7 +43,7 @@ def enter(
     from lrbench.bundles.archive import packed
     from lrbench.bundles.choice import TableChoice
     from lrbench.bundles.pack import pack
-    from lrbench.cli.commands.look.report import write
+    from lrbench.cli.written import write
     from lrbench.console import messages
     from lrbench.plugins import load_plugins
     from lrbench.report.runs.collect import collect

@@ -180,10 +180,10 @@ def test_a_file_that_may_not_be_written_is_refused_before_the_work(
     lrbench: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The system's refusal is made up: root may write everywhere."""
-    monkeypatch.setattr("lrbench.cli.commands.look.diagnose.os.access", lambda *_: False)
+    monkeypatch.setattr("lrbench.cli.written.os.access", lambda *_: False)
     ended = lrbench("diagnose", "no/run", "--html", "page.html")
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err == "lrbench: 'page.html' cannot be written: permission denied\n"
+    assert ended.err.startswith("lrbench: cannot write 'page.html': permission denied\nname a ")
 
 
 def test_files_do_not_wait_for_what_is_printed(

@@ -87,6 +87,8 @@ def used(*arguments: str) -> Config:
         (["--grid", LR, "trials=2,3"], 1, "write one, trials=3; only task, model"),
         (["--grid", LR, "task.modulus=2,3"], 1, "write one, task.modulus=VALUE; only task"),
         (["--grid", LR, "protocol.stop=perfect"], 1, "by their looks at the test length"),
+        (["--grid", LR, "--output", "no/where.yaml"], 1, "there is no folder 'no'"),
+        (["--grid", LR, "--output", "."], 1, "it is a folder"),
         (["--grid", LR, "--table", "x"], 2, "tune does not take --table"),
         (["--grid", LR, "model=blockdiag,blockdiag_release"], 1, "would get different budgets"),
     ],
@@ -192,6 +194,16 @@ def test_the_command_that_is_printed_uses_the_preset_of_another_protocol(
     assert config.optim.lr in (1e-4, 2e-3)
     [preset] = Path("outputs/tuned/preset/model").iterdir()
     assert "training lengths (3 to 40); the test lengths had no say" in preset.read_text()
+
+
+def test_a_search_without_a_winner_is_a_failure(lrbench: Run) -> None:
+    """It ended with 0, and a script went on with a preset that was not there."""
+    for rate in ("1e-4", "0.5"):
+        finish(["task=sum", SHORT, f"optim.lr={rate}"], 1.0, "diverged")
+    ended = lrbench("tune", "task=sum", SHORT, "--grid", "optim.lr=1e-4,0.5")
+    assert ended.code == 1
+    assert "no winner: no run ended well, so no preset is written" in ended.out
+    assert not PRESET.exists()
 
 
 def test_the_command_that_is_printed_has_the_tasks_settings(lrbench: Run) -> None:
