@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -153,25 +154,37 @@ class TrainedRun:
 
     def evaluate(
         self,
-        lengths: Iterable[int] = (),
+        lengths: int | Iterable[int] = (),
         which: str = "",
         strings: int | None = None,
-        splits: Iterable[str] = (),
+        splits: str | Iterable[str] = (),
         device: str = "auto",
     ) -> list[Evaluation]:
         """Score a checkpoint on fresh strings, as `lrbench evaluate` does; return its rows.
 
-        lengths: none for those of the protocol. strings: for each length, 1,000 unless told.
-        splits: of a run over a corpus, in the place of lengths. The rows are written to
-        evaluations/ in the folder; `pandas.DataFrame(rows)` is a table of them.
+        lengths: one or several; none for those of the protocol. strings: for each length, 1,000
+        unless told. splits: of a run over a corpus, in the place of lengths. The rows are written
+        to evaluations/ in the folder; `pandas.DataFrame(rows)` is a table of them.
 
-        Raises UserError for a length or split that the task does not have.
+        Raises UserError for a length or split that the task does not have, and for a number of
+        strings that is not whole.
         """
         from lrbench.runs.evaluate.evaluation import evaluate_run
 
         load_plugins()
-        wanted = ",".join(str(length) for length in lengths)
-        return evaluate_run(self.folder, wanted, which, strings, device, ",".join(splits))
+        try:
+            number = None if strings is None else index(strings)  # numpy's whole numbers, too
+        except TypeError:
+            raise UserError(f"strings must be a whole number, not {strings!r}") from None
+        wanted = _listed(lengths), _listed(splits)
+        return evaluate_run(self.folder, wanted[0], which, number, device, wanted[1])
+
+
+def _listed(values: Any) -> str:
+    """Return one value or several as they are typed, with commas between them."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        return str(values)
+    return ",".join(str(value) for value in values)
 
 
 def _word(text: Any) -> str:

@@ -134,6 +134,8 @@ def test_evaluations_are_written_and_in_the_frame(run: lrbench.TrainedRun, outpu
     rows = lrbench.load(run.folder).evaluate([13], which="last", strings=30)
     (file,) = (run.folder / "evaluations").iterdir()
     assert json.loads(file.read_text())["evaluations"] == rows
+    again = run.evaluate(13, which="last", strings=30)
+    assert [row["value"] for row in again] == [row["value"] for row in rows]
     frame = lrbench.results(outputs)
     scored = frame[(frame.length == 13) & (frame.n == 30)]
     (found,) = scored[scored.which == "last"].itertuples()  # a row for each rule of that update
@@ -167,6 +169,12 @@ def test_what_is_no_run_or_setting_is_refused(tmp_path: Path, run: lrbench.Train
         run.model("worst")
     with pytest.raises(UserError, match="config_dir=FOLDER"):
         lrbench.config("--config-dir=here")
+    with pytest.raises(UserError, match=r"must be a whole number, not 2\.5"):
+        run.evaluate(13, strings=2.5)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="'thirteen' is not a length"):
+        run.evaluate("thirteen")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="--splits does not go with"):
+        run.evaluate(splits="dev")
     with pytest.raises(UserError, match="a Config alone"):
         lrbench.train(lrbench.config(task="sum"), seed=1)
     (tmp_path / "checkpoints").mkdir()
