@@ -28,12 +28,14 @@ class Encoder(nn.Module):
 
     Whether it trains is said by the generator: with one, noise and dropout are drawn from it and
     from nowhere else (so that a resumed run draws what it would have drawn) and batch statistics
-    are those of the batch; without one nothing is drawn and nothing depends on the other strings.
+    are those of the batch; without one nothing is drawn, and nothing depends on the other strings
+    unless `company` says why.
 
     What it promises is declared by class attributes, which `__init__` may set anew where a setting
     changes them: `padding` (the largest relative difference in float64 that more padding may make:
     0.0 for none at all; None where the result depends on it, for the reason told in
-    `padding_reason`), `dtypes`, `tolerance` (relative, float64, of ways to compute the same),
+    `padding_reason`), `company` (why a string's vector depends on those beside it, if it does),
+    `dtypes`, `tolerance` (relative, float64, of ways to compute the same),
     `exact_gradient` (False for straight-through estimators and detached parts), `without_gradient`
     (parameters, by name, that have none: added to all numbers of a softmax, or of hard choices
     alone), `head` (the head of a classifier in the encoder's paper: "mlp" or "linear") and
@@ -49,6 +51,7 @@ class Encoder(nn.Module):
     shows_trees: ClassVar[bool] = False
     padding: float | None = 0.0
     padding_reason: str = ""
+    company: str = ""
 
     def __init__(self, config: Any, width: int) -> None:
         super().__init__()

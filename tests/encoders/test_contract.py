@@ -42,6 +42,12 @@ def test_whole_strings_alone_are_as_beside_others_or_it_is_said(name: str) -> No
     assert found.passed is not False, found.detail
 
 
+def test_what_depends_on_its_company_by_design_says_so() -> None:
+    """`check model=crvnn model.encoder.released=true` failed by what its page says."""
+    found = reads_strings_alone(*case_of("crvnn", "released=true", lengths=(5, 1, 9)))
+    assert found.passed is None and "a step more beside longer ones" in found.detail
+
+
 def test_a_chunk_that_no_machine_counts_to_is_refused() -> None:
     with pytest.raises((UserError, ValueError), match=r"model\.encoder\.chunk must be at most"):
         case_of("rir_grc", "chunk=1000000000000000000000")

@@ -65,6 +65,8 @@ def reads_strings_alone(make: EncoderFactory, strings: PaddedStrings) -> Finding
     encoder = make(dtype=dtype)
     if encoder.padding is None:
         return not_applicable("alone", f"depends on padding: {encoder.padding_reason}")
+    if encoder.company:
+        return not_applicable("alone", f"depends on other strings: {encoder.company}")
     comparison = Comparison(max(encoder.padding, SAME.get(dtype, 1e-2)))
     x, mask = strings.inputs(dtype), strings.mask()
     expected = encoder(x, mask)

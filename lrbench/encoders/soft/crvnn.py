@@ -79,6 +79,8 @@ class Crvnn(Encoder):
 
     def __init__(self, config: CrvnnConfig, width: int) -> None:
         super().__init__(config, width)
+        if config.released:
+            self.company = "as released, a string takes a step more beside longer ones"
         self.ends = nn.Parameter(torch.randn(2, width))
         self.leaf = nn.Sequential(nn.Linear(width, width), LayerNorm(width))
         self.composition = Composition(width, config.dropout, config.released)
