@@ -162,9 +162,9 @@ class TrainedRun:
     ) -> list[Evaluation]:
         """Score a checkpoint on fresh strings, as `lrbench evaluate` does; return its rows.
 
-        lengths: one or several; none for those of the protocol. strings: for each length, 1,000
-        unless told. splits: of a run over a corpus, in the place of lengths. The rows are written
-        to evaluations/ in the folder; `pandas.DataFrame(rows)` is a table of them.
+        lengths: one or several; none for those of the protocol. strings: number for each length,
+        by default 1,000. splits: one or several; a run over a corpus takes them instead of lengths.
+        The rows are written to evaluations/ in the folder; `pandas.DataFrame(rows)` is a table.
 
         Raises UserError for a length or split that the task does not have, and for a number of
         strings that is not whole.

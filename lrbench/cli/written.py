@@ -39,5 +39,5 @@ def check_place(path: Path) -> None:
 
 
 def unwritable(path: Path, error: OSError) -> UserError:
-    """Return what a user is told of a file or folder that could not be written."""
+    """Return the error for a file or folder that cannot be written."""
     return UserError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}\n{ADVICE}")

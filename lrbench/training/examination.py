@@ -1,4 +1,4 @@
-"""The examination of the checkpoints that a run kept, and what of it is scored already."""
+"""The examination of the checkpoints that a run kept; a kill loses no finished section of it."""
 
 from __future__ import annotations
 

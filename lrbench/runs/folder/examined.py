@@ -20,8 +20,8 @@ from lrbench.training.examination import Kept, Scored
 class Examined(Kept):
     """What a run kept, with the scores of an examination that was cut off.
 
-    seconds: how long the scoring took that another process did. path: the file; whoever writes
-    result.json removes it.
+    path: the file; `Run.finish` removes it. seconds: time that earlier processes spent on the
+    scores that were found in it.
     """
 
     def __init__(self, load: Callable[[str], dict[str, Tensor]], path: Path) -> None:
