@@ -187,11 +187,11 @@ def _run_plugins(opened: Opened, folder: Path) -> BundleFinding:
             except Exception as error:
                 text = f"{name} does not import: {type(error).__name__}: {error}"
                 return BundleFinding("plugins", BAD, text)
-            if hashes is not None and {source_hash(module)} != hashes:
-                return BundleFinding(
-                    "plugins", BAD, f"{name} is not the source that the runs recorded"
-                )
-            read |= {f"{layout.PLUGINS}/{path}" for path in source_files(module)}
+            if hashes is not None:  # a library is installed here: nothing of it is in the bundle
+                if {source_hash(module)} != hashes:
+                    text = f"{name} is not the source that the runs recorded"
+                    return BundleFinding("plugins", BAD, text)
+                read |= {f"{layout.PLUGINS}/{path}" for path in source_files(module)}
             trust_plugin(module)
     finally:
         sys.path.remove(str(folder / layout.PLUGINS))

@@ -57,7 +57,7 @@ def bundle(
     from lrbench.bundles.archive import packed
     from lrbench.bundles.choice import TableChoice
     from lrbench.bundles.pack import pack
-    from lrbench.cli.written import write
+    from lrbench.cli.written import check_place, write
     from lrbench.console import messages
     from lrbench.plugins import load_plugins
     from lrbench.report.output.display import plural
@@ -69,6 +69,7 @@ def bundle(
     choice = TableChoice(spec, _names(rows), _names(columns), chosen)
     path = output or Path(f"{choice.name}.zip")
     packed({}, path.name)  # a wrong ending is told before anything is read
+    check_place(path)
     made = pack(runs, choice, path.name, _names(fingerprint), anonymous)
     write(path, made.data)
     say = messages().print

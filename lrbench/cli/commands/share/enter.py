@@ -43,7 +43,7 @@ def enter(
     from lrbench.bundles.archive import packed
     from lrbench.bundles.choice import TableChoice
     from lrbench.bundles.pack import pack
-    from lrbench.cli.written import write
+    from lrbench.cli.written import check_place, write
     from lrbench.console import messages
     from lrbench.plugins import load_plugins
     from lrbench.report.runs.collect import collect
@@ -58,6 +58,7 @@ def enter(
         raise UserError(f"table '{suite}' is no suite\nlrbench tables shows what each one is")
     path = output or Path(f"{suite}_{re.sub(r'[^A-Za-z0-9.-]+', '_', model).strip('_')}.zip")
     packed({}, path.name)  # refuses a wrong ending before anything is read
+    check_place(path)
     lock = read_lock(suite)
     found = suite_of(collect(runs), spec, lock, spec.rule)
     labels = {entry.label for entry in found.entries}

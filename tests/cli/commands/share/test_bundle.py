@@ -98,6 +98,9 @@ def test_what_differs_is_exit_code_1(runs: Path, lrbench: Callable[..., object])
 USAGE = [
     (["bundle", "--table", "no_such_table"], 1, "table 'no_such_table' unknown"),
     (["bundle", "--output", "x.rar"], 2, "must end with .zip"),
+    # before the runs are read, which may take minutes
+    (["bundle", "--output", "no/b.zip", "--runs", "nowhere"], 1, "there is no folder 'no'"),
+    (["enter", "lstm", "--output", "no/e.zip", "--runs", "nowhere"], 1, "there is no folder 'no'"),
     (["bundle", "--rule", "bset"], 2, "Did you mean 'best'?"),
     (["bundle", "--table", "fan2024_table2", "--rows", "x"], 2, "not both"),
     (["bundle", "--runs", "nowhere"], 1, "no folder of runs"),
