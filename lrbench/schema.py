@@ -6,7 +6,9 @@ plugin's settings are checked exactly as built-in ones are.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import field, make_dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -149,7 +151,6 @@ def config_from(settings: dict[str, Any]) -> Config:
 
     Raises UserError for settings this version does not have, and for unknown names.
     """
-    from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
     task, model = settings["task"]["name"], settings["model"]["name"]
@@ -157,9 +158,19 @@ def config_from(settings: dict[str, Any]) -> Config:
     protocol = (settings["protocol"] or {}).get("name", DEFAULT_PROTOCOL)
     try:
         parts = task_node(task), model_node(model, backbone), PROTOCOLS.get(protocol).config
-        config = OmegaConf.to_object(OmegaConf.merge(_whole_schema(*parts), settings))
+        return deepcopy(_config_of(json.dumps(settings), *parts))
     except (OmegaConfBaseException, ValueError) as error:
         raise UserError(f"a configuration of another version: {error}") from error
+
+
+# A bundle is verified in steps, each of which asks for the configuration of every run.
+@lru_cache(maxsize=128)
+def _config_of(settings: str, task: type, model: type, protocol: type) -> Config:
+    """Return the Config of settings as JSON. It is shared: who is given it makes a copy."""
+    from omegaconf import OmegaConf
+
+    merged = OmegaConf.merge(_whole_schema(task, model, protocol), json.loads(settings))
+    config = OmegaConf.to_object(merged)
     assert isinstance(config, Config)
     return config
 

@@ -29,6 +29,15 @@ def test_there_and_back() -> None:
     assert isinstance(config.task, ModArithConfig)
 
 
+def test_each_has_a_configuration_of_its_own() -> None:
+    written = as_written()
+    first, second = config_from(written), config_from(written)
+    first.optim.lr = first.seed = 7
+    assert dataclasses.asdict(second) == dataclasses.asdict(config_from(written)) == written
+    faster = config_from(as_written(optim={**written["optim"], "lr": 1}))
+    assert type(faster.optim.lr) is float and faster.optim.lr == 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "change",

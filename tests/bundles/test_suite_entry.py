@@ -32,7 +32,7 @@ protocol: suite_v1
 rule: last
 common: [protocol=suite_v1, trials=3, protocol.max_steps=12, protocol.look_every=6,
   protocol.batch_size=16, protocol.look.strings=16, protocol.validation_size=16,
-  "protocol.test.lengths=[40,90,500]", protocol.test.strings=400]
+  "protocol.test.lengths=[40,90,500]", protocol.test.strings=120]
 search: {grid: ["optim.lr=1e-3,1e-2"], settings: [seed=1000, trials=1, protocol.max_steps=6,
   protocol.certify=never]}
 tasks:
@@ -74,7 +74,7 @@ def told(files: Files, path: Path) -> dict[str, tuple[str, str]]:
     manifest["files"] = {name: {"sha256": sha256(data)} for name, data in files.items()}
     files[layout.MANIFEST] = json.dumps(manifest).encode()
     path.write_bytes(packed(files, path.name))
-    findings, _ = verify(open_bundle(path), Options(strings=400, device="cpu"))
+    findings, _ = verify(open_bundle(path), Options(strings=120, device="cpu"))
     return {one.what: (one.status, one.text) for one in findings}
 
 

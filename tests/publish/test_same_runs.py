@@ -1,4 +1,7 @@
-"""What a page says continues its runs does: a table's cells are those that are published."""
+"""What a page says continues its runs does: a table's cells are those that are published.
+
+Reports go by fingerprints that are kept; they are those of the cells, too.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from lrbench.cli.hydra.searching import TunedCell
 from lrbench.cli.hydra.sharing import SharedComposition
 from lrbench.runs.folder.cell import Cell
 from lrbench.sweeps.plan.expansion import table_cells
-from lrbench.tables import load_table
+from lrbench.sweeps.plan.filling import fingerprints
+from lrbench.tables import fingerprints_file, load_table, table_names
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 SWEPT = sorted({path.parts[-7] for path in RESULTS.glob("*/records/*/*/*/*/config.json")})
@@ -67,18 +71,26 @@ def published_place(folder: Path) -> Place:
     return folder.parts[-4], folder.parts[-3], group, automaton
 
 
+@pytest.fixture(scope="module")
+def compose() -> SharedComposition:
+    """One for all tables: composing is most of the time here."""
+    return SharedComposition(composed)
+
+
 def test_there_are_such_tables() -> None:
     assert {"fan2024_table2", "fixed_point", "length_curves"} <= set(SWEPT)
 
 
 @pytest.mark.parametrize("name", SWEPT)
-def test_published_runs_are_those_that_a_sweep_would_make(name: str, tmp_path: Path) -> None:
+def test_published_runs_are_those_that_a_sweep_would_make(
+    name: str, compose: SharedComposition
+) -> None:
     """Where a task's or a model's `version` was raised, train the tables that have it again."""
     published = {path.parent for path in RESULTS.glob(f"{name}/records/*/*/*/*/config.json")}
     spec = load_table(name)
-    cells = list(table_cells(spec, [f"output_dir={tmp_path}"]))
+    cells = list(table_cells(spec, []))
     for row in ROWS.get(name, ()):
-        cells += table_cells(spec, [f"output_dir={tmp_path}", *row])
+        cells += table_cells(spec, row)
     if spec.search is not None:
         known = {place_of(cell)[1] for cell in cells}  # entries of others: test_suite_entries.py
         published = {folder for folder in published if published_place(folder)[1] in known}
@@ -86,12 +98,14 @@ def test_published_runs_are_those_that_a_sweep_would_make(name: str, tmp_path: P
         searches = [TunedCell.of(cell, spec.search) for cell in cells if place_of(cell) in places]
         cells = [cell for search in searches for cell in (*search.tried, *search.chosen)]
     for model, budget in SHORTER.get(name, ()):
-        words = [f"output_dir={tmp_path}", f"model={model}", f"protocol.{budget}"]
-        cells += table_cells(load_table(name), words)
-    compose = SharedComposition(composed)
-    made = {Cell.of(compose(cell)).folder.relative_to(tmp_path) for cell in cells}
+        cells += table_cells(load_table(name), [f"model={model}", f"protocol.{budget}"])
+    made = {Cell.of(compose(cell)).folder.relative_to("outputs") for cell in cells}
     there = {folder.relative_to(RESULTS / name / "records") for folder in published}
     assert there <= made
-    if spec.search is None:  # reports go by the fingerprints that are kept
-        again = "written anew by python -m benchmarks.fingerprints"
-        assert {cell.fingerprint for cell in spec.cells} <= {path.name for path in made}, again
+
+
+def test_kept_fingerprints_are_those_of_a_sweep(compose: SharedComposition) -> None:
+    made = fingerprints(list(map(load_table, table_names())), compose)
+    kept = json.loads(fingerprints_file().read_bytes())
+    assert kept == made, "python -m benchmarks.fingerprints writes them anew"
+    assert len(made) > 300

@@ -6,12 +6,10 @@ import json
 from pathlib import Path
 
 from lrbench.cli.hydra.compose import composed
-from lrbench.cli.hydra.sharing import SharedComposition
-from lrbench.locations import conf_dir
 from lrbench.report.grids.selection import others_there, select
 from lrbench.report.runs.collect import collect
 from lrbench.sweeps.plan.filling import fingerprinted, fingerprints
-from lrbench.tables import TableCell, TableSpec, fingerprints_file, load_table
+from lrbench.tables import TableCell, TableSpec
 from tests.report.conftest import make_result
 
 SMALL = (
@@ -68,11 +66,3 @@ def refusing(words: object) -> None:
     from lrbench.errors import UserError
 
     raise UserError("no such run\nfix: another")
-
-
-def test_kept_fingerprints_are_those_of_a_sweep() -> None:
-    names = [path.stem for path in (conf_dir() / "table").glob("*.yaml")]
-    made = fingerprints([load_table(name) for name in names], SharedComposition(composed))
-    kept = json.loads(fingerprints_file().read_bytes())
-    assert kept == made, "python -m benchmarks.fingerprints writes them anew"
-    assert len(made) > 300
