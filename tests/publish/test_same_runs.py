@@ -14,10 +14,11 @@ import pytest
 from lrbench.cli.hydra.compose import composed
 from lrbench.cli.hydra.searching import TunedCell
 from lrbench.cli.hydra.sharing import SharedComposition
+from lrbench.locations import conf_dir
 from lrbench.runs.folder.cell import Cell
 from lrbench.sweeps.plan.expansion import table_cells
 from lrbench.sweeps.plan.filling import fingerprints
-from lrbench.tables import fingerprints_file, load_table, table_names
+from lrbench.tables import fingerprints_file, load_table
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 SWEPT = sorted({path.parts[-7] for path in RESULTS.glob("*/records/*/*/*/*/config.json")})
@@ -105,7 +106,8 @@ def test_published_runs_are_those_that_a_sweep_would_make(
 
 
 def test_kept_fingerprints_are_those_of_a_sweep(compose: SharedComposition) -> None:
-    made = fingerprints(list(map(load_table, table_names())), compose)
+    names = [path.stem for path in (conf_dir() / "table").glob("*.yaml")]
+    made = fingerprints([load_table(name) for name in names], compose)
     kept = json.loads(fingerprints_file().read_bytes())
     assert kept == made, "python -m benchmarks.fingerprints writes them anew"
     assert len(made) > 300
