@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -156,3 +157,14 @@ def _fix(error: UserError) -> str:
     """The line of a message that says how to get the data, else its first."""
     lines = str(error).splitlines()
     return next((line for line in lines[1:] if "lrbench data" in line), lines[0])
+
+
+def obstacle(result: Result, found: Mapping[str, SplitState], split: str) -> SplitState:
+    """Return what keeps a split from being scored: its own state, or no split to train on."""
+    own = found.get(split, SplitState("its configuration does not name that split", fault=True))
+    train = found.get(result["config"]["protocol"].get("train_split", "train"), SplitState())
+    if re.search(r"[\s,]", split):
+        return SplitState("a list of splits cannot name it")
+    if not own.why and train.absent:
+        return SplitState(f"its training split is missing: {train.why}")
+    return own

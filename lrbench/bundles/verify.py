@@ -14,13 +14,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 from lrbench.bundles import layout
 from lrbench.bundles.archive import sha256, unpacked
 from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.contents import libraries_of, plugins_of, refuse_other
-from lrbench.bundles.data import SplitState, over_corpus, split_states, string_hashes
+from lrbench.bundles.data import (
+    SplitState,
+    obstacle,
+    over_corpus,
+    split_states,
+    string_hashes,
+)
 from lrbench.bundles.entry import built_otherwise, by_own_table, is_entry, judged
 from lrbench.bundles.failures import other_answers, put_again, searched_runs, suite_extent
 from lrbench.bundles.identity import config_complaint, differences, versions_complaint
@@ -179,25 +186,31 @@ def _run_plugins(opened: Opened, folder: Path) -> BundleFinding:
         return BundleFinding("plugins", BAD, f"{compiled[0]} is compiled: nobody can read it")
     unpack(opened.files, folder, layout.PLUGINS)
     read: set[str] = set()
-    sys.path.insert(0, str(folder / layout.PLUGINS))
-    try:
-        for name, hashes in sorted(used.items()):
-            try:
-                module = import_module(name)
-            except Exception as error:
-                text = f"{name} does not import: {type(error).__name__}: {error}"
+    # a library is what is installed here: it comes first, and no file of the bundle stands for it
+    for name, hashes in sorted(used.items(), key=lambda one: (one[1] is not None, one[0])):
+        try:
+            module = _imported(name, None if hashes is None else folder / layout.PLUGINS)
+        except Exception as error:
+            text = f"{name} does not import: {type(error).__name__}: {error}"
+            return BundleFinding("plugins", BAD, text)
+        if hashes is not None:
+            if {source_hash(module)} != hashes:
+                text = f"{name} is not the source that the runs recorded"
                 return BundleFinding("plugins", BAD, text)
-            if hashes is not None:  # a library is installed here: nothing of it is in the bundle
-                if {source_hash(module)} != hashes:
-                    text = f"{name} is not the source that the runs recorded"
-                    return BundleFinding("plugins", BAD, text)
-                read |= {f"{layout.PLUGINS}/{path}" for path in source_files(module)}
-            trust_plugin(module)
-    finally:
-        sys.path.remove(str(folder / layout.PLUGINS))
+            read |= {f"{layout.PLUGINS}/{path}" for path in source_files(module)}
+        trust_plugin(module)
     if beside := sorted({*_plugin_files(opened)} - read):
         return BundleFinding("plugins", BAD, f"{beside[0]} is no part of the plugins' source")
     return BundleFinding("plugins", GOOD, f"{', '.join(sorted(used)) or 'none'}: run, as you asked")
+
+
+def _imported(name: str, folder: Path | None) -> ModuleType:
+    sys.path[:0] = first = [str(folder)] if folder else []
+    try:
+        return import_module(name)
+    finally:
+        for path in first:
+            sys.path.remove(path)
 
 
 def _plugin_files(opened: Opened) -> list[str]:
@@ -484,14 +497,3 @@ def _lengths(data: bytes) -> set[int]:
         return {int(row["length"]) for row in rows}
     except (ValueError, KeyError, TypeError, RecursionError):
         return set()
-
-
-def obstacle(result: Result, found: States, split: str) -> SplitState:
-    """Return what keeps a split from being scored: its own state, or no split to train on."""
-    own = found.get(split, SplitState("its configuration does not name that split", fault=True))
-    train = found.get(result["config"]["protocol"].get("train_split", "train"), SplitState())
-    if re.search(r"[\s,]", split):
-        return SplitState("a list of splits cannot name it")
-    if not own.why and train.absent:
-        return SplitState(f"its training split is missing: {train.why}")
-    return own

@@ -186,6 +186,26 @@ def test_a_file_that_no_hash_is_of_is_refused(bundle: Bundle) -> None:
     )
 
 
+@pytest.mark.usefixtures("forgotten")
+def test_a_file_with_a_librarys_name_is_refused_and_never_run(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library that holds a layer is the installed one."""
+    (tmp_path / "installed").mkdir()
+    (tmp_path / "installed/some_library.py").write_text("A = 1\n")
+    monkeypatch.syspath_prepend(tmp_path / "installed")
+    monkeypatch.setattr("lrbench.bundles.verify.libraries_of", lambda _: {"x": "some_library"})
+
+    def change(files: dict[str, bytes]) -> None:
+        name_a_plugin(files, b"A = 1\n")
+        files["plugins/some_library.py"] = b"A = 2\n"
+
+    finding = found(bundle(change), strings=1, trust_plugins=True)["plugins"]
+    text = "plugins/some_library.py is no part of the plugins' source"
+    assert sys.modules.pop("some_library").A == 1
+    assert finding == BundleFinding("plugins", BAD, text)
+
+
 @pytest.mark.parametrize("data", [b"", b"{", b"[" * 10**5, b"\xff\xfe", b"[]", b"{}"])
 @pytest.mark.parametrize("name", ["result.json", "config.json", "strings.json", "manifest.json"])
 def test_json_that_is_none(bundle: Bundle, data: bytes, name: str) -> None:
