@@ -64,7 +64,7 @@ def test_gradients_reach_everything_whatever_the_beam(name: str, beam: int) -> N
     ("name", "settings"),
     [
         *((name, f"beam={beam}") for name, beam in BEAMS),
-        ("rir_ebt_grc", "chunk=2"),
+        ("rir_ebt_grc", "chunk=2 inference=rir"),
         ("ordered_memory", "slots=1"),
         ("ordered_memory", "slots=4"),
         ("rir_om", "slots=1"),
@@ -72,7 +72,7 @@ def test_gradients_reach_everything_whatever_the_beam(name: str, beam: int) -> N
     ],
 )
 def test_parameters_said_to_be_without_gradient_are(name: str, settings: str) -> None:
-    make, strings = case_of(name, settings)
+    make, strings = case_of(name, *settings.split())
     encoder = make(dtype=torch.float64)
     encoder(strings.inputs(torch.float64), strings.mask(), seeded()).square().sum().backward()
     sizes = {

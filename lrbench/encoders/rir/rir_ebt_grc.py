@@ -63,6 +63,11 @@ class RirEbtGrcConfig(RirConfig):
         at_least("model.encoder.beam", self.beam, 1)
         one_of("model.encoder.align", self.align, WAYS)
         at_least("model.encoder.score_features", self.score_features, 1)
+        if self.chunk == 2 and self.inference == "full":
+            raise ValueError(
+                "model.encoder.chunk=2 leaves no merge to choose in training, so nothing trains "
+                "the scores that inference=full chooses by; add model.encoder.inference=rir"
+            )
 
 
 @register_encoder("rir_ebt_grc", RirEbtGrcConfig, "recursion in recursion, easy-first beams (2023)")

@@ -65,6 +65,11 @@ def test_chunks_of_two_are_a_balanced_tree() -> None:
     assert encoder.trees(inputs(), MASK)[0] == (((0, 1), (2, 3)), 4)
 
 
+def test_scores_that_nothing_trains_choose_no_tree() -> None:
+    with pytest.raises(ValueError, match=r"add model\.encoder\.inference=rir"):
+        RirEbtGrcConfig(chunk=2)
+
+
 @pytest.mark.parametrize("settings", [{"chunk": 19}, {"chunk": 4, "inference": "full"}])
 def test_one_chunk_is_an_easy_first_tree(settings: dict[str, Any]) -> None:
     encoder = encoder_of(beam=3, **settings)
