@@ -9,7 +9,7 @@ import pandas as pd
 
 from lrbench.metrics import ACCURACY, METRICS, Metric
 from lrbench.protocols.base import declared
-from lrbench.report.paper.reference import Published, Reference
+from lrbench.report.paper.reference import Published, Reference, other_start
 from lrbench.report.paper.verdict import Evidence, Guesser
 from lrbench.report.runs.columns import Settings, UnderWay
 
@@ -195,8 +195,8 @@ class FilledCell:
             for key, value in self.settings.items()
             if key.startswith("protocol.")
         }
-        if own.get("start_from"):
-            return "protocol.start_from is set: training began with the weights of another run"
+        if begun := other_start(own | {"init": self.settings.get("model.mixer.init")}):
+            return begun
         return declared(self.protocol).unlike_paper(
             own | {"task": self.task, "model": self.model}, self.count("finished")
         )

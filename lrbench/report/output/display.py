@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,11 @@ from lrbench.plugins import named_before
 from lrbench.records import Result
 from lrbench.registry import FOREIGN
 from lrbench.report.output.cells import Table as Grid
+from lrbench.report.output.cells import duration
+from lrbench.report.paper.reference import exact_start
 from lrbench.statistics import wilson
+
+LARGE = 64  # numbers of a state for each unit of width and layer: more are worth a word
 
 
 def count(number: int) -> str:
@@ -117,3 +121,47 @@ def number(row: Mapping[str, Any], name: str, form: str) -> str:
     """Return row[name] in the given format, '-' where it is missing."""
     value = row.get(name)
     return "-" if value is None else format(value, form)
+
+
+def header(result: Result) -> list[str]:
+    """The parts of the first lines: what was trained, how, on what."""
+    what = [part for part in (result["model"], *_size(result)) if part]
+    where = [result.get("device"), _counted(result, "threads", "thread")]
+    parts = [
+        result.get("task_title") or result["task"],
+        ", ".join(what),
+        result["protocol"],
+        f"seed {result['seed']}",
+        ", ".join(part for part in where if part),
+        plural(result["steps"], "update")
+        + (f" in {duration(result['train_seconds'])}" if result.get("train_seconds") else ""),
+    ]
+    return [part for part in parts if part]
+
+
+def _size(result: Result) -> Iterable[str]:
+    model = result["config"].get("model") or {}
+    mixer = model.get("mixer") or {}
+    yield str(mixer.get("target", "")) if result["model"] == FOREIGN else ""
+    yield plural(model["layers"], "layer") if model.get("layers") else ""
+    size, blocks = mixer.get("block_size"), mixer.get("blocks")
+    if size and not blocks and model.get("width"):
+        blocks = model["width"] // size
+    yield f"{blocks} blocks of {size}" if size and blocks else ""
+    yield f"{count(result['parameters'])} parameters" if result.get("parameters") else ""
+    yield "started from a solution built by hand" if exact_start(result) else ""
+    kept = result.get("state_size")
+    yield _state(kept, model) if kept else ""
+
+
+def _state(size: int, model: Mapping[str, Any]) -> str:
+    """The numbers of a state; a large one, as layers of libraries have, beside its width."""
+    kept, units = f"state {size:,} floats", (model.get("width") or 0) * (model.get("layers") or 0)
+    if not units or size <= LARGE * units:
+        return kept
+    return f"{kept}, a large one: {size / units:,.0f} a unit of width"
+
+
+def _counted(result: Result, name: str, noun: str) -> str:
+    found: Mapping[str, Any] = result
+    return plural(found[name], noun) if found.get(name) else ""

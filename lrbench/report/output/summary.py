@@ -17,12 +17,11 @@ from rich.console import Console
 from lrbench.metrics import ACCURACY, METRICS, metric_of
 from lrbench.protocols.base import declared
 from lrbench.records import POSITIONS, Evaluation, Result
-from lrbench.registry import FOREIGN
 from lrbench.report.output.cells import duration
 from lrbench.report.output.display import (
     again,
     columns_table,
-    count,
+    header,
     interval,
     number,
     plural,
@@ -30,8 +29,15 @@ from lrbench.report.output.display import (
     say_wrapped,
     wrap,
 )
-from lrbench.report.output.verdict_sentence import verdict_sentence
-from lrbench.report.paper.reference import Reference, Split, faithful_on, lookup_on, lookup_run
+from lrbench.report.output.verdict_sentence import lengths_of_test, verdict_sentence
+from lrbench.report.paper.reference import (
+    Reference,
+    Split,
+    faithful_on,
+    lookup_on,
+    lookup_run,
+    other_recipe,
+)
 from lrbench.report.runs.certificates import read_answers
 from lrbench.report.runs.record import baselines_by_split, best_baseline, guessing_at
 from lrbench.statistics import FEWEST_STRINGS, SOLVED
@@ -46,7 +52,6 @@ OTHER_SPLITS = {
 }
 LAST = "last"
 MOST = 3  # of those that are named
-LARGE = 64  # numbers of a state for each unit of width and layer: more are worth a word
 
 Columns = dict[str, list[str]]
 Line = tuple[str, str]  # a label and what is said
@@ -204,7 +209,7 @@ class _AtLengths(Summary):
 
     def columns(self) -> Columns:
         lengths, result = self.lengths, self.result
-        paper = lookup_run(result, self.references)
+        paper = self.paper()
         there = self.places()
         columns = {
             "length": list(there),
@@ -219,29 +224,56 @@ class _AtLengths(Summary):
         columns["paper"] = [paper.at(length) if paper else "-" for length in lengths]
         return columns
 
+    def paper(self) -> Reference | None:
+        """Return the paper's number, where this run may be held against it."""
+        if other_recipe(self.result, self.references):
+            return None
+        return lookup_run(self.result, self.references)
+
     def captions(self) -> Iterable[str]:
         sizes: dict[int, list[int]] = {}
-        for row in self.rows:
+        number = self.number()
+        for row in [row for row in self.rows if not (number and row["split"] == "test")]:
             lengths = sizes.setdefault(row["n"], [])
             lengths += [] if row["length"] in lengths else [row["length"]]
-        most, *fewer = sorted(sizes, key=lambda n: -len(sizes[n]))
+        most, *fewer = sorted(sizes, key=lambda n: -len(sizes[n])) or [0]
         other = [f"{n:,} at {' and '.join(f'{length:,}' for length in sizes[n])}" for n in fewer]
         strings = f"{most:,} fresh strings a length" + (f", {', '.join(other)}" if other else "")
         counts = self.metric.counts
         where = "at the final position" if counts else "at every position, lower is better"
         if any(row["metric"] == "exact" for row in self.result["evaluations"]):
             where = "of all scored answers"
-        yield f"{strings}; {self.metric.title} {where}"
+        if sizes:
+            yield f"{strings}; {self.metric.title} {where}"
+        if number:
+            yield number
         known = [row for row in self.result.get("guessing") or [] if row["rule"] == self.rule]
         for guess in [row for row in known if row.get("looks") and row.get("strings")][:1]:
             together = _node(self.result, "protocol").get("runs") == "max"
             tries = plural(guess["looks"], "run" if together else "look")
             looks = f"best of {tries} at {guess['strings']:,} strings"
             yield f"guessing: a guesser under the paper's rule, {looks}"
+        reason = other_recipe(self.result, self.references)
+        if reason and lookup_run(self.result, self.references):
+            yield f"paper: no number beside this run; {reason}"
         if len(self.groups) > 1 and counts:
             yield f"95 % interval: of {'='.join(self.groups[0])}"
         if self.taken():
             yield self.taken()
+
+    def number(self) -> str:
+        """What the test's one number is, where it is not the accuracy at one length."""
+        row = next((row for row in self.rows if row["split"] == "test"), None)
+        score = _node(self.result, "protocol").get("score")
+        every = lengths_of_test(self.result, row["which"]) if row else {}
+        if row is None or not (score == "sequence" or every):
+            return ""
+        if score == "sequence":
+            what = "strings that are right at every position"
+        else:
+            how = "mean over" if score == "mean" else "all strings of"
+            what = f"{how} {len(every)} lengths, {min(every):,} to {max(every):,}"
+        return f"test at {row['length']:,}: {what}, of {row['n']:,} fresh strings"
 
     def lines(self) -> Iterable[Line]:
         yield from self._look()
@@ -259,7 +291,13 @@ class _AtLengths(Summary):
         rows = self.result["evaluations"]
         looks = [row for row in rows if (row["kind"], row["which"]) == ("look", self.rule)]
         look = next((r for r in looks if r["split"] == "test" and r["metric"] in METRICS), None)
-        strings = f"{look['n']:,} strings at {look['length']:,}" if look else ""
+        strings = ""
+        if look:
+            settings = _node(self.result, "protocol").get("look")
+            ends = settings.get("lengths") if isinstance(settings, dict) else None
+            span = isinstance(ends, list) and len({*ends}) == 2
+            where = f"of {ends[0]:,} to {ends[1]:,}" if ends and span else f"at {look['length']:,}"
+            strings = f"{look['n']:,} strings {where}"
         perfect = self.result.get("perfect_look")
         if perfect:
             seconds = perfect.get("seconds")
@@ -429,49 +467,6 @@ def at_positions(
     yield "positions", f"token {token:.4f}, sequence {sequence:.4f} at {longest:,}{whose}"
     powers = sorted(n for n in curve if n.bit_count() == 1 or n == longest)
     yield "prefix", ", ".join(f"{curve[n]:.3f} to {n:,}" for n in powers[-6:])
-
-
-def header(result: Result) -> list[str]:
-    """The parts of the first lines: what was trained, how, on what."""
-    what = [part for part in (result["model"], *_size(result)) if part]
-    where = [result.get("device"), _counted(result, "threads", "thread")]
-    parts = [
-        result.get("task_title") or result["task"],
-        ", ".join(what),
-        result["protocol"],
-        f"seed {result['seed']}",
-        ", ".join(part for part in where if part),
-        plural(result["steps"], "update")
-        + (f" in {duration(result['train_seconds'])}" if result.get("train_seconds") else ""),
-    ]
-    return [part for part in parts if part]
-
-
-def _size(result: Result) -> Iterable[str]:
-    model = result["config"].get("model") or {}
-    mixer = model.get("mixer") or {}
-    yield str(mixer.get("target", "")) if result["model"] == FOREIGN else ""
-    yield plural(model["layers"], "layer") if model.get("layers") else ""
-    size, blocks = mixer.get("block_size"), mixer.get("blocks")
-    if size and not blocks and model.get("width"):
-        blocks = model["width"] // size
-    yield f"{blocks} blocks of {size}" if size and blocks else ""
-    yield f"{count(result['parameters'])} parameters" if result.get("parameters") else ""
-    kept = result.get("state_size")
-    yield _state(kept, model) if kept else ""
-
-
-def _state(size: int, model: Mapping[str, Any]) -> str:
-    """The numbers of a state; a large one, as layers of libraries have, beside its width."""
-    kept, units = f"state {size:,} floats", (model.get("width") or 0) * (model.get("layers") or 0)
-    if not units or size <= LARGE * units:
-        return kept
-    return f"{kept}, a large one: {size / units:,.0f} a unit of width"
-
-
-def _counted(result: Result, name: str, noun: str) -> str:
-    found: Mapping[str, Any] = result
-    return plural(found[name], noun) if found.get(name) else ""
 
 
 def _node(result: Result, name: str) -> Mapping[str, Any]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from rich.console import Console
 
 from lrbench.records import Evaluation, Result
-from lrbench.report.output.display import columns_table, plural, say, say_wrapped, wrap
-from lrbench.report.output.summary import Columns, Line, Summary, header, layout_of
+from lrbench.report.output.display import columns_table, header, plural, say, say_wrapped, wrap
+from lrbench.report.output.summary import Columns, Line, Summary, layout_of
 from lrbench.statistics import mean, t_interval
 
 MOST_SEEDS = 5  # that have a column each

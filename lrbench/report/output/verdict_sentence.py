@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from lrbench.metrics import metric_of
 from lrbench.protocols.base import declared
-from lrbench.records import Evaluation, Result
+from lrbench.records import BY_LENGTH, Evaluation, Result
 from lrbench.report.output.display import plural
 from lrbench.report.runs.columns import Answer
 from lrbench.report.runs.record import baselines_by_split, best_baseline
@@ -35,7 +35,7 @@ def verdict_sentence(result: Result, rule: str, answer: Answer | None = None) ->
         return ""
     if declared(result["protocol"]).by_split:
         return _on_splits(result, rows)
-    return _at_lengths(result, rows, answer)
+    return _at_lengths(result, rows, lengths_of_test(result, rule), answer)
 
 
 def against_chance(value: float, n: int, chance: float | None) -> str:
@@ -60,11 +60,32 @@ def holds(value: float, n: int) -> bool:
     return passes(round(value * n), n) if n >= FEWEST_STRINGS else value >= SOLVED
 
 
-def _at_lengths(result: Result, rows: Sequence[Evaluation], answer: Answer | None) -> str:
+def lengths_of_test(result: Result, rule: str) -> dict[int, Evaluation]:
+    """Return the scores of a test over a range of lengths, by length; of other tests nothing.
+
+    Its one number is a mean, or of all strings together. A number of whole strings has no range:
+    it is of the longest alone.
+    """
+    settings = result["config"].get("protocol")
+    if isinstance(settings, dict) and settings.get("score") == "sequence":
+        return {}
+    found = {
+        row["length"]: row
+        for row in result["evaluations"]
+        if (row["kind"], row["which"], row["split"]) == ("test", rule, BY_LENGTH)
+        and row["value"] is not None
+    }
+    return found if len(found) > 1 else {}
+
+
+def _at_lengths(
+    result: Result, rows: Sequence[Evaluation], ranged: dict[int, Evaluation], answer: Answer | None
+) -> str:
     by_length: dict[int, Evaluation] = {}
     for row in rows:
         if row["length"] not in by_length or row["n"] > by_length[row["length"]]["n"]:
             by_length[row["length"]] = row
+    by_length |= ranged  # what is told of the longest length is the number of all
     lengths = sorted(by_length)
     trained = next((r["length"] for r in rows if r["split"] == "train_length"), None)
     tested = next((r["length"] for r in rows if r["split"] == "test"), lengths[-1])

@@ -18,6 +18,7 @@ from typing import Any
 
 from lrbench.errors import UserError
 from lrbench.metrics import ACCURACY, METRICS, Metric, metric_among
+from lrbench.protocols.base import declared
 
 MEASURED = "Measured baselines"  # column `table` of what was measured here, not printed
 SCALED = "scaled from "  # a unit: 0 stands for this accuracy
@@ -258,15 +259,12 @@ def printed_prefixes(
 
 
 def lookup_run(result: Mapping[str, Any], folder: Path | None = None) -> Reference | None:
-    """Return the paper's number for the cell that `result` (a result.json) belongs to."""
+    """Return the paper's number for the cell that `result` (a result.json) belongs to.
+
+    `other_recipe` tells whether the run may be held against it.
+    """
     config = result.get("config", {})
-    nodes = {name: config.get(name) for name in ("task", "protocol")}
-    settings = {
-        f"{name}.{key}": value
-        for name, node in nodes.items()
-        if isinstance(node, dict)
-        for key, value in node.items()
-    }
+    settings = _flat(config, "task") | _flat(config, "protocol")
     if not faithful(result["task"], settings, folder):
         return None
     modulus = settings.get("task.modulus")
@@ -274,6 +272,52 @@ def lookup_run(result: Mapping[str, Any], folder: Path | None = None) -> Referen
     reach = mixer.get("range") if isinstance(mixer, dict) else None
     names = result["task"], modulus, result["model"], result["protocol"]
     return lookup(*names, folder, reach=reach)
+
+
+def other_recipe(result: Mapping[str, Any], folder: Path | None = None) -> str:
+    """Return why no paper's number stands beside this run (a result.json); "" where one may.
+
+    A run of fewer updates, or one that its rule ended early, may have one: it flatters nobody.
+    """
+    config = result.get("config", {})
+    own = {key.removeprefix("protocol."): value for key, value in _flat(config, "protocol").items()}
+    if begun := other_start(own | {"init": "exact" if exact_start(result) else None}):
+        return begun
+    task, model, name = result["task"], result["model"], result["protocol"]
+    protocol = declared(name)
+    runs = getattr(protocol, "paper_runs", 1)  # how many there are is no matter of one run
+    reason = protocol.unlike_paper(own | {"task": task, "model": model}, runs)
+    if reason is not None:
+        return reason
+    paper = published(name, task, _flat(config, "task").get("task.modulus"), folder)
+    trained = own.get("train_length")
+    if paper is not None and trained not in (None, paper.train_length):
+        return f"protocol.train_length is {trained}, the paper's is {paper.train_length}"
+    return ""
+
+
+def other_start(settings: Mapping[str, Any]) -> str:
+    """Return how training began elsewhere than a paper's; "" where it began with random weights.
+
+    settings: `start_from` of the protocol and `init` of the mixer.
+    """
+    if settings.get("start_from"):
+        return "protocol.start_from is set: training began with the weights of another run"
+    if settings.get("init") == "exact":
+        return "model.mixer.init is exact: training began with a solution built by hand"
+    return ""
+
+
+def exact_start(result: Mapping[str, Any]) -> bool:
+    """Whether a run (a result.json) began with weights that solve its task, built by hand."""
+    mixer = (result.get("config", {}).get("model") or {}).get("mixer")
+    return isinstance(mixer, dict) and mixer.get("init") == "exact"
+
+
+def _flat(config: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The settings of one part of a configuration, by their full names."""
+    node = config.get(name)
+    return {f"{name}.{key}": value for key, value in node.items()} if isinstance(node, dict) else {}
 
 
 def _stated_settings(named: CsvRow, name: str, folder: Path | None) -> dict[str, str]:

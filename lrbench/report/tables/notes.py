@@ -9,7 +9,8 @@ import pandas as pd
 
 from lrbench.metrics import METRICS
 from lrbench.protocols.base import Protocol
-from lrbench.registry import FOREIGN
+from lrbench.records import BY_LENGTH
+from lrbench.registry import FOREIGN, PROTOCOLS
 from lrbench.report.grids.filled_cell import UNLIKE, FilledCell
 from lrbench.report.grids.grid import Grid
 from lrbench.report.grids.selection import DAGGER, compared_settings
@@ -100,12 +101,26 @@ def _legend(frame: pd.DataFrame, protocol: Protocol) -> list[str]:
         "NRMSE: root of squared error over squared target, at every position; lower is better"
     )
     return [
-        f"train, test: accuracy at the two lengths on {strings} fresh strings, final position, of"
-        " the checkpoint each rule keeps; mean ± sample std (n) over n runs",
+        f"train, test: {_scored(frame, protocol, strings)}, of the checkpoint each rule keeps;"
+        " mean ± sample std (n) over n runs",
         f"rules: {', '.join(rules)}",
         look,
         *([errors_legend] if errors else []),
     ]
+
+
+def _scored(frame: pd.DataFrame, protocol: Protocol, strings: str) -> str:
+    """What the numbers of a table are shares of, by the protocol's usual settings."""
+    known = PROTOCOLS.get(protocol.name).config() if protocol.name in PROTOCOLS else None
+    score, on = getattr(known, "score", None), f"on {strings} fresh strings"
+    if score == "sequence":
+        return f"share of strings right at every position {on} (train: at the final position)"
+    lengths = frame[(frame["kind"] == "test") & (frame["split"] == BY_LENGTH)]["length"]
+    if lengths.nunique() > 1:
+        how = "mean over" if score == "mean" else "all strings of"
+        span = f"{how} {lengths.nunique()} lengths, {lengths.min():,} to {lengths.max():,}"
+        return f"accuracy {on}, final position (test: {span})"
+    return f"accuracy at the two lengths {on}, final position"
 
 
 def ended_early(runs: pd.DataFrame) -> list[str]:

@@ -178,6 +178,8 @@ def test_a_table_says_of_how_many_runs_or_its_own_do(runs: Path, write: Write) -
 def test_a_second_stage_is_not_held_against_a_paper(runs: Path, write: Write) -> None:
     write(config={"protocol": {"start_from": "first/s0"}})
     assert "start_from is set" in str(filled(runs).unlike_paper())
+    write(config={"model": {"mixer": {"init": "exact"}}})
+    assert "built by hand" in str(filled(runs).unlike_paper())
     assert not filled(runs).comparable("best")
 
 

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from lrbench.protocols.base import declared
 from lrbench.report.output.cells import duration
 from lrbench.report.output.display import count, wrap
 from lrbench.report.output.evaluation import evaluation_table
 from lrbench.report.output.summary import run_summary
+from lrbench.report.paper.reference import reference_dir
 
 Make = Callable[..., dict[str, Any]]
 FOLDER = Path("outputs/sum/blockdiag/fan2024/aaaaaaaaaaaa/s0")
@@ -58,6 +60,66 @@ horizon       500 < h <= 997 (float32, sequential)
 look further  lrbench evaluate outputs/sum/blockdiag/fan2024/aaaaaaaaaaaa/s0 --lengths 5003,50021
 """
     )
+
+
+@pytest.mark.parametrize(
+    ("part", "settings", "reason"),
+    [
+        ("protocol", {"start_from": "a"}, "protocol.start_from is set: training began with"),
+        ("model", {"mixer": {"init": "exact"}}, "model.mixer.init is exact: training began with"),
+        ("protocol", {"train_length": 400}, "protocol.train_length is 400, the paper's is 40"),
+    ],
+)
+def test_no_number_of_the_papers_stands_beside_another_experiment(
+    part: str, settings: dict[str, Any], reason: str, result: Make
+) -> None:
+    content = result()
+    usual = content["config"]["protocol"] | {"train_length": 40}
+    content["config"]["protocol"] = usual
+    assert re.search(r"500 +test .* 0\.279 +1\.00$", summary(content, reference_dir()), re.M)
+    content["config"][part] = content["config"][part] | settings
+    text = summary(content, reference_dir())
+    assert re.search(r"500 +test .* 0\.279 +-$", text, re.M)
+    assert f"paper: no number beside this run; {reason}" in " ".join(text.split())
+    assert ("built by hand, state" in " ".join(text.split())) == (part == "model")
+
+
+def over_range(result: Make, score: str, protocol: str) -> dict[str, Any]:
+    """A run that is right to 300 and not at 400 and 500, all of which its test has."""
+    common = {"n": 100, "which": declared(protocol).usual_rule, "kind": "test"}
+    number = {"length": 500, "split": "test", "metric": "accuracy", "value": 0.8}
+    values = {100: 1.0, 200: 1.0, 300: 1.0, 400: 0.6, 500: 0.4}
+    look = {"length": 500, "split": "test", "metric": "accuracy", "value": 0.9}
+    rows = [
+        {"length": 40, "split": "train_length", "metric": "accuracy", "value": 1.0, **common},
+        number | common | {"n": 500},
+        *(
+            {"length": t, "split": "by_length", "metric": "at_length", "value": one, **common}
+            for t, one in values.items()
+        ),
+        look | common | {"n": 128, "kind": "look"},
+    ]
+    settings = {"name": protocol, "score": score, "look": {"lengths": [41, 500]}}
+    content = result(protocol=protocol, evaluations=rows, perfect_look=None, horizon={})
+    return content | {"config": content["config"] | {"protocol": settings}, "checkpoints": SAME}
+
+
+def test_the_number_of_a_range_is_no_accuracy_at_its_longest_length(
+    result: Make, references: Path
+) -> None:
+    text = summary(over_range(result, "mean", "deletang2022"), references)
+    assert text.startswith("Holds on random strings to 300, not the rule: 0.4000")
+    assert "\n100 fresh strings a length; accuracy at the final position\n" in text
+    assert "test at 500: mean over 5 lengths, 100 to 500, of 500 fresh strings" in text
+    assert "0.9000 at update 2,000, 128 strings of 41 to 500" in text
+    text = summary(over_range(result, "scaled", "walker2025"), references)
+    assert "test at 500: all strings of 5 lengths, 100 to 500, of 500 fresh strings" in text
+
+
+def test_the_number_of_whole_strings_is_said_to_be_that(result: Make, references: Path) -> None:
+    text = summary(over_range(result, "sequence", "siems2025"), references)
+    assert text.startswith("Learnt length 40, not the rule: 0.8000")
+    assert "test at 500: strings that are right at every position, of 500 fresh strings" in text
 
 
 def test_a_large_state_is_said(result: Make, references: Path) -> None:

@@ -4,8 +4,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
+
+from lrbench.protocols.base import declared
 from lrbench.report.runs.collect import collect
-from lrbench.report.tables.notes import competition, reading_notes, reading_texts
+from lrbench.report.tables.notes import competition, reading_notes, reading_texts, table_notes
 
 
 def broken(runs: Path, number: int) -> None:
@@ -51,6 +54,21 @@ def test_markdown_lines_are_escaped(runs: Path) -> None:
     [line] = reading_notes(collect(runs))
     assert line.startswith("- no result yet")
     assert r"a\|b" in line
+
+
+def test_a_legend_says_what_the_number_of_a_test_is(runs: Path, write: Callable[..., Path]) -> None:
+    write()
+    collection = collect(runs)
+
+    def legend(protocol: str, *lengths: int) -> str:
+        common = {"n": 100, "metric": "accuracy", "kind": "test"}
+        ranged = [{"length": t, "split": "by_length", **common} for t in lengths]
+        frame = pd.DataFrame([{"length": max(lengths), "split": "test", **common}, *ranged])
+        return table_notes(collection.runs, frame, collection, declared(protocol))[0]
+
+    assert "at the two lengths on 100 fresh strings, final position, of" in legend("fan2024", 500)
+    assert "(test: mean over 3 lengths, 41 to 500)" in legend("deletang2022", 41, 200, 500)
+    assert "right at every position on 100 fresh strings" in legend("siems2025", 512)
 
 
 def of_data_seed(write: Callable[..., Path], fingerprint: str, seed: int | None) -> None:
