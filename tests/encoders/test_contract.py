@@ -69,6 +69,7 @@ def test_gradients_reach_everything_whatever_the_beam(name: str, beam: int) -> N
         ("ordered_memory", "slots=4"),
         ("rir_om", "slots=1"),
         ("rir_om", "chunk=4"),
+        ("rir_om", "chunk=2 inference=rir"),
     ],
 )
 def test_parameters_said_to_be_without_gradient_are(name: str, settings: str) -> None:

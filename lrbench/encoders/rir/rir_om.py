@@ -45,6 +45,11 @@ class RirOmConfig(RirConfig):
         at_least("model.encoder.slots", self.slots, 1)
         at_least("model.encoder.test_slot_factor", self.test_slot_factor, 1)
         fraction("model.encoder.memory_dropout", self.memory_dropout)
+        if self.chunk == 2 and self.inference == "full":
+            raise ValueError(
+                "model.encoder.chunk=2 leaves one slot to write to in training, so nothing trains "
+                "what inference=full chooses slots by; add model.encoder.inference=rir"
+            )
 
 
 @register_encoder("rir_om", RirOmConfig, "recursion in recursion, Ordered Memory inside (2023)")
@@ -62,7 +67,9 @@ class RirOm(RirEncoder):
         names = ("slots", "test_slot_factor", "dropout", "memory_dropout", "recompute")
         settings = {name: getattr(config, name) for name in names}
         self.inner = OrderedMemory(OrderedMemoryConfig(**settings), width)
-        self.without_gradient = frozenset(f"inner.{name}" for name in self.inner.without_gradient)
+        # in a chunk of two there is one position to write, and one slot for it
+        idle = self.inner.of_position if config.chunk == 2 else self.inner.without_gradient
+        self.without_gradient = frozenset(f"inner.{name}" for name in idle)
 
     def forward(self, x: Tensor, mask: Tensor, generator: Generator | None = None) -> Tensor:
         return self.recurse(self.compose, x, mask, generator)

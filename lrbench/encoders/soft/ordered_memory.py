@@ -97,8 +97,13 @@ class OrderedMemory(Encoder):
         self.leaf = nn.Linear(width, width)
         self.memory = Memory(config, width)
         if config.slots == 1:  # then p is 1 whatever it is computed from
-            parts = nn.ModuleDict({part: getattr(self.memory, part) for part in POSITION})
-            self.without_gradient = frozenset(dict(parts.named_parameters(prefix="memory")))
+            self.without_gradient = self.of_position
+
+    @property
+    def of_position(self) -> frozenset[str]:
+        """The names of the parameters that the position is computed by."""
+        parts = nn.ModuleDict({part: getattr(self.memory, part) for part in POSITION})
+        return frozenset(dict(parts.named_parameters(prefix="memory")))
 
     def forward(self, x: Tensor, mask: Tensor, generator: torch.Generator | None = None) -> Tensor:
         plan = Packing.of(lengths_of(mask))

@@ -40,6 +40,11 @@ def inside(kind: str, encoder: Any, x: Tensor) -> Tensor:
     return result
 
 
+def test_slots_that_nothing_learnt_to_choose_between_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"add model\.encoder\.inference=rir"):
+        RirOmConfig(chunk=2, inference="full")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_levels_are_chunks_of_chunks(kind: str) -> None:
     """Of 11 positions in chunks of 4: vectors of 4, 4 and 3, and one of these three."""
