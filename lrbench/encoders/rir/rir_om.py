@@ -19,7 +19,11 @@ from torch import Generator, Tensor
 from lrbench.checks import at_least, fraction
 from lrbench.encoders.base import Tree
 from lrbench.encoders.rir.base import RirConfig, RirEncoder
-from lrbench.encoders.soft.ordered_memory import OrderedMemory, OrderedMemoryConfig
+from lrbench.encoders.soft.ordered_memory import (
+    OrderedMemory,
+    OrderedMemoryConfig,
+    refuse_untrained_choice,
+)
 from lrbench.registry import register_encoder
 
 ALONE = "one symbol by itself is a leaf, and beside longer strings an output of the memory"
@@ -45,6 +49,7 @@ class RirOmConfig(RirConfig):
         at_least("model.encoder.slots", self.slots, 1)
         at_least("model.encoder.test_slot_factor", self.test_slot_factor, 1)
         fraction("model.encoder.memory_dropout", self.memory_dropout)
+        refuse_untrained_choice(self.slots, self.test_slot_factor)
         if self.chunk == 2 and self.inference == "full":
             raise ValueError(
                 "model.encoder.chunk=2 leaves one slot to write to in training, so nothing trains "

@@ -82,6 +82,17 @@ class OrderedMemoryConfig:
         at_least("model.encoder.test_slot_factor", self.test_slot_factor, 1)
         fraction("model.encoder.dropout", self.dropout)
         fraction("model.encoder.memory_dropout", self.memory_dropout)
+        refuse_untrained_choice(self.slots, self.test_slot_factor)
+
+
+def refuse_untrained_choice(slots: int, factor: int) -> None:
+    """One slot leaves nothing to choose in training; with more in evaluation there is a choice."""
+    if slots == 1 and factor > 1:
+        raise ValueError(
+            f"model.encoder.slots=1 with model.encoder.test_slot_factor={factor}: nothing trains "
+            "the choice between slots that evaluation has; leave test_slot_factor at 1, or take "
+            "more slots"
+        )
 
 
 @register_encoder("ordered_memory", OrderedMemoryConfig, "Ordered Memory (Shen et al. 2019)")

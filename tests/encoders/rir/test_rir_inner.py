@@ -43,6 +43,8 @@ def inside(kind: str, encoder: Any, x: Tensor) -> Tensor:
 def test_slots_that_nothing_learnt_to_choose_between_are_refused() -> None:
     with pytest.raises(ValueError, match=r"add model\.encoder\.inference=rir"):
         RirOmConfig(chunk=2, inference="full")
+    with pytest.raises(ValueError, match="leave test_slot_factor at 1"):
+        RirOmConfig(slots=1, test_slot_factor=3)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -80,6 +80,12 @@ class _Addition(torch.nn.Module):
     reference = forward
 
 
+def test_slots_that_nothing_learnt_to_choose_between_are_refused() -> None:
+    with pytest.raises(ValueError, match="leave test_slot_factor at 1"):
+        OrderedMemoryConfig(slots=1, test_slot_factor=2)
+    OrderedMemoryConfig(slots=2, test_slot_factor=2)
+
+
 def test_a_single_slot_composes_each_position_with_all_before_it() -> None:
     """One slot leaves no choice of a position: with a cell that adds, the output is the sum."""
     torch.manual_seed(0)
