@@ -31,6 +31,12 @@ def test_no_setting_is_without_words() -> None:
     assert {"task", "model", "protocol", "optim", "seed", "device"} <= set(top)
 
 
+@pytest.mark.parametrize("name", ["ebt_grc", "rir_ebt_grc", "bt_grc", "bt_grc_os"])
+def test_one_beam_is_said_to_be_chosen_by_what_nothing_trains(name: str) -> None:
+    explained = {one.key: one.meaning for one in settings(ENCODERS.get(name).config)}
+    assert "With 1, nothing trains the scores" in explained["beam"]
+
+
 @dataclass
 class _Base:
     """The first line: is no glossary.

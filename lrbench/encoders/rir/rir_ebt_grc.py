@@ -49,8 +49,9 @@ from lrbench.registry import register_encoder
 class RirEbtGrcConfig(RirConfig):
     """Settings of `rir_ebt_grc`, besides those of all `rir_*` (`base.py`).
 
-    beam: trees that are kept of a chunk. align: of the beams of chunks, `beam`, `random` or `none`.
-    score_features: d_s, of each child, at most d.
+    beam: trees that are kept of a chunk. With 1, nothing trains the scores that choose the tree.
+    align: of the beams of chunks, `beam`, `random` or `none`. score_features: d_s, of each child,
+    at most d.
     """
 
     inference: str = "full"

@@ -42,10 +42,11 @@ from lrbench.registry import register_encoder
 class BeamTreeConfig:
     """Settings of beam trees.
 
-    beam: B. dropout: of the cell's hidden layer. noise: whether training chooses by Gumbel top k,
-    as in the papers; the released code of 2023 does not. reuse_dropout: whether a pair keeps its
-    dropout mask as long as it stands, in training: two cells a step and beam instead of all pairs;
-    published is a new mask for every pair at every step.
+    beam: B. With 1, nothing trains the scores that choose the tree. dropout: of the cell's hidden
+    layer. noise: whether training chooses by Gumbel top k, as in the papers; the released code of
+    2023 does not. reuse_dropout: whether a pair keeps its dropout mask as long as it stands, in
+    training: two cells a step and beam instead of all pairs; published is a new mask for every pair
+    at every step.
     """
 
     beam: int = 5

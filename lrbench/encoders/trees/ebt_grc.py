@@ -57,8 +57,8 @@ from lrbench.registry import register_encoder
 class EbtGrcConfig:
     """Settings of `ebt_grc`.
 
-    dropout: of the cell's hidden layer. beam: trees that are kept. score_features: d_s, of each
-    child, at most d.
+    dropout: of the cell's hidden layer. beam: trees that are kept. With 1, nothing trains the
+    scores that choose the tree. score_features: d_s, of each child, at most d.
     """
 
     dropout: float = 0.1
