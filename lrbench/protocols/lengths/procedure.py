@@ -56,6 +56,7 @@ class LengthsProcedure(Fan2024Procedure):
                 f"protocol.train_strings={protocol.train_strings} strings have a length each, and"
                 " protocol.mix=step asks for one an update\nwrite protocol.mix=row"
             )
+        self._refuse_interventions()
         if protocol.carry or protocol.state_noise:
             self._refuse_growing_state()
 
@@ -78,6 +79,28 @@ class LengthsProcedure(Fan2024Procedure):
             raise UserError(
                 f"protocol.{key} {span}: task {task.name} has no strings as short as {shortest}; it"
                 f" has {task.length_rule}\nbegin at {first}"
+            )
+
+    def _refuse_interventions(self) -> None:
+        """A curriculum has to end within the run, and to find strings that may change."""
+        protocol, (low, high) = self.protocol, self.protocol.train_lengths
+        if protocol.curriculum > protocol.max_steps:
+            raise UserError(
+                f"protocol.curriculum={protocol.curriculum} is longer than the run,"
+                f" protocol.max_steps={protocol.max_steps}: it would never train on strings of"
+                f" {high}\nwrite protocol.curriculum={protocol.max_steps} or less"
+            )
+        if protocol.curriculum and protocol.train_strings:
+            raise UserError(
+                f"protocol.curriculum={protocol.curriculum} draws other lengths as it grows, and"
+                f" protocol.train_strings={protocol.train_strings} keeps the same strings\n"
+                "leave one of them out"
+            )
+        if protocol.carry and protocol.mix == "row" and low < high:
+            raise UserError(
+                f"protocol.carry={protocol.carry:g} would carry the state after the filler behind a"
+                " short string: protocol.mix=row fills rows up to the longest\n"
+                "write protocol.mix=step, or leave out protocol.carry"
             )
 
     def _refuse_growing_state(self) -> None:

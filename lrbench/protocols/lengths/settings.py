@@ -76,8 +76,9 @@ class LengthProtocolConfig(ProtocolConfig):
     precision: float32, or bfloat16: weights rounded after each update, and what linear maps return.
 
     Interventions, off unless set. curriculum: updates over which the longest training string grows
-    from the shortest length to the longest. carry: the share of strings that begin with the state
-    that the same row of the last update ended in. state_noise: the s.d. of Gaussian noise added to
+    from the shortest length to the longest; at most max_steps, and without train_strings. carry:
+    the share of strings that begin with the state that the same row of the last update ended in;
+    with several lengths mix=step goes with it. state_noise: the s.d. of Gaussian noise added to
     every string's initial state. None of them is there in looks and tests.
 
     max_steps: updates of a run at most. batch_size: strings of an update. band: shortest and

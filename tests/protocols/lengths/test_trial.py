@@ -73,6 +73,27 @@ def test_fixed_strings_of_several_lengths_have_no_length_of_an_update(small: Mak
     procedure_for(small("protocol.train_strings=12", "protocol.mix=row")).validate()
 
 
+def test_a_curriculum_ends_within_the_run(small: Make) -> None:
+    procedure_for(small("protocol.curriculum=8")).validate()
+    with pytest.raises(UserError, match=r"never train on strings of 6\nwrite protocol.curric.*=8"):
+        procedure_for(small("protocol.curriculum=9")).validate()
+
+
+def test_a_curriculum_has_no_fixed_strings(small: Make) -> None:
+    words = "protocol.mix=row", "protocol.curriculum=4"
+    procedure_for(small(*words)).validate()
+    with pytest.raises(UserError, match=r"curriculum=4 .*train_strings=12 keeps the same"):
+        procedure_for(small(*words, "protocol.train_strings=12")).validate()
+
+
+def test_no_state_of_filler_is_carried(small: Make) -> None:
+    one_length = "protocol.train_lengths=[6,6]"
+    procedure_for(small("protocol.carry=0.5")).validate()
+    procedure_for(small("protocol.carry=0.5", "protocol.mix=row", one_length)).validate()
+    with pytest.raises(UserError, match=r"carry=0\.5 .* filler.*\nwrite protocol\.mix=step"):
+        procedure_for(small("protocol.carry=0.5", "protocol.mix=row")).validate()
+
+
 def test_a_curriculum_begins_at_the_shortest(small: Make) -> None:
     trial = LengthsTrial(small("protocol.curriculum=10"), 0)
     assert [trial.span(step) for step in (0, 5, 10, 99)] == [(1, 1), (1, 3), (1, 6), (1, 6)]
