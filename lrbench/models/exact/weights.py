@@ -299,9 +299,9 @@ def reflecting_weights(
 def _delta(state: dict[str, Tensor], config: Any, machine: StateMachine) -> dict[str, Tensor]:
     head = torch.zeros_like(state["head.0.weight"])
     made = permuting_reflections(machine, len(head))
+    new = reflecting_weights(state, config.mixer, made)  # says what is too small for it
     head[:, : len(head)] = LOGIT * torch.eye(len(head))
     none = torch.zeros_like(state["head.0.bias"])
-    new = reflecting_weights(state, config.mixer, made)
     return {**new, "head.0.weight": head, "head.0.bias": none}
 
 

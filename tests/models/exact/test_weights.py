@@ -114,6 +114,13 @@ def test_what_reflections_cannot_be_is_refused(changed: str, message: str) -> No
         validated(composed([*kept, changed]))
 
 
+def test_more_classes_than_a_model_is_wide_are_refused_with_what_is_needed() -> None:
+    """S5 has 120 classes: torch spoke of the sizes of tensors."""
+    kept = [word for word in reflecting("sum") if word != "task=sum"]
+    with pytest.raises(UserError, match="key_size of at least 120 here"):
+        validated(composed([*kept, "task=group", "task.group=S5", "task.letters=swaps"]))
+
+
 @pytest.mark.parametrize("task", ["sum", "parity", "even_pair"])
 def test_a_tanh_network_with_units_to_spare_is_proved_right(task: str) -> None:
     config = composed(arguments("wide rnn", task))
