@@ -181,16 +181,19 @@ def baseline_strings(length: int) -> int:
 def chance_levels(trial: LengthTrial, check: Check) -> tuple[list[Baseline], list[Guessing]]:
     """Measure the baselines at every tested length, and what guessing under `best` would give.
 
-    Nobody guesses numbers: a task that asks for them has baselines only.
+    The rule chooses by looks, so it is guessed at their length alone. Nobody guesses numbers: a
+    task that asks for them has baselines only.
     """
     protocol = trial.config.protocol
+    looked = protocol.test_lengths[0]
     baselines: list[Baseline] = []
     guessing: list[Guessing] = []
     for length, split, _ in test_plan(trial.task, protocol):
         check()
         measured = baselines_at(trial, length)
         baselines += measured
-        if split == "test" and trial.task.metric.counts and "best" in trial.rules.names:
+        guessed = split == "test" and length == looked and "best" in trial.rules.names
+        if guessed and trial.task.metric.counts:
             looks = -(-protocol.max_steps // protocol.look_every)
             best = best_baseline(measured)
             there = trial.task.available(trial.stream("look", length))

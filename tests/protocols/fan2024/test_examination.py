@@ -69,6 +69,13 @@ def test_every_symbol_that_is_read_was_planned(tiny: Make) -> None:
     assert seen["read"] == seen["planned"] > 0
 
 
+def test_guessing_is_told_where_looks_are_taken(tiny: Make) -> None:
+    trial = LengthTrial(tiny("protocol.test_lengths=[9,12]", "protocol.further_lengths=[]"), 0)
+    baselines, guessing = chance_levels(trial, unwatched)
+    assert {row["length"] for row in baselines} == {6, 9, 12}
+    assert [row["length"] for row in guessing] == [trial.look(unwatched)["test_length"]] == [9]
+
+
 def test_chance_of_sum_and_guessing(tiny: Make) -> None:
     trial = LengthTrial(tiny("protocol.look_size=128", "protocol.max_steps=160"), 0)
     baselines, guessing = chance_levels(trial, unwatched)
