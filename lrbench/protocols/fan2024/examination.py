@@ -130,9 +130,11 @@ def at_every_position(scores: list[Score], curve: int) -> list[Evaluation]:
 def rule_or_rounding(trial: Trial, length: int, n: int, check: Check) -> Float64 | None:
     """Score the first failing length once more in float64: is it the rule or rounding?
 
-    None of a model with a layer that does not compute in float64, and of strings that are too few
-    for right answers to pass.
+    None of a model with a layer that does not compute in float64, of one that rounds to fewer bits
+    (its copy would round as well), and of strings that are too few for right answers to pass.
     """
+    if trial.rounding:
+        return None
     mixers = (module for module in trial.model.modules() if isinstance(module, Mixer))
     if any(torch.float64 not in mixer.dtypes for mixer in mixers):
         return None

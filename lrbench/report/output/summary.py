@@ -316,7 +316,10 @@ class _AtLengths(Summary):
         for rule, horizon in (self.result.get("horizon") or {}).items():
             if horizon["text"] in printed:
                 continue
-            how = ", ".join(filter(None, (horizon.get("dtype"), horizon.get("mode"))))
+            bits = _node(self.result, "protocol").get("precision")
+            rounded = f"rounded to {bits}" if bits not in (None, "float32") else ""
+            parts = horizon.get("dtype"), rounded, horizon.get("mode")
+            how = ", ".join(filter(None, parts))
             whose = f" of {rule}" if printed else ""
             if few := self._too_few(rule, horizon.get("upper")):
                 yield f"horizon{whose}", few

@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from lrbench.cli.hydra.compose import composed
 from lrbench.config import Config
 from lrbench.protocols.fan2024 import examination
 from lrbench.protocols.fan2024.examination import horizon_of, rule_or_rounding
 from lrbench.protocols.fan2024.trial import LengthTrial
+from lrbench.protocols.lengths.trial import LengthsTrial
 from lrbench.statistics import horizon
 from lrbench.training.scoring import Score
 from lrbench.training.trial import unwatched
@@ -44,6 +46,15 @@ def test_float64_leaves_the_model_as_it_was(tiny: Callable[..., Config]) -> None
     assert (again["length"], again["n"]) == (9, 20)
     assert next(trial.model.parameters()).dtype.is_floating_point
     assert str(next(trial.model.parameters()).dtype) == "torch.float32"
+
+
+def test_a_copy_that_still_rounds_is_no_float64() -> None:
+    def again(precision: str) -> object:
+        words = ["protocol=walks", "task=sum", "model=lstm", f"protocol.precision={precision}"]
+        return rule_or_rounding(LengthsTrial(composed(words), 0), 9, 20, unwatched)
+
+    assert again("bfloat16") is None
+    assert again("float32") is not None
 
 
 def right(length: int, n: int, wrong: int = 0) -> Score:

@@ -203,6 +203,14 @@ def test_horizons_that_differ_are_both_reported(result: Make, references: Path) 
     assert "float64 passes (0.9990 of 1,000 at 500): rounding" in text
 
 
+def test_a_horizon_says_what_weights_were_rounded_to(result: Make, references: Path) -> None:
+    horizon = {"best": {"text": "> 997", "dtype": "float32", "mode": "sequential"}}
+    content = result(horizon=horizon)
+    content["config"]["protocol"]["precision"] = "bfloat16"
+    text = summary(content, references)
+    assert re.search(r"horizon +> 997 \(float32, rounded to bfloat16, sequential\)\n", text)
+
+
 @pytest.mark.parametrize(
     ("model", "named", "told"),
     [
