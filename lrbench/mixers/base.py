@@ -96,6 +96,11 @@ class Mixer(nn.Module):
         return {}
 
     @property
+    def longest_read(self) -> tuple[int, str] | None:
+        """How many symbols of a string it reads at most, and by which setting; None: any number."""
+        return None
+
+    @property
     def saturates(self) -> bool:
         """Whether y is the state, in [-1, 1], and its units forget what is added near the ends."""
         return False

@@ -96,6 +96,11 @@ class Procedure(ABC):
     def levels(self, trial: Any, check: Check) -> tuple[list[Baseline], list[Guessing]]:
         """Measure what knows next to nothing, and what guessing would give under a rule."""
 
+    @property
+    def longest(self) -> dict[str, int]:
+        """The longest length that each setting of the protocol asks for, where settings do."""
+        return {}
+
     def data(self) -> dict[str, SplitData] | None:
         """Return what tells the data of a run from other data, by split; None if it is drawn."""
         return None

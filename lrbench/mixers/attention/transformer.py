@@ -83,7 +83,7 @@ class TransformerConfig:
         one_of("model.mixer.positions", self.positions, KINDS)
         at_least("model.mixer.longest", self.longest, 1)
         at_least("model.mixer.position_range", self.position_range, 1)
-        if self.longest > self.position_range:
+        if self.positions.startswith(RANDOMISED) and self.longest > self.position_range:
             raise ValueError(
                 f"model.mixer.longest={self.longest} positions cannot be drawn from"
                 f" model.mixer.position_range={self.position_range}"
@@ -133,6 +133,15 @@ class TransformerMixer(Mixer):
         self.adds = self.kind in ("sinusoidal", "learnt") and layer == 0
         if self.kind == "learnt" and layer:
             self.register_parameter("table", None)
+
+    @property
+    def longest_read(self) -> tuple[int, str] | None:
+        """Learnt positions end with their table, randomised ones with those that were drawn."""
+        if self.random is not None:
+            return self.config.longest, "model.mixer.longest"
+        if self.kind == "learnt":
+            return self.config.position_range, "model.mixer.position_range"
+        return None
 
     @property
     def state_size(self) -> None:

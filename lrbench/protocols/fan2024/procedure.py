@@ -51,6 +51,17 @@ class Fan2024Procedure(Procedure):
         most: int = self.protocol.max_steps
         return most
 
+    @property
+    def longest(self) -> dict[str, int]:
+        protocol = self.protocol
+        lengths = {
+            "protocol.train_length": protocol.train_length,
+            "protocol.test_lengths": max(protocol.test_lengths),
+            "protocol.further_lengths": max(protocol.further_lengths, default=0),
+            "protocol.band": protocol.band[1],
+        }
+        return {key: self.task.nearest_length(one) for key, one in lengths.items() if one}
+
     def batch_bytes(self) -> int:
         """Symbols, each layer's output, logits, gradients."""
         symbols = self.protocol.batch_size * self.task.positions(self.protocol.train_length)

@@ -71,6 +71,11 @@ class LengthsProcedure(Fan2024Procedure):
             "test.lengths": protocol.test.lengths,
         }
 
+    @property
+    def longest(self) -> dict[str, int]:
+        spans = self.spans.items()
+        return {f"protocol.{key}": self.task.nearest_length(span[1]) for key, span in spans}
+
     def _refuse_without_nearest(self, key: str, span: list[int]) -> None:
         """A length that the task does not have becomes the nearest below: there must be one."""
         task, shortest = self.task, span[0]

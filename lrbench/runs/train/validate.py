@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 from lrbench.checks import nearest, shown
 from lrbench.config import Config, FrameworkConfig
 from lrbench.errors import UserError
+from lrbench.mixers.base import Mixer
 from lrbench.mixers.foreign.foreign import try_out
 from lrbench.models.build import count_parameters
 from lrbench.protocols.base import declared
@@ -172,6 +173,7 @@ def _check_model(config: Config, device: torch.device) -> None:
     """Shapes that do not fit together, and sizes that fit nowhere, show when a model is built."""
     try:
         check_fits(config, device)
+        _check_lengths(config)
         _check_hardening(config)
         if config.model.name == FOREIGN:
             mixer: Any = config.model.mixer  # type: ignore[attr-defined]
@@ -207,6 +209,28 @@ def check_fits(config: Config, device: torch.device) -> None:
         f" {_named('model', sizes)}\n"
         f"one update: {_readable(batch)} for {_named('protocol', batches)}\n{SMALLER}"
     )
+
+
+def _check_lengths(config: Config) -> None:
+    """A model that reads so many symbols at most must not meet longer strings after training."""
+    procedure = procedure_for(config)
+    model = _unallocated(config, procedure.task)
+    mixers = (module for module in model.modules() if isinstance(module, Mixer))
+    limits = [mixer.longest_read for mixer in mixers if mixer.longest_read is not None]
+    if not limits:
+        return
+    most, setting = min(limits)
+    symbols = {key: procedure.task.positions(one) for key, one in procedure.longest.items()}
+    beyond = {key: needed for key, needed in symbols.items() if needed > most}
+    if beyond:
+        asked = ", ".join(f"{key} has {needed:,}" for key, needed in beyond.items())
+        advice = f"raise {setting} to at least {max(beyond.values())}"
+        if setting.endswith("longest"):
+            advice += ", model.mixer.position_range to no less,"
+        raise UserError(
+            f"model {config.model.name} reads {most:,} symbols of a string at most ({setting});"
+            f" {asked}\n{advice} or take shorter lengths"
+        )
 
 
 def _check_hardening(config: Config) -> None:

@@ -222,12 +222,19 @@ def test_too_long_a_string_is_refused() -> None:
     [
         ({"positions": "ropes"}, "Did you mean 'rope'"),
         ({"heads": 0}, "heads"),
-        ({"longest": 3000}, "cannot be drawn"),
+        ({"longest": 3000, "positions": "randomised_rope"}, "cannot be drawn"),
     ],
 )
 def test_wrong_settings_are_refused(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         TransformerConfig(**wrong)
+
+
+def test_how_long_a_string_it_reads_is_by_its_positions() -> None:
+    """`longest` is of randomised positions alone: learnt ones of 256 rows were refused by it."""
+    assert make("learnt", position_range=256).longest_read == (256, "model.mixer.position_range")
+    assert make("randomised_learnt", longest=9).longest_read == (9, "model.mixer.longest")
+    assert make("rope").longest_read is None
 
 
 def test_heads_must_divide_the_width() -> None:

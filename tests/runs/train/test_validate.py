@@ -50,6 +50,43 @@ def _note(kept: dict[int, int], tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
+@pytest.mark.parametrize(
+    ("positions", "protocol", "message"),
+    [
+        (
+            "learnt",
+            ["protocol.further_lengths=[2003,2048,4999]"],
+            r"reads 2,048 symbols .*_range\); protocol\.further_lengths has 4,999\n"
+            r"raise model\.mixer\.position_range to at least 4999 or take shorter lengths",
+        ),
+        (
+            "randomised_rope",
+            ["protocol.test_lengths=[500,600]", "protocol.further_lengths=[]"],
+            r"reads 512 .*longest\); protocol\.test_lengths has 600\nraise model\.mixer\.longest",
+        ),
+        (
+            "randomised_rope",
+            ["task=group", "protocol=walks", "protocol.test.lengths=[40,700]"],
+            r"protocol\.test\.lengths has 700",
+        ),
+    ],
+)
+def test_strings_longer_than_a_model_reads_are_refused_before_it_trains(
+    positions: str, protocol: list[str], message: str, tmp_path: Path
+) -> None:
+    """It failed in the examination, after the training, and again at each new try."""
+    task = [] if "task=group" in protocol else ["task=sum"]
+    words = [*task, "model=transformer", f"output_dir={tmp_path}", *protocol]
+    with pytest.raises(UserError, match=message):
+        validate.validated(composed([*words, f"model.mixer.positions={positions}"]))
+    validate.validated(composed(words))
+
+
+def test_strings_as_long_as_a_model_reads_are_not_refused(tmp_path: Path) -> None:
+    exactly = "model.mixer.positions=learnt", "model.mixer.position_range=4999"
+    validate.validated(composed(["model=transformer", f"output_dir={tmp_path}", *exactly]))
+
+
 def test_a_little_less_than_there_is_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     config = composed([])
     task = make_task(config.task)
