@@ -18,7 +18,7 @@ from functools import cache
 from importlib.util import find_spec
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lrbench.machine import processor_says
 from lrbench.trust import trusted
@@ -43,6 +43,14 @@ def usable(tensor: Tensor, name: str, *layout: int | str, by: Means = Means.NUMB
     (`lrbench/trust/cases.py`).
     """
     return covers(by, tensor) and trusted(name, tensor.dtype, tensor.device, layout)
+
+
+def heard(*layers: nn.Module) -> bool:
+    """Tell whether a hook waits for what one of some layers returns.
+
+    Such layers have to be called. Kernels read their weights, and no hook would hear of it.
+    """
+    return any(layer._forward_hooks for layer in layers)
 
 
 def covers(by: Means, tensor: Tensor) -> bool:

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, glu
 
-from lrbench.kernels.choice import DTYPES, usable
+from lrbench.kernels.choice import DTYPES, heard, usable
 from lrbench.kernels.closed_form import ClosedForm, one_by_one
 from lrbench.kernels.compiler import Loop, array, compiled
 from lrbench.kernels.elementary import DENSITY_AT_ZERO, bell, distribution, sigmoid
@@ -41,7 +41,7 @@ def gated(layer: nn.Linear, x: Tensor, residual: Tensor, index: Tensor | None = 
     width = x.shape[-1]
     fits = layer.weight.shape == (2 * width, width) and width % WIDE == 0 and x.numel() > 0
     same = layer.weight.dtype == x.dtype == residual.dtype and layer.bias is not None
-    if not (fits and same and usable(x, "gate", int(index is not None))):
+    if heard(layer) or not (fits and same and usable(x, "gate", int(index is not None))):
         beside = residual if index is None else rows(residual, index)
         return beside + glu(layer(gelu(x)), -1)
     if index is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from lrbench.kernels.choice import heard
 from lrbench.kernels.perceptron import perceptron
 from lrbench.scan import BlockDiagonal, GeneratedBlocks
 from lrbench.scan.blocks.constraints import constrain_few
@@ -52,6 +53,9 @@ def generated_blocks(
     if len(u) == 1 and u.shape[1] <= LARGEST_TABLE:
         few = constrain_few(layers(u[0]).view(-1, size, size), constraint, p)
         return BlockDiagonal(few.view(1, -1, heads, size, size))
+    if heard(*layers):
+        each = constrain_few(layers(u).view(-1, size, size), constraint, p)
+        return BlockDiagonal(each.view(*u.shape[:2], heads, size, size))
     last = layers[-1]
     assert isinstance(last, nn.Linear)
     weight = torch.cat([last.weight, last.bias[:, None]], 1).view(heads, size, size, -1)

@@ -5,7 +5,9 @@ fused kernels:
 
 - weights are rounded to bfloat16 as they are drawn and after each update, so that a change of less
   than 2^-9 of a weight is lost;
-- what linear maps return (keys, values, gates) is rounded; its gradient passes as if it were not.
+- what linear maps (nn.Linear) return (keys, values, gates) is rounded; its gradient passes as if it
+  were not. So they are called, where else a kernel would read their weights. What torch's own LSTM
+  and GRU multiply inside is not rounded.
 
 States, sums and the optimiser's moments stay float32, as those kernels keep them. What a kernel
 does beyond this is not here: it is a model of a precision, not a copy of a GPU's.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -10,11 +12,16 @@ from lrbench.cli.hydra.compose import composed
 from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.protocols.lengths.trial import LengthsTrial
+from lrbench.runs.train.validate import validated
 from lrbench.training.precision import round_outputs, rounded
 
 SMALL = [
     *("task=parity", "model=deltanet", "model.width=8", "model.mixer.heads=2", "model.layers=1"),
     *("protocol=walker2025_short", "protocol.batch_size=4", "protocol.train_lengths=[3,8]"),
+]
+PLAIN = [
+    *("task=group", "model.width=16", "model.layers=2", "protocol=walker2025_short"),
+    *("protocol.batch_size=4", "protocol.train_lengths=[3,8]", "protocol.precision=bfloat16"),
 ]
 
 
@@ -53,6 +60,26 @@ def test_linear_maps_return_rounded_numbers() -> None:
     assert not on_grid(layer(x))
     round_outputs(layer)
     assert on_grid(layer(x)) and on_grid(first[1]) and not on_grid(first[0])
+
+
+@pytest.mark.parametrize("model", ["blockdiag", "lrnn_diag", "lrnn_vanilla", "s4d", "rwkv4"])
+def test_every_linear_map_is_called(model: str) -> None:
+    """Kernels read weights, and what they made of them was not rounded."""
+    trial = LengthsTrial(composed([f"model={model}", *PLAIN]), 0)
+    maps = {n: m for n, m in trial.model.named_modules() if isinstance(m, nn.Linear)}
+    called: dict[str, bool] = {}
+    for name, layer in maps.items():
+        layer.register_forward_hook(
+            lambda module, inputs, output, name=name: called.update({name: on_grid(output)})
+        )
+    trial.update()
+    assert called == dict.fromkeys(maps, True)
+
+
+def test_a_model_that_calls_no_linear_maps_is_refused(tmp_path: Path) -> None:
+    for model in ("lmu", "lmu_gated", "lmu_parallel"):
+        with pytest.raises(UserError, match=r"leave out protocol\.precision"):
+            validated(composed([f"model={model}", *PLAIN, f"output_dir={tmp_path}"]))
 
 
 def test_a_change_below_half_a_step_is_lost() -> None:

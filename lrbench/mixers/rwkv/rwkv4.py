@@ -36,7 +36,7 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding, linear
+from torch.nn.functional import embedding
 
 from lrbench.checks import at_least
 from lrbench.kernels.rows import rows
@@ -150,7 +150,7 @@ class Rwkv4Mixer(Mixer):
         """Return k, v, r (..., D) from positions z (..., D) and those before them."""
         layers, change = (self.key, self.value, self.receptance), z - before
         return [
-            linear(torch.addcmul(before, change, mu), layer.weight)
+            layer(torch.addcmul(before, change, mu))
             for mu, layer in zip(self.shares, layers, strict=True)
         ]
 

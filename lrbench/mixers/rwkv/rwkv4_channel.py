@@ -29,7 +29,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lrbench.kernels.choice import DTYPES, usable
+from lrbench.kernels.choice import DTYPES, heard, usable
 from lrbench.kernels.closed_form import ClosedForm, one_by_one
 from lrbench.kernels.compiler import Loop, array, compiled
 from lrbench.kernels.elementary import sigmoid
@@ -77,10 +77,20 @@ class RwkvChannelMixer(Mixer):
     ) -> tuple[Tensor, Tensor]:
         """Map u (B, T, D) to y (B, T, D); nothing recurs, so every mode is the same."""
         first = self.initial_state(len(u)) if state is None else state
+        if heard(self.key, self.value, self.receptance):
+            return self._by_layers(u, first), u[:, -1]
         weights = self.key.weight, self.value.weight, self.receptance.weight
         fits = u.shape[-1] % WIDE == 0 and u.numel() > 0 and usable(u, "channel_mix")
         mix = COMPILED_CHANNEL_MIX if fits else CHANNEL_MIX
         return mix(*weights, self.shares, u, first), u[:, -1]
+
+    def _by_layers(self, u: Tensor, first: Tensor) -> Tensor:
+        """Return y (B, T, D) as the equations are written, each linear map called."""
+        before = shifted(u, first)
+        for_key, for_gate = (torch.addcmul(before, u - before, mu) for mu in self.shares)
+        y: Tensor = self.value(self.key(for_key).relu().square())
+        gate: Tensor = self.receptance(for_gate).sigmoid()
+        return y * gate
 
 
 def shifted(z: Tensor, first: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ from lrbench.tasks import make_task
 from lrbench.tasks.base import TaskBase
 from lrbench.training.hardening import Hardening
 from lrbench.training.memory import NUMBER
-from lrbench.training.precision import precision_of
+from lrbench.training.precision import FLOAT32, precision_of
 from lrbench.training.procedure import procedure_for
 from lrbench.training.trial import model_for
 
@@ -175,6 +175,7 @@ def _check_model(config: Config, device: torch.device) -> None:
         check_fits(config, device)
         _check_lengths(config)
         _check_hardening(config)
+        _check_precision(config)
         if config.model.name == FOREIGN:
             mixer: Any = config.model.mixer  # type: ignore[attr-defined]
             try_out(mixer, config.model.width, device)
@@ -241,6 +242,19 @@ def _check_hardening(config: Config) -> None:
         raise UserError(
             f"protocol {config.protocol.name} does not train with {setting}\n"
             "protocol=fan2024 does; leave it out here"
+        )
+
+
+def _check_precision(config: Config) -> None:
+    """Rounding has to reach what linear maps return."""
+    precision = precision_of(config)
+    model = _unallocated(config, make_task(config.task))
+    mixers = (module for module in model.modules() if isinstance(module, Mixer))
+    if precision != FLOAT32 and not all(mixer.rounds for mixer in mixers):
+        raise UserError(
+            f"protocol.precision={precision} rounds what linear maps return; model"
+            f" {config.model.name} has loops of its own that read their weights\n"
+            "leave out protocol.precision, or take another model"
         )
 
 
