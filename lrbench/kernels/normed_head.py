@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lrbench.kernels.choice import DTYPES, usable
+from lrbench.kernels.choice import DTYPES, heard, usable
 from lrbench.kernels.closed_form import ClosedForm, one_by_one
 from lrbench.kernels.compiler import Loop, array, compiled
 from lrbench.kernels.lanes import add, every, fma, load, mul, store, sub, total, zero
@@ -35,7 +35,7 @@ def normed_head(norm: nn.Module, head: nn.Linear, x: Tensor) -> Tensor:
     Where it is compiled the result lies in memory as (C, ...), which is what a softmax over few
     classes wants.
     """
-    if isinstance(norm, nn.LayerNorm) and _compiles(norm, head, x):
+    if isinstance(norm, nn.LayerNorm) and not heard(head) and _compiles(norm, head, x):
         return compiled_head(norm.eps)(norm.weight, norm.bias, head.weight, head.bias, x)
     result: Tensor = head(norm(x))
     return result

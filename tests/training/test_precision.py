@@ -20,7 +20,13 @@ SMALL = [
     *("protocol=walker2025_short", "protocol.batch_size=4", "protocol.train_lengths=[3,8]"),
 ]
 PLAIN = [
-    *("task=group", "model.width=16", "model.layers=2", "protocol=walker2025_short"),
+    *(
+        "task=group",
+        "task.group=S3",
+        "model.width=16",
+        "model.layers=2",
+        "protocol=walker2025_short",
+    ),
     *("protocol.batch_size=4", "protocol.train_lengths=[3,8]", "protocol.precision=bfloat16"),
 ]
 
