@@ -114,10 +114,11 @@ class OptimConfig:
 
     name: adam (L2 weight decay), adamw or ranger (decoupled). lr: the learning rate. weight_decay:
     its strength. clip: the norm that gradients are cut to; unset not. warmup: updates over which
-    the rate rises from zero. schedule: how the rate goes on after that. betas: of Adam's averages
-    of gradients and their squares. label_smoothing: the share of a target that all classes get.
-    final_lr: the rate that `cosine` and `linear` end at. decay_embeddings: whether embeddings decay
-    too. saturate: weight of a term that pushes the units of a state to -1 and 1.
+    the rate rises from zero; a run that is no longer than that never gets to the schedule.
+    schedule: how the rate goes on after that. betas: of Adam's averages of gradients and their
+    squares. label_smoothing: the share of a target that all classes get. final_lr: the rate that
+    `cosine` and `linear` end at. decay_embeddings: whether embeddings decay too. saturate: weight
+    of a term that pushes the units of a state to -1 and 1.
     """
 
     name: str = "adam"
