@@ -22,6 +22,9 @@ def config_complaint(config: dict[str, Any]) -> str | None:
     for part in ("mixer", "backbone"):
         if part in model and not isinstance(model[part], dict):
             return f"its configuration's model.{part} holds no settings"
+    name = (model.get("backbone") or {}).get("name", "")
+    if not isinstance(name, str):
+        return f"its configuration's model.backbone.name is {name!r:.40}, no text"
     for name, most in MOST.items():
         value = config.get(name) if name == "threads" else model.get(name)
         if value is not None and not (type(value) is int and 0 < value <= most):

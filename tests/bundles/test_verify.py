@@ -14,7 +14,7 @@ import torch
 
 from lrbench.bundles import layout
 from lrbench.bundles.choice import TableChoice
-from lrbench.bundles.pack import pack
+from lrbench.bundles.pack import pack, tables
 from lrbench.bundles.rescore import ScoreComparison, differing
 from lrbench.bundles.verify import BAD, GOOD, OPEN, BundleFinding, Options, open_bundle, verify
 from lrbench.cli.hydra.compose import composed
@@ -142,6 +142,10 @@ def test_a_damaged_manifest(bundle: Bundle, make: Callable[[Any], Any], message:
         (lambda run: run["config"].update(task=None), "has no task with a name"),
         (lambda run: run["config"].update(model={}), "has no model with a name"),
         (lambda run: run["config"]["model"].update(backbone=None), "model.backbone holds no"),
+        (
+            lambda run: run["config"]["model"]["backbone"].update(name=7),
+            "model.backbone.name is 7, no text",
+        ),
         (lambda run: run["config"]["model"].update(layers="2"), "layers is '2', none of 1 to"),
         (lambda run: run["config"]["model"].update(width=10**9), "width is 1000000000, none of"),
         (lambda run: run["config"].update(threads=1024), "threads is 1024, none of 1 to 256"),
@@ -375,3 +379,24 @@ def test_runs_over_a_range_of_lengths_are_scored_at_its_ends_and_between_them(
     findings, scores = verify(open_bundle(path), Options(strings=600, device="cpu"))
     assert {finding.status for finding in findings} == {GOOD}
     assert [score.length for score in scores] == [7, 9, 11]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("look_every", "1000"), ("max_steps", "60"), ("look_every", -4), ("max_steps", True)],
+)
+def test_a_number_of_looks_that_nobody_can_count_is_no_traceback(
+    bundle: Bundle, name: str, value: Any
+) -> None:
+    """The table is made from the bundle's results before anything else is known of them."""
+
+    def change(files: dict[str, bytes]) -> None:
+        for file in [name for name in files if name.endswith(("/config.json", "/result.json"))]:
+            content = json.loads(files[file])
+            content.get("config", content)["protocol"][name] = value
+            files[file] = json.dumps(content).encode()
+        files |= tables(files, TableChoice())
+
+    findings = found(bundle(change), strings=10)
+    assert findings["table.md"].status == GOOD
+    assert findings["fingerprints"].status == BAD

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -161,10 +161,13 @@ class FilledCell:
         return int((self.runs["status"] == status).sum())
 
     def looks(self) -> int | None:
-        """Return how many looks a run may take, by its configuration."""
-        updates = self.settings.get("protocol.max_steps")
-        every = self.settings.get("protocol.look_every")
+        """Return how many looks a run may take, None where its configuration does not tell."""
+        updates, every = self.updates(), _count(self.settings.get("protocol.look_every"))
         return -(-updates // every) if updates and every else None
+
+    def updates(self) -> int | None:
+        """Return how many updates a run may take, None where its configuration does not tell."""
+        return _count(self.settings.get("protocol.max_steps"))
 
     def guesser(self, rule: str, kind: str, chance: float | None) -> Guesser | None:
         """Return who guesses under the same rule; None where the runs do not tell enough."""
@@ -222,3 +225,8 @@ class FilledCell:
             return False
         trained = self.settings.get("protocol.train_length")
         return trained == paper.train_length and looks <= paper.looks and strings >= paper.strings
+
+
+def _count(value: Any) -> int | None:
+    """Return a setting that counts something; None of another value, which a file may have."""
+    return value if type(value) is int and value > 0 else None

@@ -216,8 +216,7 @@ class LengthGrid(Grid):
             (ours, filled.published.updates)
             for filled in self.filled_cells
             if len(filled.runs) and filled.published
-            if (ours := filled.settings.get("protocol.max_steps"))
-            and ours < filled.published.updates
+            if (ours := filled.updates()) and ours < filled.published.updates
         }
         for ours, theirs in sorted(budgets):
             yield (

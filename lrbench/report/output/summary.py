@@ -455,7 +455,7 @@ class _OnSplits(Summary):
         elif self.result.get("stopped") == "budget":
             updates = settings.get("max_steps")
             most = f"{settings.get('epochs')} epochs"
-            if updates and self.result["steps"] >= updates:  # it may have both
+            if type(updates) is int and 0 < updates <= self.result["steps"]:  # it may have both
                 most = plural(updates, "update")
             why = f"its budget of {most} was used up"
         if after or why:

@@ -111,7 +111,8 @@ def _steps(entry: SuiteEntry, run: SuiteRun, task: LockedTask) -> str:
         budget = task.settings["protocol.max_steps"]
         return "" if run.steps == budget else f"the suite has {budget:,}"
     own = run.settings.get("protocol.max_steps")
-    return "" if own is None or run.steps <= own else f"its settings have {own:,}"
+    fits = own is None or (type(own) is int and run.steps <= own)
+    return "" if fits else f"its settings have {own!r:.40}"
 
 
 def _examined(entry: SuiteEntry, lock: Lock, by_clock: bool) -> Iterator[str]:

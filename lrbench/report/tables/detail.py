@@ -180,7 +180,7 @@ def cost_table(grid: Grid) -> Table:
                 *head,
                 *(_bought(filled, grid) if iterated else ()),
                 *(span(_whole(filled, name)) for name in ("parameters", "state_size", "steps")),
-                span([int(n) for n in [filled.settings.get("protocol.max_steps")] if n]),
+                span([n for n in [filled.updates()] if n]),
                 PrintedCell(duration(median(seconds)) if seconds else MISSING, tuple(seconds)),
                 _speed(filled),
                 *([_iterations(filled)] if iterated else []),

@@ -15,6 +15,7 @@ from lrbench.report.grids.filled_cell import UNLIKE, FilledCell
 from lrbench.report.grids.grid import Grid
 from lrbench.report.grids.selection import DAGGER, compared_settings
 from lrbench.report.output.cells import MISSING, escape, span
+from lrbench.report.output.display import plural
 from lrbench.report.runs.collection import Collection, cell_of, groups
 from lrbench.report.runs.columns import Columns, Environment, Settings, UnderWay
 from lrbench.report.tables.going_on import going_on
@@ -282,7 +283,9 @@ def _elsewhere(grid: Grid, collection: Collection, protocol: str) -> list[str]:
     found = [f"{name} ({count})" for name, count in sorted(names.items())]
     more = f", and {len(found) - SHOWN} cells more" if len(found) > SHOWN else ""
     shown = ", ".join(found[:SHOWN])
-    return [f"{names.total()} runs of no cell of this table: {shown}{more}"] if names else []
+    return (
+        [f"{plural(names.total(), 'run')} of no cell of this table: {shown}{more}"] if names else []
+    )
 
 
 def capped(lines: Iterable[str], noun: str) -> list[str]:

@@ -284,6 +284,13 @@ def test_runs_that_fit_no_cell_by_their_settings_are_counted(runs: Path, write: 
     assert f"2 runs of no cell of this table: {told}" in notes
 
 
+def test_one_run_of_no_cell_is_a_run(runs: Path, write: Write) -> None:
+    trained(write, [1.0])
+    trained(write, [1.0], model="mine", fingerprint=B)
+    notes = shown(runs, spec("blockdiag"))[0].notes
+    assert "1 run of no cell of this table: sum x mine (1)" in notes
+
+
 def test_several_test_lengths_show_the_papers(runs: Path, write: Write) -> None:
     folder = write(accuracy=0.5)
     content = json.loads((folder / "result.json").read_text())
