@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from lrbench.bundles import layout
 from lrbench.bundles.choice import TableChoice
-from lrbench.certificates.record import weights_digest
+from lrbench.bundles.weights import digest_of
 from lrbench.errors import UserError
 from lrbench.metrics import ACCURACY
 from lrbench.models.build import count_parameters
@@ -25,8 +25,6 @@ from lrbench.report.suite.entries import OPEN, Suite, suite_of
 from lrbench.report.suite.lock import Lock, has_lock, read_lock
 from lrbench.report.suite.rules import violations
 from lrbench.report.suite.scores import scaled_score
-from lrbench.runs.folder import checkpoints
-from lrbench.runs.folder.files import UnreadableFile
 from lrbench.runs.train.validate import check_fits, resolve_device
 from lrbench.schema import config_from
 from lrbench.tables import SUITE, load_table, table_names
@@ -150,14 +148,10 @@ def _same_weights(scored: list[str], runs: Path, rule: str) -> Iterator[str]:
     seen: dict[str, str] = {}
     for run in scored:
         try:
-            weights = checkpoints.load(runs / run / "checkpoints" / f"{rule}.pt")["model"]
-        except UnreadableFile as error:
-            yield f"{run}: its weights cannot be read: {error.reason}"
+            first = seen.setdefault(digest_of(runs / run / "checkpoints" / f"{rule}.pt"), run)
+        except UserError as error:
+            yield f"{run}: {error}"
             continue
-        except KeyError:
-            yield f"{run}: its checkpoint has no weights"
-            continue
-        first = seen.setdefault(weights_digest(weights), run)
         if first != run:
             yield f"{run} has the weights of {first}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -42,3 +43,16 @@ def check_manifest(manifest: Any) -> None:
         raise UserError(f"{MANIFEST} does not name the files with their sha256")
     if not isinstance(manifest.get("choice"), dict):
         raise UserError(f"{MANIFEST} does not say which table it is: 'choice' is missing")
+
+
+def parsed(name: str, data: bytes | None) -> dict[str, Any]:
+    """Return the object in a json file of a bundle. Raises UserError where there is none."""
+    if data is None:
+        raise UserError(f"the bundle has no {name}")
+    try:
+        content = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"the bundle's {name} is not json: {str(error)[:200]}") from error
+    if not isinstance(content, dict):
+        raise UserError(f"the bundle's {name} holds no object")
+    return content

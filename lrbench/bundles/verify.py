@@ -6,7 +6,6 @@ puts wrong strings and proofs to the weights (failures.py).
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import tempfile
@@ -30,7 +29,9 @@ from lrbench.bundles.data import (
 )
 from lrbench.bundles.entry import built_otherwise, by_own_table, is_entry, judged
 from lrbench.bundles.failures import other_answers, put_again, searched_runs, suite_extent
+from lrbench.bundles.findings import BAD, GOOD, OPEN, BundleFinding, finding
 from lrbench.bundles.identity import config_complaint, differences, versions_complaint
+from lrbench.bundles.later import later_scores, misplaced
 from lrbench.bundles.pack import tables, unpack
 from lrbench.bundles.rescore import (
     ScoreComparison,
@@ -41,40 +42,23 @@ from lrbench.bundles.rescore import (
     rescore_splits,
 )
 from lrbench.bundles.stated import not_read
+from lrbench.bundles.weights import shared_weights, sizes
 from lrbench.errors import UserError
 from lrbench.plugins import trust_plugin
 from lrbench.plugins.sources import source_files, source_hash
-from lrbench.records import FURTHER, Result
+from lrbench.records import Result
 from lrbench.report.output.display import plural
 from lrbench.report.runs.certificates import FOLDER as ANSWERS
-from lrbench.report.runs.record import FOLDER
 from lrbench.report.runs.schema import result_complaint
 from lrbench.report.suite.lock import has_lock
 from lrbench.runs.folder import checkpoints
 from lrbench.runs.folder.files import UnreadableFile
 
+__all__ = ["BAD", "GOOD", "OPEN", "BundleFinding", "Opened", "Options", "open_bundle", "verify"]
+
 COMPILED = re.compile(r"__pycache__|\.(pyc|pyo|pyd|so|dll|dylib)$")  # code without source
 
-GOOD, BAD, OPEN = "confirmed", "differs", "not checked"
-
 States = dict[str, SplitState]  # by split
-
-
-@dataclass(frozen=True)
-class BundleFinding:
-    """One thing that was looked at: `status` is confirmed, differs or not checked."""
-
-    what: str
-    status: str
-    text: str = ""
-
-
-def finding(what: str, wrong: list[str], text: str) -> BundleFinding:
-    """Return that all is confirmed, with `text`, or the first thing that is wrong."""
-    if not wrong:
-        return BundleFinding(what, GOOD, text)
-    more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-    return BundleFinding(what, BAD, f"{wrong[0]}{more}")
 
 
 @dataclass
@@ -106,7 +90,7 @@ class Options:
 def open_bundle(path: Path) -> Opened:
     """Read an archive whole. Raises UserError for one that is damaged or was tampered with."""
     files = unpacked(path)
-    manifest = _json(layout.MANIFEST, files.pop(layout.MANIFEST, None))
+    manifest = layout.parsed(layout.MANIFEST, files.pop(layout.MANIFEST, None))
     layout.check_manifest(manifest)
     recorded = manifest["files"]
     wrong = [f"'{name}' is missing" for name in recorded if name not in files]
@@ -129,7 +113,7 @@ def open_bundle(path: Path) -> Opened:
     opened = Opened(files, manifest, choice, differs=tuple(differs))
     for name in sorted(files):
         if name.startswith(f"{layout.RUNS}/") and name.endswith("/result.json"):
-            result = _json(name, files[name])
+            result = layout.parsed(name, files[name])
             complaint = (
                 result_complaint(result)
                 or config_complaint(result["config"])
@@ -158,9 +142,11 @@ def verify(opened: Opened, options: Options) -> tuple[list[BundleFinding], list[
         states = _splits(opened)
         findings.append(_strings(opened, states))
         findings += _models(opened, options, open_runs)
+        if not opened.entry:
+            findings += shared_weights(opened.results, folder / layout.RUNS, opened.choice.rule)
         findings += _chance(opened, options, states)
         comparisons, unscored = _scores(opened, folder / layout.RUNS, options, states)
-        later = [*_misplaced(opened), *later_scores(opened.files, layout.RUNS)]
+        later = [*misplaced(opened.results, opened.files), *later_scores(opened.files, layout.RUNS)]
         later += _on_all_strings(opened, folder / layout.RUNS, options)
     not_scored = list(unscored_splits(opened.results, opened.choice.rule, states))
     scored = _scored(opened, comparisons, bool(not_scored or unscored))
@@ -222,13 +208,13 @@ def _fingerprints(opened: Opened) -> BundleFinding:
     wrong = []
     for run, result in opened.results.items():
         path = f"{layout.RUNS}/{run.rpartition('/')[0]}/config.json"
-        wrong += differences(run, result, _json(path, opened.files.get(path)))
+        wrong += differences(run, result, layout.parsed(path, opened.files.get(path)))
     return finding("fingerprints", wrong, plural(len(opened.results), "run"))
 
 
 def _splits(opened: Opened) -> dict[str, States]:
     """Return of each run over a corpus how its splits here compare with those told of."""
-    recorded = _json(layout.STRINGS, opened.files[layout.STRINGS])
+    recorded = layout.parsed(layout.STRINGS, opened.files[layout.STRINGS])
     states = {}
     for run, result in opened.results.items():
         if over_corpus(result):
@@ -240,7 +226,7 @@ def _splits(opened: Opened) -> dict[str, States]:
 
 
 def _strings(opened: Opened, states: dict[str, States]) -> BundleFinding:
-    recorded = _json(layout.STRINGS, opened.files[layout.STRINGS])
+    recorded = layout.parsed(layout.STRINGS, opened.files[layout.STRINGS])
     wrong, unknown = [], 0
     for run, result in opened.results.items():
         if run in states:
@@ -292,17 +278,22 @@ def _suite_rules(opened: Opened, runs: Path) -> tuple[list[BundleFinding], set[s
 
 
 def _models(opened: Opened, options: Options, open_runs: set[str]) -> list[BundleFinding]:
-    """Build the models of an entry, and compare them with what the entry tells of them.
+    """Build models, and compare them with what is told of them; of an entry with more.
 
     open_runs: those whose model may know the rule before it is trained.
     """
-    if not opened.entry:
-        return []
     results = {
         run: result
         for run, result in opened.results.items()
-        if f"{layout.RUNS}/{run}/{ANSWERS}/{opened.choice.rule}.json" in opened.files
-        and (options.trust_plugins or not plugins_of({run: result}))
+        if options.trust_plugins or not plugins_of({run: result})
+    }
+    if not opened.entry:
+        return [*sizes(results)]
+    searched = f"{ANSWERS}/{opened.choice.rule}.json"
+    results = {
+        run: one
+        for run, one in results.items()
+        if f"{layout.RUNS}/{run}/{searched}" in opened.files
     }
     wrong = built_otherwise(results, open_runs)
     return [finding("models", wrong, f"{plural(len(results), 'run')} as built before training")]
@@ -430,18 +421,6 @@ def _scored(opened: Opened, comparisons: list[ScoreComparison], not_scored: bool
     return finding("scores", far, text)
 
 
-def _json(name: str, data: bytes | None) -> dict[str, Any]:
-    if data is None:
-        raise UserError(f"the bundle has no {name}")
-    try:
-        content = json.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"the bundle's {name} is not json: {str(error)[:200]}") from error
-    if not isinstance(content, dict):
-        raise UserError(f"the bundle's {name} holds no object")
-    return content
-
-
 def unscored_splits(
     results: dict[str, Result], rule: str, states: dict[str, States]
 ) -> Iterator[BundleFinding]:
@@ -457,43 +436,3 @@ def unscored_splits(
     for (task, why, fault), names in left.items():
         text = f"{', '.join(names)} not scored again: {why}"
         yield BundleFinding(task, BAD if fault else OPEN, text)
-
-
-def _misplaced(opened: Opened) -> Iterator[BundleFinding]:
-    """Yield which later scores would stand in a table as those of the test, if any do."""
-    wrong = []
-    for run, result in opened.results.items():
-        if over_corpus(result):
-            continue  # any of its splits can be scored later
-        file = re.compile(rf"{layout.RUNS}/{re.escape(run)}/{FOLDER}/[^./][^/]*\.json")
-        for name in sorted(filter(file.fullmatch, opened.files)):
-            rows = _json(name, opened.files[name]).get("evaluations") or []
-            split = next((row["split"] for row in rows if row.get("split") != FURTHER), None)
-            if split is not None:
-                wrong.append(f"{name} has a score of the split {split}, which result.json tells")
-    if wrong:
-        yield finding("later scores", wrong, "")
-
-
-def later_scores(files: Mapping[str, bytes], folder: str) -> Iterator[BundleFinding]:
-    """Yield that what `lrbench evaluate` told of runs below `folder` was not scored again."""
-    runs: set[str] = set()
-    lengths: set[int] = set()
-    for name, data in files.items():
-        run, _, rest = name.removeprefix(f"{folder}/").partition(f"/{FOLDER}/")
-        if rest:
-            runs.add(run)
-            lengths |= _lengths(data)
-    if runs:
-        reach = f"{min(lengths):,} to {max(lengths):,}" if lengths else "no length that can be read"
-        text = f"what `lrbench evaluate` added to {plural(len(runs), 'run')}, lengths {reach}"
-        yield BundleFinding("later scores", OPEN, text)
-
-
-def _lengths(data: bytes) -> set[int]:
-    """Return the lengths in a file of evaluations; a stranger's file may hold anything."""
-    try:
-        rows = json.loads(data)["evaluations"]
-        return {int(row["length"]) for row in rows}
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return set()
