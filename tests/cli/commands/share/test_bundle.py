@@ -70,7 +70,7 @@ def test_packed_and_verified_elsewhere(
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"{tmp_path / 'b.tar.gz'}  sha256 {digest}\n")
     assert done.stdout.count("within sampling error") == 2
-    assert done.stdout.count("confirmed") == 8
+    assert done.stdout.count("confirmed") == 9
     assert list(elsewhere.iterdir()) == []
 
 
