@@ -93,6 +93,24 @@ class TableChoice:
             )
         return sorted(found)
 
+    def unfinished(self, collection: Collection) -> list[str]:
+        """Return the folders of runs that would stand in the table, and have no result yet."""
+        under_way, table = collection.under_way, self.table
+        if table and table.kind == SUITE:
+            there = [run for run in under_way if run.protocol == table.protocol]
+            there = [run for run in there if not self.rows or run.model in self.rows]
+        elif table:
+            cells = select(collection, table)
+            there = [run for filled in cells for run in filled.under_way]
+        else:
+            there = [
+                run
+                for run in under_way
+                if (not self.rows or run.model in self.rows)
+                and (not self.columns or run.task in self.columns)
+            ]
+        return sorted({run.folder for run in there})
+
     def markdown(self, collection: Collection) -> str:
         """Return the tables of the runs in `collection`."""
         if self.table:

@@ -11,12 +11,14 @@ from typing import Any
 
 import torch
 
-from lrbench.bundles.failures import certificate_files
+from lrbench.bundles.failures import answers_of, certificate_files
+from lrbench.bundles.weights import digest_of
 from lrbench.errors import UserError
 from lrbench.mixers.foreign.libraries import module_of
 from lrbench.plugins import VARIABLE, load_plugins
 from lrbench.plugins.sources import source_files, source_hash
 from lrbench.records import Result
+from lrbench.report.runs.certificates import FOLDER
 from lrbench.report.runs.record import evaluation_files
 from lrbench.runs.folder import checkpoints
 from lrbench.runs.folder.files import UnreadableFile
@@ -27,11 +29,15 @@ OF_RUN = ("result.json", "failure.json", "metrics.jsonl")
 
 @dataclass
 class Contents:
-    """Files by their path below the folder of runs; what every run was, and what it lacks."""
+    """Files by their path below the folder of runs; what every run was, and what it lacks.
+
+    answers_left: the runs whose answers on all strings are of other checkpoints than those packed.
+    """
 
     files: dict[str, bytes] = field(default_factory=dict)
     results: dict[str, Result] = field(default_factory=dict)
     without_checkpoint: list[str] = field(default_factory=list)
+    answers_left: list[str] = field(default_factory=list)
 
 
 def contents(root: Path, folders: list[str], rule: str) -> Contents:
@@ -39,8 +45,10 @@ def contents(root: Path, folders: list[str], rule: str) -> Contents:
     found = Contents()
     for folder in folders:
         names = [(Path(folder).parent, name) for name in OF_CELL]
-        more = (*evaluation_files(root / folder), *certificate_files(root / folder, rule))
-        names += [(Path(folder), name) for name in (*OF_RUN, *more)]
+        answers = certificate_files(root / folder, rule)
+        names += [
+            (Path(folder), name) for name in (*OF_RUN, *evaluation_files(root / folder), *answers)
+        ]
         for place, name in names:
             if (root / place / name).is_file():
                 found.files[(place / name).as_posix()] = _read(root / place / name)
@@ -54,7 +62,35 @@ def contents(root: Path, folders: list[str], rule: str) -> Contents:
             found.files[f"{folder}/checkpoints/{rule}.pt"] = _weights(path, result, rule)
         else:
             found.without_checkpoint.append(folder)
+        if not answers:
+            joined = _joined_answer(root / folder, result, rule)
+            found.files |= {f"{folder}/{name}": data for name, data in joined.items()}
+            if not joined and answers_of(root / folder):
+                found.answers_left.append(folder)
     return found
+
+
+def _joined_answer(folder: Path, result: Result, rule: str) -> dict[str, bytes]:
+    """Return the answer of another rule that kept the very same weights, as that of `rule`.
+
+    A training answers for its last weights alone, and a report shows that for every rule that kept
+    them. The weights must be the same, not the update alone.
+    """
+    steps, path = result.get("checkpoints") or {}, folder / "checkpoints" / f"{rule}.pt"
+    twins = [name for name, step in steps.items() if name != rule and step == steps.get(rule)]
+    for twin in twins:
+        try:
+            names = certificate_files(folder, twin)
+        except UserError:
+            continue  # it is named among the damaged files
+        if not names or not path.is_file():
+            continue
+        told = json.loads(_read(folder / names[0]))
+        if told["step"] == steps[rule] and told.get("weights_sha256") == digest_of(path):
+            answer = json.dumps(told | {"which": rule}, indent=2).encode() + b"\n"
+            boxes = {name: _read(folder / name) for name in names[1:]}  # by the name it tells
+            return {f"{FOLDER}/{rule}.json": answer} | boxes
+    return {}
 
 
 def plugins_of(results: dict[str, Result]) -> dict[str, set[str]]:

@@ -22,7 +22,7 @@ from lrbench.errors import UserError
 from lrbench.protocols.base import SearchExtent, declared
 from lrbench.records import Result
 from lrbench.report.output.display import plural
-from lrbench.report.runs.certificates import FOLDER, complaint
+from lrbench.report.runs.certificates import FOLDER, certificate_names, complaint
 from lrbench.runs.evaluate.certify import loaded, of_these_weights, recheck
 from lrbench.runs.evaluate.trained import trained
 from lrbench.runs.train.validate import check_fits
@@ -42,6 +42,15 @@ def certificate_files(folder: Path, rule: str) -> list[str]:
         raise UserError(f"{folder / name} {wrong}")
     proved = content["verdict"] == "certified"
     return [name, f"{FOLDER}/{rule}.npz"] if proved else [name]
+
+
+def answers_of(folder: Path) -> list[str]:
+    """Return the rules whose checkpoints of a run have an answer on all strings."""
+    try:
+        names = certificate_names(folder)
+    except OSError as error:
+        raise UserError(f"{folder / FOLDER} cannot be listed: {error.strerror}") from error
+    return [Path(name).stem for name in names]
 
 
 def suite_extent(choice: TableChoice) -> SearchExtent | None:

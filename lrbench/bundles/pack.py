@@ -40,6 +40,9 @@ class Bundle:
     runs: int
     without_checkpoint: list[str]
     not_hashed: dict[str, list[str]]  # {plugin: files that it read and that the bundle lacks}
+    unfinished: list[str]  # runs of the table without a result
+    damaged: list[str]  # files below the folder of runs that cannot be used, and why
+    answers_left: list[str]  # runs with answers on all strings of other checkpoints alone
 
 
 def pack(
@@ -54,7 +57,8 @@ def pack(
     The same runs give the same bytes. `name` only says the kind of archive. Raises UserError where
     there is nothing to bundle, or something in it cannot be what its result says.
     """
-    folders = choice.folders(collect(root), choose)
+    collection = collect(root)
+    folders = choice.folders(collection, choose)
     found = contents(root, folders, choice.rule)
     if not found.results:
         raise UserError(
@@ -82,6 +86,9 @@ def pack(
         runs=len(folders),
         without_checkpoint=found.without_checkpoint,
         not_hashed=not_hashed_of(found.results),
+        unfinished=choice.unfinished(collection),
+        damaged=[f"{path} {reason}" for path, reason in collection.problems],
+        answers_left=found.answers_left,
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from lrbench.bundles import layout
 from lrbench.bundles.archive import packed, sha256, unpacked
@@ -17,6 +19,7 @@ from lrbench.bundles.verify import BAD, GOOD, OPEN, Options, open_bundle, verify
 from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
 from lrbench.runs.evaluate.certify import certify_run
+from lrbench.runs.folder import checkpoints
 from lrbench.runs.train.job import run_cell
 from tests.bundles.conftest import TINY, name_a_plugin
 
@@ -95,3 +98,27 @@ def test_what_is_no_certificate_is_not_packed(proved: tuple[Path, Files], tmp_pa
         file.write_text(damaged)
         with pytest.raises(UserError, match=r"last\.json (cannot be read|holds|is no)"):
             certificate_files(tmp_path, "last")
+
+
+def test_an_answer_of_the_same_weights_is_packed_for_their_rule(
+    proved: tuple[Path, Files], tmp_path: Path
+) -> None:
+    """A training answers for its last weights; a report shows that for every rule of them."""
+    folder = Path(shutil.copytree(proved[0].parents[4], tmp_path / "runs"))
+    made = pack(folder, TableChoice(rule="best"), "best.zip")
+    (tmp_path / "best.zip").write_bytes(made.data)
+    files = unpacked(tmp_path / "best.zip")
+    answers = sorted(Path(name).name for name in files if "/certificates/" in name)
+    assert (answers, made.answers_left) == (["best.json", "last.npz"], [])
+    status, text = told(files, tmp_path / "a.zip")
+    assert (status, text) == (GOOD, "1 answer of lrbench certify held against the weights")
+    # of other weights after as many updates it says nothing
+    (path,) = folder.rglob("best.pt")
+    state = checkpoints.load(path)
+    for value in state["model"].values():
+        value += 1
+    torch.save(state, path)
+    made = pack(folder, TableChoice(rule="best"), "best.zip")
+    (tmp_path / "best.zip").write_bytes(made.data)
+    assert not [name for name in unpacked(tmp_path / "best.zip") if "/certificates/" in name]
+    assert made.answers_left == [proved[0].relative_to(proved[0].parents[4]).as_posix()]

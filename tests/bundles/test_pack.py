@@ -15,6 +15,7 @@ from lrbench.bundles.archive import unpacked
 from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.pack import pack
 from lrbench.errors import UserError
+from lrbench.report.runs.collect import collect
 from lrbench.runs.evaluate.evaluation import evaluate_run
 from lrbench.tables import TableCell, TableSpec
 
@@ -176,3 +177,24 @@ def test_runs_that_failed_alone_are_no_bundle(runs: Path) -> None:
         path.unlink()
     with pytest.raises(UserError, match="no run of the table has ended\nlrbench status"):
         pack(runs, TableChoice(), "a.zip")
+
+
+def test_damaged_and_unfinished_runs_are_named(runs: Path, tmp_path: Path) -> None:
+    """A bundle without them would tell of fewer runs than were trained."""
+    whole = pack(runs, TableChoice(), "a.zip")
+    assert (whole.runs, whole.damaged, whole.unfinished) == (2, [], [])
+    result = next(runs.rglob("s1/result.json"))
+    text = result.read_text()
+    result.write_text(text[:100])
+    cut = pack(runs, TableChoice(), "a.zip")
+    assert cut.runs == 1 and cut.unfinished == []
+    (line,) = cut.damaged
+    assert "s1/result.json" in line
+    result.unlink()
+    table = TableSpec("mine", "Mine", (TableCell(("task=sum", "model=blockdiag")),))
+    for choice in (TableChoice(), TableChoice(table), TableChoice(rows=("blockdiag",))):
+        waiting = pack(runs, choice, "a.zip")
+        folder = result.parent.relative_to(runs).as_posix()
+        assert (waiting.runs, waiting.damaged, waiting.unfinished) == (1, [], [folder])
+        assert waiting.digest != whole.digest
+    assert TableChoice(columns=("parity",)).unfinished(collect(runs)) == []

@@ -19,6 +19,9 @@ HELP = (
 )
 
 
+NAMED = 3  # things that are left out, by name
+
+
 def add_to(app: typer.Typer, panel: str) -> None:
     """Register the command."""
     app.command(help=HELP, rich_help_panel=panel)(bundle)
@@ -79,6 +82,16 @@ def bundle(
             f"{count} of {made.runs} runs have no '{chosen}' checkpoint to score again",
             markup=False,
         )
+    for what, left in (
+        ("damaged, left out", made.damaged),
+        ("unfinished, left out", made.unfinished),
+        (
+            f"answers on all strings are of other checkpoints than '{chosen}', left out",
+            made.answers_left,
+        ),
+    ):
+        if left:
+            say(_named(what, left), markup=False, soft_wrap=True)
     for told in told_of(made.not_hashed, "the fingerprints, nor in this bundle"):
         say(told, markup=False, soft_wrap=True)
     size = len(made.data) / 2**20
@@ -89,3 +102,9 @@ def bundle(
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _named(what: str, left: list[str]) -> str:
+    """Return what is left out: how many there are, and the first of them by name."""
+    more = f", and {len(left) - NAMED:,} more" if len(left) > NAMED else ""
+    return f"{what}: {len(left):,} ({', '.join(left[:NAMED])}{more})"

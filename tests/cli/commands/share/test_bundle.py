@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -138,3 +139,21 @@ def test_over_a_corpus(
     assert (done.code, done.err) == (0, "")
     missing = "not checked  listops: near_iid, args_10 not scored again: the data are not here"
     assert missing in done.out
+
+
+def test_what_is_left_out_is_told(
+    runs: Path, lrbench: Callable[..., object], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(runs, tmp_path / "more"))
+    first = next(folder.rglob("s0"))
+    for seed in (1, 2):
+        shutil.copytree(first, first.with_name(f"s{seed}"))
+    (first.with_name("s1") / "result.json").unlink()
+    cut = first.with_name("s2") / "result.json"
+    cut.write_text(cut.read_text()[:50])
+    made = lrbench("bundle", "--runs", str(folder))
+    assert made.code == 0
+    (damaged,) = (line for line in made.err.splitlines() if line.startswith("damaged"))
+    assert damaged.startswith("damaged, left out: 1 (") and "s2/result.json" in damaged
+    name = first.with_name("s1").relative_to(folder).as_posix()
+    assert f"unfinished, left out: 1 ({name})\n" in made.err
