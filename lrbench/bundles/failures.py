@@ -1,7 +1,8 @@
 """What a bundle says of its runs on all strings: certificates, put to the packed weights again.
 
-A wrong string is given to the weights once more, and a proof goes through the checker. A suite
-searches a run again if its certificate says that no string, or no shorter one, is wrong.
+A wrong string is given to the weights once more, and a proof goes through the checker. Where no
+shorter one is said to be wrong, the shorter ones are tried again, up to a number of them. A suite
+also searches again where no string is said to be wrong.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -27,6 +28,10 @@ from lrbench.runs.evaluate.certify import loaded, of_these_weights, recheck
 from lrbench.runs.evaluate.trained import trained
 from lrbench.runs.train.validate import check_fits
 from lrbench.tables import SUITE
+
+ASKED = 100_000  # strings of a length, at most, that are tried again: a second or so, as in a suite
+NOT_ONE = "that no string was found wrong"
+SHORTER = "that no shorter string is wrong"
 
 
 def certificate_files(folder: Path, rule: str) -> list[str]:
@@ -60,8 +65,15 @@ def suite_extent(choice: TableChoice) -> SearchExtent | None:
     return declared(choice.table.protocol).search
 
 
-def put_again(folder: Path, run: str, rule: str, extent: SearchExtent | None) -> str:
-    """Return what is wrong with the certificate of the run in `folder`; empty where it holds.
+class PutAgain(NamedTuple):
+    """What a certificate says that the weights do not, and what of it was not asked again."""
+
+    problem: str = ""
+    unasked: str = ""
+
+
+def put_again(folder: Path, run: str, rule: str, extent: SearchExtent | None) -> PutAgain:
+    """Put the certificate of the run in `folder` to its weights, in a suite as far as `extent`.
 
     Nothing in the checkpoint is executed. Raises UserError where it cannot be put to the weights.
     """
@@ -71,13 +83,15 @@ def put_again(folder: Path, run: str, rule: str, extent: SearchExtent | None) ->
         try:
             proof = check.check(file)
         except check.Refused as why:
-            return f"{run}: its proof is refused: {why}"
+            return PutAgain(f"{run}: its proof is refused: {why}")
         of_these_weights(file, folder, proof["automaton"])
-        return ""
+        return PutAgain()
     of_these_weights(file, folder)
     witness, longest = content.get("witness"), math.inf
     if witness is not None and witness["length"] > LONGEST:
-        return f"{run}: its wrong string has more than {LONGEST:,} symbols, which nobody reads"
+        return PutAgain(
+            f"{run}: its wrong string has more than {LONGEST:,} symbols, which nobody reads"
+        )
     run_here, device = trained(folder, rule), torch.device("cpu")
     check_fits(run_here.config, device)
     task, model = loaded(run_here, folder, rule, device)
@@ -85,19 +99,23 @@ def put_again(folder: Path, run: str, rule: str, extent: SearchExtent | None) ->
         longest = witness["length"]
         again = recheck(file, folder)
         if not again.confirmed:
-            return f"{run}: right on the string that it is said to get wrong"
+            return PutAgain(f"{run}: right on the string that it is said to get wrong")
         if (longest, witness["string"]) != (again.length, joined(task, witness["tokens"])):
-            return f"{run}: its string is not of the length and the words that are told"
+            return PutAgain(f"{run}: its string is not of the length and the words that are told")
+    shortest = witness is not None and witness["shortest"]
+    if extent is None and not shortest:
+        return PutAgain(unasked=NOT_ONE if witness is None else "")
     if extent is None:
-        return ""
-    if witness is not None and witness["shortest"]:  # all that are shorter, which are right
+        extent = SearchExtent(ASKED, 0, 0, int(longest) - 1)
+    elif shortest:  # all that are shorter, which are right
         extent = extent._replace(families=0, beam=0)
     machine = task.machine()
     assert machine is not None  # `loaded` refused it otherwise
-    found = search(model, machine, SearchBudget(*extent), device).witness
-    if found is None or found.length >= longest:
-        return ""
-    return f"{run}: wrong on a string of {plural(found.length, 'symbol')}"
+    found = search(model, machine, SearchBudget(*extent), device)
+    if found.witness is not None and found.witness.length < longest:
+        return PutAgain(f"{run}: wrong on a string of {plural(found.witness.length, 'symbol')}")
+    beyond = shortest and found.complete_to < longest - 1
+    return PutAgain(unasked=SHORTER if beyond else "")
 
 
 def other_answers(files: dict[str, bytes], rule: str) -> list[str]:

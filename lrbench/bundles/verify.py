@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -28,7 +29,13 @@ from lrbench.bundles.data import (
     string_hashes,
 )
 from lrbench.bundles.entry import built_otherwise, by_own_table, is_entry, judged
-from lrbench.bundles.failures import other_answers, put_again, searched_runs, suite_extent
+from lrbench.bundles.failures import (
+    NOT_ONE,
+    other_answers,
+    put_again,
+    searched_runs,
+    suite_extent,
+)
 from lrbench.bundles.findings import BAD, GOOD, OPEN, BundleFinding, finding
 from lrbench.bundles.identity import config_complaint, differences, versions_complaint
 from lrbench.bundles.later import later_scores, misplaced
@@ -380,23 +387,28 @@ def _on_all_strings(opened: Opened, runs: Path, options: Options) -> list[Bundle
     """Put the wrong strings and proofs of the bundle to its weights; nothing where it has none."""
     rule, extent = opened.choice.rule, suite_extent(opened.choice)
     searched = searched_runs(opened.files, layout.RUNS, opened.results, rule)
-    wrong, away = other_answers(opened.files, rule), set()
+    wrong, away, unasked = other_answers(opened.files, rule), set(), Counter[str]()
     for run in searched:
         plugins = set() if options.trust_plugins else {*plugins_of({run: opened.results[run]})}
         away |= plugins
         if plugins:
             continue
         try:
-            problem = put_again(runs / run, run, rule, extent)
+            problem, left = put_again(runs / run, run, rule, extent)
         except (UserError, OSError) as error:
-            problem = f"{run}: {str(error).splitlines()[0]}".replace(f"{runs}/", "")
-        if problem:
-            wrong.append(problem)
+            problem, left = f"{run}: {str(error).splitlines()[0]}".replace(f"{runs}/", ""), ""
+        wrong += [problem] if problem else []
+        unasked.update([left] if left else [])
     if away and not wrong:
         text = f"{', '.join(sorted(away))} was not run; read it, then add --trust-plugins"
         return [BundleFinding("all strings", OPEN, text)]
-    text = f"{plural(len(searched), 'answer')} of lrbench certify held against the weights"
-    return [finding("all strings", wrong, text)] if searched or wrong else []
+    held = len(searched) - unasked[NOT_ONE]
+    text = f"{plural(held, 'answer')} of lrbench certify held against the weights"
+    found = [finding("all strings", wrong, text)] if held or wrong else []
+    return found + [
+        BundleFinding("all strings", OPEN, f"of {plural(count, 'answer')} {what}")
+        for what, count in unasked.items()
+    ]
 
 
 def _loaded(path: Path) -> dict[str, Any]:

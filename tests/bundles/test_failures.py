@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from lrbench.bundles import layout
+from lrbench.bundles import failures, layout
 from lrbench.bundles.archive import packed, sha256, unpacked
 from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.failures import certificate_files
@@ -18,7 +19,7 @@ from lrbench.bundles.pack import pack
 from lrbench.bundles.verify import BAD, GOOD, OPEN, Options, open_bundle, verify
 from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
-from lrbench.runs.evaluate.certify import certify_run
+from lrbench.runs.evaluate.certify import certify_run, recheck
 from lrbench.runs.folder import checkpoints
 from lrbench.runs.train.job import run_cell
 from tests.bundles.conftest import TINY, name_a_plugin
@@ -122,3 +123,61 @@ def test_an_answer_of_the_same_weights_is_packed_for_their_rule(
     (tmp_path / "best.zip").write_bytes(made.data)
     assert not [name for name in unpacked(tmp_path / "best.zip") if "/certificates/" in name]
     assert made.answers_left == [proved[0].relative_to(proved[0].parents[4]).as_posix()]
+
+
+@pytest.fixture
+def wrong(runs: Path, tmp_path: Path) -> tuple[Files, str]:
+    """A bundle of a run with a short wrong string, and its certificate's name."""
+    folder = next(runs.rglob("s0"))
+    assert certify_run(folder, "best").verdict == "wrong"
+    path = tmp_path / "wrong.zip"
+    path.write_bytes(pack(runs, TableChoice(), path.name).data)
+    files = unpacked(path)
+    (name,) = (name for name in files if name.endswith("certificates/best.json"))
+    return files, name
+
+
+def a_longer_one(certificate: dict[str, Any], folder: Path, length: int) -> dict[str, Any]:
+    """Say that a longer string, which the weights get wrong as well, is the shortest."""
+    file = folder / "longer.json"
+    for tokens in itertools.product(range(2), repeat=length):
+        string = "".join(map(str, tokens))
+        witness = {"tokens": list(tokens), "length": length, "string": string, "shortest": True}
+        told = certificate | {"witness": certificate["witness"] | witness}
+        file.write_text(json.dumps(told))
+        if recheck(file, folder).confirmed:
+            return told
+    raise AssertionError("the weights of a few updates are right on all of them")
+
+
+def test_a_string_that_is_not_the_shortest_is_refused(
+    wrong: tuple[Files, str], runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, name = wrong
+    honest = json.loads(files[name])
+    assert honest["witness"]["shortest"] and honest["witness"]["length"] < 5
+    held = (GOOD, "1 answer of lrbench certify held against the weights")
+    assert told(dict(files), tmp_path / "a.zip") == held
+    longer = json.dumps(a_longer_one(honest, next(runs.rglob("s0")), 5)).encode()
+    status, text = told(dict(files) | {name: longer}, tmp_path / "b.zip")
+    assert status == BAD and "s0: wrong on a string of" in text
+    # beyond so many strings nobody looks, and that is said
+    monkeypatch.setattr(failures, "ASKED", 1)
+    manifest = dict(files) | {name: longer}
+    assert told(dict(manifest), tmp_path / "c.zip") == held
+    findings, _ = verify(open_bundle(tmp_path / "c.zip"), Options(20, device="cpu"))
+    assert (OPEN, "of 1 answer that no shorter string is wrong") in [
+        (one.status, one.text) for one in findings if one.what == "all strings"
+    ]
+
+
+def test_an_answer_that_found_nothing_is_not_held_against_the_weights(
+    wrong: tuple[Files, str], tmp_path: Path
+) -> None:
+    files, name = wrong
+    hidden = json.loads(files[name]) | {"verdict": "open", "witness": None}
+    changed = dict(files) | {name: json.dumps(hidden).encode()}
+    assert told(changed, tmp_path / "a.zip") == (
+        OPEN,
+        "of 1 answer that no string was found wrong",
+    )
