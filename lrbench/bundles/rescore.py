@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lrbench.bundles.stated import refuse_twice, stated_scores, stated_sequence
+from lrbench.bundles.stated import (
+    refuse_twice,
+    refuse_twins,
+    refuse_untrue,
+    stated_scores,
+    stated_sequence,
+)
 from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.metrics import ACCURACY, METRICS
@@ -93,6 +99,7 @@ def rescore(
     if not recorded:
         return []
     check_fits(config, resolve_device(device))
+    refuse_untrue(result, config, rule)
     by_count: dict[int, list[int]] = {}
     for length, row in sorted(recorded.items()):
         count = strings
@@ -129,6 +136,7 @@ def rescore_splits(
     Nothing in the checkpoint is executed. Raises UserError where it cannot be scored.
     """
     refuse_twice(_on_splits(result, rule))
+    refuse_twins(result, rule)
     recorded = {
         split: row for split, row in recorded_on_splits(result, rule).items() if split in splits
     }

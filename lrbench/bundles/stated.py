@@ -15,13 +15,16 @@ from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.metrics import METRICS
 from lrbench.records import BY_LENGTH, FURTHER, Evaluation, Result
+from lrbench.report.output.display import plural
 from lrbench.statistics import mean
-from lrbench.training.procedure import procedure_for
+from lrbench.training.procedure import Procedure, procedure_for
 
 MOST = 10**8  # strings that a stranger's file may say it was scored on
 LONGEST = 100_000  # a length that a stranger's file may make us read
 SINGLE = ("train_length", "test")  # splits of scores at one length that are always compared
 CLOSE = 1e-6  # of a number that follows from others
+
+NONE = "where its protocol tests none"
 
 Scores = dict[int, Evaluation]  # by length
 
@@ -54,6 +57,56 @@ def stated_sequence(result: Result, config: Config, rule: str) -> Evaluation | N
         return None
     tests = [row for row in _tests(result, rule) if row["split"] == "test"]
     return next((row for row in tests if row["metric"] in METRICS), None)
+
+
+def refuse_untrue(result: Result, config: Config, rule: str) -> None:
+    """Raise UserError where tests of a checkpoint are not those that its protocol makes.
+
+    Each has the length and as many strings as the configuration says: one string is right by luck.
+    Rules that kept one update were scored once, so they tell the same. `lrbench evaluate` writes
+    what it adds, of any length, into files of its own.
+    """
+    procedure = procedure_for(config)
+    plan = procedure.tested() if _says_its_tests(type(procedure)) else None
+    for row in _tests(result, rule):
+        place, split, n = row["length"], row["split"], row["n"]
+        if plan is None or not _is_read(row) or row["metric"] == "scaled":
+            continue
+        if split == BY_LENGTH and all(split != known for _, known, _ in plan):
+            continue  # a drawn length each: what is told of them together is in the plan
+        if (place, split, n) in plan:
+            continue
+        known = [strings for length, of, strings in plan if (length, of) == (place, split)]
+        wanted = f"and its protocol tests {known[0]:,} there" if known else NONE
+        raise UserError(f"it tells {plural(n, 'string')} at {place:,} ({split}), {wanted}")
+    refuse_twins(result, rule)
+
+
+def refuse_twins(result: Result, rule: str) -> None:
+    """Raise UserError where a rule that kept the same update tells another test."""
+    steps = result.get("checkpoints") or {}
+    mine = _told(result, rule)
+    for other, step in sorted(steps.items()):
+        if step == steps.get(rule) and _told(result, other) != mine:
+            raise UserError(
+                f"its rules {rule} and {other} kept one update, {step:,}, and tell other tests"
+            )
+
+
+def _told(result: Result, rule: str) -> set[tuple[object, ...]]:
+    return {
+        tuple(repr(row.get(key)) for key in ("length", "split", "metric", "value", "n"))
+        for row in result["evaluations"]
+        if (row["which"], row["kind"]) == (rule, "test")
+    }
+
+
+def _says_its_tests(cls: type[Procedure]) -> bool:
+    """Whether `tested` is of the class that examines, and not of one that it only builds on."""
+    examines, says = (
+        next(one for one in cls.__mro__ if name in vars(one)) for name in ("examine", "tested")
+    )
+    return examines is says
 
 
 def not_read(result: Result, rule: str) -> list[str]:

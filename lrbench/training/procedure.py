@@ -92,6 +92,14 @@ class Procedure(ABC):
     ) -> tuple[list[Evaluation], dict[str, Horizon]]:
         """Score the checkpoint that each rule kept; return (rows, horizon of each rule)."""
 
+    def tested(self) -> list[tuple[int, str, int]] | None:
+        """Return what `examine` tests: (length, split, strings); None where nobody says.
+
+        Of strings with a drawn length each only what is told of them together. A class with an
+        `examine` of its own says anew what that tests.
+        """
+        return None
+
     @abstractmethod
     def levels(self, trial: Any, check: Check) -> tuple[list[Baseline], list[Guessing]]:
         """Measure what knows next to nothing, and what guessing would give under a rule."""

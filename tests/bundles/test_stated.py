@@ -12,7 +12,7 @@ import pytest
 from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.pack import tables
 from lrbench.bundles.rescore import rescore, rescore_splits
-from lrbench.bundles.stated import stated_scores
+from lrbench.bundles.stated import refuse_twins, refuse_untrue, stated_scores
 from lrbench.bundles.verify import (
     BAD,
     GOOD,
@@ -24,8 +24,11 @@ from lrbench.bundles.verify import (
 )
 from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
+from lrbench.protocols.fan2024.procedure import Fan2024Procedure
 from lrbench.records import evaluation
 from lrbench.runs.train.job import run_cell
+from lrbench.schema import config_from
+from lrbench.training.procedure import procedure_for
 from tests.bundles.conftest import one
 from tests.cli.conftest import lrbench
 
@@ -53,6 +56,18 @@ CHANGES: dict[str, tuple[Change, str, str]] = {
         ),
         *(BAD, "it has scores over a range, which fan2024 does not test"),
     ),
+    "of one string, which is right by luck": (
+        lambda rows, row: row.update(n=1, value=1.0),
+        *(BAD, "it tells 1 string at 9 (test), and its protocol tests 2,000 there"),
+    ),
+    "at a length that is easier": (
+        lambda rows, row: row.update(length=5, value=1.0),
+        *(BAD, "it tells 2,000 strings at 5 (test), where its protocol tests none"),
+    ),
+    "as a further length": (
+        lambda rows, row: row.update(split="further"),
+        *(BAD, "it tells 2,000 strings at 9 (further), where its protocol tests none"),
+    ),
     "of more strings than are read": (
         lambda rows, row: row.update(n=10**8 + 1, value=1.0),
         *(OPEN, "its scores at 9, which nobody reads"),
@@ -73,8 +88,18 @@ def edit(files: dict[str, bytes], run: str, how: Callable[[dict[str, Any]], obje
     name = one(files, f"{run}/result.json")
     result = json.loads(files[name])
     how(result)
+    _alike(result)
     files[name] = json.dumps(result).encode()
     files |= tables(files, TableChoice())
+
+
+def _alike(result: dict[str, Any]) -> None:
+    """Let the rules that kept the update of `best` tell what it tells."""
+    steps, rows = result["checkpoints"], result["evaluations"]
+    twins = {rule for rule in steps if rule != "best" and steps[rule] == steps["best"]}
+    mine = [row for row in rows if (row["which"], row["kind"]) == ("best", "test")]
+    others = [row for row in rows if row["kind"] != "test" or row["which"] not in twins]
+    result["evaluations"] = others + [row | {"which": rule} for rule in twins for row in mine]
 
 
 def row_of(result: dict[str, Any], split: str) -> dict[str, Any]:
@@ -195,12 +220,10 @@ def test_a_number_of_whole_strings_is_scored_as_such(tmp_path: Path) -> None:
     where = (outcome.folder, "a run", result, "last", 1000, 0, "cpu")
     whole, at_end = rescore(*where)
     assert whole.p > 0.01 and at_end.p > 0.01 and whole.now < at_end.now
-    (number,) = (
-        row
-        for row in result["evaluations"]
-        if row["split"] == "test" and row["which"] == "last" and row["kind"] == "test"
-    )
-    number["value"] = at_end.recorded
+    rows = [row for row in result["evaluations"] if row["kind"] == "test"]
+    numbers = [row for row in rows if row["split"] == "test"]
+    for number in numbers:  # of every rule: they kept one update
+        number["value"] = at_end.recorded
     assert rescore(*where)[0].p < 1e-6
 
 
@@ -209,3 +232,53 @@ def test_a_split_with_two_scores_is_refused() -> None:
     result: Any = {"evaluations": [row | {"value": 1.0}, row]}
     with pytest.raises(UserError, match="it has two scores on near_iid"):
         rescore_splits(Path(), "r", result, "best", ["near_iid"], "cpu")
+
+
+def test_what_a_protocol_tests_is_what_its_runs_tell(original: dict[str, bytes]) -> None:
+    result = json.loads(original[one(original, "s0/result.json")])
+    rows = [row for row in result["evaluations"] if (row["kind"], row["which"]) == ("test", "best")]
+    told = {(row["length"], row["split"], row["n"]) for row in rows if row["split"] != "positions"}
+    assert told == set(procedure_for(config_from(result["config"])).tested() or ())
+    assert len(told) == 3
+
+
+def test_a_range_is_tested_with_its_strings_at_each_length() -> None:
+    words = ["protocol=deletang2022_short", "task=nnch_parity_check", "protocol.test.strings=9"]
+    words += ["protocol.train_lengths=[1,6]", "protocol.test.lengths=[7,11]"]
+    each = procedure_for(composed([*words, "protocol.test.stride=2"])).tested()
+    assert each == [
+        *((6, "train_length", 9), (7, "by_length", 9), (9, "by_length", 9)),
+        *((11, "by_length", 9), (11, "test", 27)),
+    ]
+    drawn = procedure_for(composed([*words, "protocol.test.mix=row"])).tested()
+    assert drawn == [(6, "train_length", 9), (11, "test", 9)]
+
+
+def test_rules_that_kept_one_update_tell_one_test() -> None:
+    row = evaluation(9, "near_iid", "accuracy", 0.5, 10, kind="test", which="best")
+    other = row | {"which": "last", "value": 1.0}
+    result: Any = {"checkpoints": {"best": 4, "last": 8}, "evaluations": [row, other]}
+    refuse_twins(result, "best")
+    result["checkpoints"]["last"] = 4
+    with pytest.raises(UserError, match="rules best and last kept one update, 4, and tell other"):
+        rescore_splits(Path(), "r", result, "best", ["near_iid"], "cpu")
+
+
+class _Other(Fan2024Procedure):
+    """A plug-in's: what it tests is its own, and what it builds on does not know it."""
+
+    def examine(self, *_: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_a_protocol_that_does_not_say_what_it_tests_is_not_held_to_anothers(
+    original: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = json.loads(original[one(original, "s0/result.json")])
+    result["checkpoints"] = {"best": 4}
+    row_of(result, "test")["n"] = 3
+    config = config_from(result["config"])
+    with pytest.raises(UserError, match=r"it tells 3 strings at 9 \(test\)"):
+        refuse_untrue(result, config, "best")
+    monkeypatch.setattr("lrbench.bundles.stated.procedure_for", _Other)
+    refuse_untrue(result, config, "best")

@@ -7,7 +7,12 @@ from typing import Any
 import torch
 
 from lrbench.errors import UserError
-from lrbench.protocols.fan2024.examination import baselines_at, chance_levels, final_tests
+from lrbench.protocols.fan2024.examination import (
+    baselines_at,
+    chance_levels,
+    final_tests,
+    test_plan,
+)
 from lrbench.protocols.fan2024.trial import LengthTrial
 from lrbench.records import FURTHER, Baseline, Evaluation, Guessing, Horizon, evaluation
 from lrbench.statistics import wilson
@@ -76,6 +81,15 @@ class Fan2024Procedure(Procedure):
         self, trial: LengthTrial, kept: Kept, check: Check
     ) -> tuple[list[Evaluation], dict[str, Horizon]]:
         return final_tests(trial, kept, check)
+
+    def tested(self) -> list[tuple[int, str, int]] | None:
+        plan = test_plan(self.task, self.protocol)
+        return [(length, split, self._there(length, n)) for length, split, n in plan]
+
+    def _there(self, length: int, n: int) -> int:
+        """So many test strings of a length, or all where there are fewer."""
+        available = self.task.available(self.task.stream(0, "test", length))
+        return n if available is None else min(n, int(available))
 
     def levels(self, trial: LengthTrial, check: Check) -> tuple[list[Baseline], list[Guessing]]:
         return chance_levels(trial, check)

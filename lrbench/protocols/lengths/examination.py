@@ -21,6 +21,7 @@ from lrbench.protocols.lengths.scoring import score_each
 from lrbench.protocols.lengths.trial import LengthsTrial
 from lrbench.records import BY_LENGTH, Baseline, Evaluation, Guessing, Horizon, Look, evaluation
 from lrbench.statistics import FEWEST_STRINGS, guessing_best_of
+from lrbench.tasks.base import SampledTask
 from lrbench.tasks.baselines import best_baseline
 from lrbench.training.examination import Kept, Section, each_kept
 from lrbench.training.scoring import Score, pooled, symbols_of
@@ -32,7 +33,11 @@ CHANCE_LENGTHS = 5  # of a range, that chance is measured at
 
 def lengths_tested(trial: LengthsTrial) -> list[int]:
     """Return the lengths that are tested, each a valid one, shortest first."""
-    test, task = trial.config.protocol.test, trial.task
+    return lengths_in(trial.task, trial.config.protocol.test)
+
+
+def lengths_in(task: SampledTask, test: Any) -> list[int]:
+    """Return the lengths of a range that are tested, those of `task` or the nearest below."""
     wanted = range(test.lengths[0], test.lengths[1] + 1, test.stride)
     return sorted({task.nearest_length(length) for length in wanted})
 

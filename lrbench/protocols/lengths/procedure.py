@@ -9,9 +9,14 @@ import torch
 from lrbench.errors import UserError
 from lrbench.protocols.base import declared
 from lrbench.protocols.fan2024.procedure import Fan2024Procedure
-from lrbench.protocols.lengths.examination import chance_levels, final_tests
+from lrbench.protocols.lengths.examination import (
+    TRAIN_STRINGS,
+    chance_levels,
+    final_tests,
+    lengths_in,
+)
 from lrbench.protocols.lengths.trial import LengthsTrial
-from lrbench.records import Baseline, Evaluation, Guessing, Horizon
+from lrbench.records import BY_LENGTH, Baseline, Evaluation, Guessing, Horizon
 from lrbench.tasks.base import LabelledTask, TaskBase
 from lrbench.tasks.stream import Stream
 from lrbench.training.examination import Kept
@@ -154,6 +159,18 @@ class LengthsProcedure(Fan2024Procedure):
         self, trial: LengthsTrial, kept: Kept, check: Check
     ) -> tuple[list[Evaluation], dict[str, Horizon]]:
         return final_tests(trial, kept, check)
+
+    def tested(self) -> list[tuple[int, str, int]] | None:
+        test, trained = self.protocol.test, self.protocol.train_lengths[1]
+        found = []
+        if trained != test.lengths[1]:
+            found.append((trained, "train_length", min(test.strings, TRAIN_STRINGS)))
+        n = test.strings
+        if test.mix == "step":
+            by_length = [(length, self._there(length, n)) for length in lengths_in(self.task, test)]
+            found += [(length, BY_LENGTH, strings) for length, strings in by_length]
+            n = sum(strings for _, strings in by_length)
+        return [*found, (test.lengths[1], "test", n)]
 
     def levels(  # type: ignore[override]
         self, trial: LengthsTrial, check: Check

@@ -5,6 +5,8 @@ Test strings are drawn with a data seed of their own, so every run of a task mee
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from lrbench.protocols.fan2024.examination import (
@@ -25,6 +27,7 @@ from lrbench.records import (
     SplitData,
     evaluation,
 )
+from lrbench.tasks.base import SampledTask
 from lrbench.tasks.stream import Stream
 from lrbench.training.examination import Kept, Section, each_kept
 from lrbench.training.scoring import Score, score, symbols_of
@@ -70,6 +73,13 @@ class SuiteProcedure(LengthsProcedure):
         section = Section("tests", symbols_of(task, tests), lambda: _examine(trial, check))
         return each_kept(trial, kept, [section], looks_of, check)
 
+    def tested(self) -> list[tuple[int, str, int]] | None:
+        test, splits = self.protocol.test, _splits(self.task, self.protocol)
+        return [
+            (length, splits.get(length, FURTHER), test.strings_at(length))
+            for length in grid_lengths(self.task, test)
+        ]
+
     def levels(  # type: ignore[override]
         self, trial: SuiteTrial, check: Check
     ) -> tuple[list[Baseline], list[Guessing]]:
@@ -107,13 +117,18 @@ def _examine(trial: SuiteTrial, check: Check) -> tuple[list[Evaluation], Horizon
         )
         for length in lengths
     ]
-    trained = task.nearest_length(protocol.train_lengths[1])
-    shown = task.nearest_length(SHOWN)
-    rows = [_row(one, {trained: "train_length", shown: "test"}) for one in scores]
+    splits = _splits(task, protocol)
+    rows = [_row(one, splits) for one in scores]
     rows += at_every_position(scores, lengths[-1])
     if len(lengths) == 1:
         return rows, None
     return rows, horizon_of(trial, scores, check)
+
+
+def _splits(task: SampledTask, protocol: Any) -> dict[int, str]:
+    """Return what the row of a length is called where that is no further one."""
+    trained = task.nearest_length(protocol.train_lengths[1])
+    return {trained: "train_length", task.nearest_length(SHOWN): "test"}
 
 
 def _row(one: Score, splits: dict[int, str]) -> Evaluation:
