@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lrbench.bundles.stated import (
+    range_of,
     refuse_twice,
     refuse_twins,
     refuse_untrue,
@@ -90,8 +91,9 @@ def rescore(
 ) -> list[ScoreComparison]:
     """Score the checkpoint of one run at the lengths it tells accuracies of.
 
-    A further length gets at most `AT_FURTHER` strings, because it takes long. An entry of a suite
-    gets at each length no more strings than it tells of. Nothing in the checkpoint is executed.
+    A further length gets at most `AT_FURTHER` strings, because it takes long. The lengths between
+    the ends of a range share the strings of one. An entry of a suite gets at each length no more
+    strings than it tells of. Nothing in the checkpoint is executed.
     Raises UserError where it cannot be scored.
     """
     config = _config(result)
@@ -100,6 +102,7 @@ def rescore(
         return []
     check_fits(config, resolve_device(device))
     refuse_untrue(result, config, rule)
+    between = sorted(range_of(result, rule) & recorded.keys())[1:-1]
     by_count: dict[int, list[int]] = {}
     for length, row in sorted(recorded.items()):
         count = strings
@@ -107,11 +110,14 @@ def rescore(
             count = min(strings, row["n"])
         elif row["split"] == FURTHER:
             count = min(strings, AT_FURTHER)
+        elif length in between:  # together they take as long as one
+            count = -(-strings // len(between))
         by_count.setdefault(count, []).append(length)
     rows = []
     for count, lengths in by_count.items():
         text = ",".join(map(str, lengths))
         rows += score_run(folder, text, rule, count, device, purpose=f"verify {seed}")[0]
+    rows.sort(key=lambda row: row["length"])
     whole = _right_throughout(run, rows, stated_sequence(result, config, rule))
     return whole + [
         ScoreComparison(

@@ -14,13 +14,14 @@ from typing import Any
 from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.metrics import METRICS
-from lrbench.records import BY_LENGTH, FURTHER, Evaluation, Result
+from lrbench.records import BY_LENGTH, FURTHER, POSITIONS, TREES, Evaluation, Result
 from lrbench.report.output.display import plural
 from lrbench.statistics import mean
 from lrbench.training.procedure import Procedure, procedure_for
 
 MOST = 10**8  # strings that a stranger's file may say it was scored on
 LONGEST = 100_000  # a length that a stranger's file may make us read
+BETWEEN = 6  # lengths of a range that are drawn between its ends
 SINGLE = ("train_length", "test")  # splits of scores at one length that are always compared
 CLOSE = 1e-6  # of a number that follows from others
 
@@ -34,9 +35,9 @@ def stated_scores(
 ) -> Scores:
     """Return the scores at single lengths that a checkpoint is asked for again.
 
-    Of a test over a range those of its shortest and longest length, and of one between them that
-    `seed` draws. entry: it is a suite's, which has no ranges. Raises UserError where a length has
-    two scores, and where the number of a range does not follow from its lengths.
+    Of a test over a range those of its shortest and longest length, and of BETWEEN between them
+    that `seed` draws. entry: it is a suite's, which has no ranges. Raises UserError where a length
+    has two scores, and where the number of a range does not follow from its lengths.
     """
     tests = [row for row in _tests(result, rule) if _is_read(row)]
     if over_range := [row for row in tests if row["split"] == BY_LENGTH]:
@@ -46,7 +47,7 @@ def stated_scores(
         _refuse_number(tests, every, config)
         lengths = sorted(every)
         between = lengths[1:-1]
-        drawn = random.Random(seed).sample(between, min(1, len(between)))
+        drawn = random.Random(seed).sample(between, min(BETWEEN, len(between)))
         return {length: every[length] for length in sorted({lengths[0], *drawn, lengths[-1]})}
     return _once(row for row in tests if row["metric"] in METRICS)
 
@@ -107,6 +108,34 @@ def _says_its_tests(cls: type[Procedure]) -> bool:
         next(one for one in cls.__mro__ if name in vars(one)) for name in ("examine", "tested")
     )
     return examines is says
+
+
+def range_of(result: Result, rule: str) -> set[int]:
+    """Return the lengths of the range that a checkpoint tells scores of, if it does."""
+    return {row["length"] for row in _tests(result, rule) if row["split"] == BY_LENGTH}
+
+
+def not_compared(results: Iterable[Result], rule: str) -> list[str]:
+    """Return what results tell beside the tests of a rule: nobody can read it off the weights.
+
+    Of other checkpoints there are no weights, and looks and times were those of the training.
+    """
+    found = {"times": None}
+    for result in results:
+        kept = result.get("checkpoints") or {}
+        twins = {name for name, step in kept.items() if step == kept.get(rule)} | {rule}
+        rows = result.get("evaluations") or []
+        told = {
+            "looks": any(row.get("kind") == "look" for row in rows),
+            "scores of other rules": any(
+                row.get("kind") == "test" and row.get("which") not in twins for row in rows
+            ),
+            "scores at every position": any(row["split"] == POSITIONS for row in rows),
+            "how trees follow the brackets": any(row.get("kind") == TREES for row in rows),
+            "horizons": bool(result.get("horizon")),
+        }
+        found |= dict.fromkeys(name for name, there in told.items() if there)
+    return [*sorted(found.keys() - {"times"}), "times"]
 
 
 def not_read(result: Result, rule: str) -> list[str]:

@@ -48,7 +48,7 @@ from lrbench.bundles.rescore import (
     rescore,
     rescore_splits,
 )
-from lrbench.bundles.stated import not_read
+from lrbench.bundles.stated import not_read, range_of
 from lrbench.bundles.weights import shared_weights, sizes
 from lrbench.errors import UserError
 from lrbench.plugins import trust_plugin
@@ -425,12 +425,27 @@ def _scored(opened: Opened, comparisons: list[ScoreComparison], not_scored: bool
     where = {frozenset({True}): "on their splits", frozenset({False}): "on fresh strings"}
     on = where.get(frozenset(over_corpora), "on fresh strings or on their splits")
     text = f"{scored} of {len(opened.results)} runs scored again {on}"
+    text += _of_ranges(opened, comparisons)
     far = [f"{one.run} {one.place}" for one in (differing(comparisons) if comparisons else [])]
     if not far and not_scored:
         return BundleFinding("scores", OPEN, f"{text}; why not on all of them is told below")
     if not far and scored < len(opened.results):
         return BundleFinding("scores", OPEN, f"{text}; of the others there is nothing to score")
     return finding("scores", far, text)
+
+
+def _of_ranges(opened: Opened, comparisons: list[ScoreComparison]) -> str:
+    """Say at how many lengths of a range runs were scored, where that is not at all of them."""
+    looked: dict[str, set[int]] = {}
+    for one in comparisons:
+        looked.setdefault(one.run, set()).add(one.length)
+    parts = {
+        (len(lengths), len(every))
+        for run, lengths in looked.items()
+        if len(lengths) < len(every := range_of(opened.results[run], opened.choice.rule))
+    }
+    told = ", ".join(f"{some} of {every}" for some, every in sorted(parts)[:3])
+    return f", at {told} lengths" if parts else ""
 
 
 def unscored_splits(

@@ -12,7 +12,7 @@ import pytest
 from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.pack import tables
 from lrbench.bundles.rescore import rescore, rescore_splits
-from lrbench.bundles.stated import refuse_twins, refuse_untrue, stated_scores
+from lrbench.bundles.stated import not_compared, refuse_twins, refuse_untrue, stated_scores
 from lrbench.bundles.verify import (
     BAD,
     GOOD,
@@ -282,3 +282,20 @@ def test_a_protocol_that_does_not_say_what_it_tests_is_not_held_to_anothers(
         refuse_untrue(result, config, "best")
     monkeypatch.setattr("lrbench.bundles.stated.procedure_for", _Other)
     refuse_untrue(result, config, "best")
+
+
+def test_what_is_told_and_compared_with_nothing_is_named(
+    bundle: Callable[..., Path], lrbench: Callable[..., Any]
+) -> None:
+    done = lrbench("verify", str(bundle()), "--strings", "20", "--seed", "0")
+    (line,) = (line for line in done.out.splitlines() if "told besides" in line)
+    assert line.startswith("not checked  told besides: ") and line.endswith(", times")
+    assert "looks" in line and "horizons" in line
+    row = evaluation(9, "test", "accuracy", 0.5, 10, kind="test", which="last")
+    position = row | {"split": "positions", "which": "best"}
+    result: Any = {"checkpoints": {"best": 4, "last": 4}, "evaluations": [row]}
+    assert not_compared([result], "best") == ["times"]
+    result["checkpoints"]["last"] = 8
+    assert not_compared([result], "best") == ["scores of other rules", "times"]
+    result["evaluations"] = [position]
+    assert not_compared([result], "best") == ["scores at every position", "times"]

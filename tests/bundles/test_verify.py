@@ -361,10 +361,14 @@ def test_sampling_error_is_none_of_ours() -> None:
 
 
 @pytest.mark.parametrize(
-    "protocol", [["protocol=walker2025_short"], ["protocol=deletang2022_short"]]
+    ("protocol", "lengths"),
+    [
+        (["protocol=walker2025_short"], [7, 8, 9, 10, 11]),
+        (["protocol=deletang2022_short"], [7, 9, 11]),
+    ],
 )
 def test_runs_over_a_range_of_lengths_are_scored_at_its_ends_and_between_them(
-    protocol: list[str], tmp_path: Path
+    protocol: list[str], lengths: list[int], tmp_path: Path
 ) -> None:
     words = [
         *("task=nnch_parity_check", "model=lstm", "model.width=8", "protocol.train_lengths=[1,6]"),
@@ -378,7 +382,7 @@ def test_runs_over_a_range_of_lengths_are_scored_at_its_ends_and_between_them(
     path.write_bytes(pack(tmp_path / "runs", TableChoice(rule="last"), path.name).data)
     findings, scores = verify(open_bundle(path), Options(strings=600, device="cpu"))
     assert {finding.status for finding in findings} == {GOOD}
-    assert [score.length for score in scores] == [7, 9, 11]
+    assert [score.length for score in scores] == lengths
 
 
 @pytest.mark.parametrize(
@@ -400,3 +404,24 @@ def test_a_number_of_looks_that_nobody_can_count_is_no_traceback(
     findings = found(bundle(change), strings=10)
     assert findings["table.md"].status == GOOD
     assert findings["fingerprints"].status == BAD
+
+
+def test_a_range_is_scored_at_some_of_its_lengths_which_is_said(tmp_path: Path) -> None:
+    words = [
+        *("protocol=deletang2022_short", "task=nnch_parity_check", "model=lstm", "model.width=8"),
+        *("protocol.train_lengths=[1,6]", "protocol.look.lengths=[7,9]", "protocol.band=[7,8]"),
+        *("protocol.test.lengths=[7,26]", "protocol.test.strings=200", "protocol.look.strings=12"),
+        *("protocol.test.stride=1", "protocol.batch_size=8", "protocol.look_every=4"),
+        *("protocol.validation_size=16", "protocol.max_steps=8", "optim.warmup=0"),
+    ]
+    run_cell(composed([*words, f"output_dir={tmp_path / 'runs'}"]))
+    path = tmp_path / "ranges.zip"
+    path.write_bytes(pack(tmp_path / "runs", TableChoice(rule="last"), path.name).data)
+    findings, scores = verify(open_bundle(path), Options(strings=60, device="cpu"))
+    (told,) = (finding for finding in findings if finding.what == "scores")
+    assert told.status == GOOD
+    assert told.text == "1 of 1 runs scored again on fresh strings, at 8 of 20 lengths"
+    lengths = [score.length for score in scores]
+    assert (lengths[0], lengths[-1], len(set(lengths))) == (7, 26, 8)
+    # what is drawn takes together as many strings as one end does
+    assert [score.now_n for score in scores] == [60, *[10] * 6, 60]

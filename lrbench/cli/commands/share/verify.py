@@ -21,8 +21,9 @@ HELP = (
     " splits, if this machine has the same data. The table is rebuilt from the bundle's"
     " results. By chance a score of one true bundle in a hundred differs; if so, try another"
     " --seed.\n\n"
-    "Nothing in it is executed, unless --trust-plugins is given. The exit code is 0 if everything"
-    " is confirmed and 1 if something differs or a run could not be scored.\n\n"
+    "Nothing in it is executed, unless --trust-plugins is given. The exit code is 0 if"
+    " nothing differs and every run was scored, else 1. Lines that say 'not checked' name what"
+    " nobody looked at, such as looks and times.\n\n"
     "For example: lrbench verify table2.zip --strings 10000"
 )
 
@@ -34,7 +35,12 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 def verify(
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="A .zip or .tar.gz.")],
-    strings: Annotated[int, typer.Option(help="Fresh strings for each run and length.")] = 1000,
+    strings: Annotated[
+        int,
+        typer.Option(
+            help="Fresh strings for each run and length; lengths inside a range share them."
+        ),
+    ] = 1000,
     seed: Annotated[
         int | None,
         typer.Option(help="Seed of the fresh strings; default: drawn, so nobody knows it before."),
@@ -78,6 +84,8 @@ def _show(
     """Print what was found: the bundle, the scores side by side, a line for each check."""
     from lrbench.bundles.archive import sha256
     from lrbench.bundles.rescore import differing
+    from lrbench.bundles.stated import not_compared
+    from lrbench.bundles.verify import OPEN
     from lrbench.report.output.display import plural
 
     versions = opened.manifest.get("versions")
@@ -105,3 +113,5 @@ def _show(
         )
     for finding in findings:
         typer.echo(f"{finding.status:<12} {shown(finding.what)}: {shown(finding.text, 400)}")
+    besides = ", ".join(not_compared(opened.results.values(), choice.rule))
+    typer.echo(f"{OPEN:<12} told besides: {besides}")
