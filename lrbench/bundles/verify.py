@@ -49,7 +49,7 @@ from lrbench.bundles.rescore import (
     rescore_splits,
 )
 from lrbench.bundles.stated import not_read, range_of
-from lrbench.bundles.weights import shared_weights, sizes
+from lrbench.bundles.weights import DAMAGED, shared_weights, sizes
 from lrbench.errors import UserError
 from lrbench.plugins import trust_plugin
 from lrbench.plugins.sources import source_files, source_hash
@@ -317,10 +317,10 @@ def _chance(opened: Opened, options: Options, states: dict[str, States]) -> list
         try:
             if levels_differ(result):
                 wrong.append(f"{run}: chance is not what is measured here")
-        except UserError as error:
+        except (UserError, *DAMAGED) as error:
             if away:
                 continue  # `_scores` names this run as one that needs its plugin
-            wrong.append(f"{run}: chance cannot be measured: {str(error).splitlines()[0]}")
+            wrong.append(f"{run}: chance cannot be measured: {_first_line(error)}")
         measured += 1
     text = f"of {plural(measured, 'run')} measured again"
     return [finding("chance", wrong, text)] if measured else []
@@ -365,8 +365,8 @@ def _scores(
             if left := not_read(result, rule):
                 text = f"not scored again: its scores {', '.join(left)}, which nobody reads"
                 unscored.append(BundleFinding(run, OPEN, text))
-        except (UserError, OSError) as error:
-            first = str(error).splitlines()[0].replace(f"{runs}/", "")
+        except (UserError, OSError, *DAMAGED) as error:
+            first = _first_line(error).replace(f"{runs}/", "")
             away = [] if options.trust_plugins else sorted(plugins_of({run: result}))
             if away:
                 first = f"{', '.join(away)} was not run; read it, then add --trust-plugins"
@@ -395,8 +395,8 @@ def _on_all_strings(opened: Opened, runs: Path, options: Options) -> list[Bundle
             continue
         try:
             problem, left = put_again(runs / run, run, rule, extent)
-        except (UserError, OSError) as error:
-            problem, left = f"{run}: {str(error).splitlines()[0]}".replace(f"{runs}/", ""), ""
+        except (UserError, UnreadableFile, OSError, *DAMAGED) as error:
+            problem, left = f"{run}: {_first_line(error)}".replace(f"{runs}/", ""), ""
         wrong += [problem] if problem else []
         unasked.update([left] if left else [])
     if away and not wrong:
@@ -409,6 +409,10 @@ def _on_all_strings(opened: Opened, runs: Path, options: Options) -> list[Bundle
         BundleFinding("all strings", OPEN, f"of {plural(count, 'answer')} {what}")
         for what, count in unasked.items()
     ]
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
 
 
 def _loaded(path: Path) -> dict[str, Any]:

@@ -181,3 +181,13 @@ def test_an_answer_that_found_nothing_is_not_held_against_the_weights(
         OPEN,
         "of 1 answer that no string was found wrong",
     )
+
+
+def test_an_answer_that_is_no_json_is_no_traceback(
+    wrong: tuple[Files, str], tmp_path: Path
+) -> None:
+    files, name = wrong
+    odd = files[name].replace(b'"modulus": 5', b'"modulus": Infinity')
+    assert odd != files[name]
+    status, text = told(dict(files) | {name: odd}, tmp_path / "a.zip")
+    assert status == BAD and "Infinity is not JSON" in text

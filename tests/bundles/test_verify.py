@@ -425,3 +425,19 @@ def test_a_range_is_scored_at_some_of_its_lengths_which_is_said(tmp_path: Path) 
     assert (lengths[0], lengths[-1], len(set(lengths))) == (7, 26, 8)
     # what is drawn takes together as many strings as one end does
     assert [score.now_n for score in scores] == [60, *[10] * 6, 60]
+
+
+def test_a_length_that_is_no_number_is_no_traceback(bundle: Bundle) -> None:
+    """A list of settings may hold anything, and what draws strings meets it first."""
+
+    def change(files: dict[str, bytes]) -> None:
+        for file in [name for name in files if name.endswith(("/config.json", "/result.json"))]:
+            content = json.loads(files[file])
+            content.get("config", content)["protocol"]["test_lengths"] = [{"name": "sum"}]
+            files[file] = json.dumps(content).encode()
+        files |= tables(files, TableChoice())
+
+    findings, _ = verify(open_bundle(bundle(change)), Options(strings=10, device="cpu"))
+    told = {finding.what: finding for finding in findings}
+    assert told["fingerprints"].status == told["chance"].status == BAD
+    assert "not scored again" in next(one.text for what, one in told.items() if "/s0" in what)
