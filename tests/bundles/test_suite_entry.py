@@ -158,11 +158,11 @@ def changed(**changes: Any) -> Attack:
 
 
 def rows(length: int, **changes: Any) -> Attack:
-    """Change the score of a run at a length."""
+    """Change the score of a run at a length; of every rule, because they kept one update."""
 
     def change(content: dict[str, Any]) -> None:
         for row in content["evaluations"]:
-            if (row["kind"], row["which"], row["length"]) == ("test", "last", length):
+            if (row["kind"], row["length"]) == ("test", length):
                 row.update(changes)
 
     return lambda files: edited(files, parity(files), change)
