@@ -26,7 +26,7 @@ FAST = "unit and not slow"
 # Modules of units that take more than eight seconds; `make test-fast` leaves them out. In others
 # a test of more than a second is marked where it stands.
 SLOW = (
-    "bundles/test_suite_entry.py",
+    "bundles/check/test_suite_entry.py",
     "certificates/test_images.py",
     "certificates/test_soundness.py",
     "certificates/test_tampering.py",

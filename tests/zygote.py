@@ -33,7 +33,7 @@ IMPORTED_LATE = (
     *("lrbench.protocols.rir2023.procedure", "lrbench.protocols.rir2023.trial"),
     *("lrbench.runs.evaluate.certify", "lrbench.runs.evaluate.ending", "lrbench.training.scoring"),
     *("lrbench.runs.evaluate.evaluation", "lrbench.runs.evaluate.kept", "lrbench.tasks.baselines"),
-    *("lrbench.bundles.verify", "lrbench.bundles.pack", "lrbench.certificates.check"),
+    *("lrbench.bundles.check.verify", "lrbench.bundles.pack", "lrbench.certificates.check"),
     *("lrbench.contract.run", "lrbench.sweeps.plan.report", "lrbench.sweeps.tune.study"),
     *("lrbench.report.output.summary", "lrbench.report.paper", "lrbench.report.suite"),
 )

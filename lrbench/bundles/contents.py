@@ -11,20 +11,20 @@ from typing import Any
 
 import torch
 
-from lrbench.bundles.failures import answers_of, certificate_files
-from lrbench.bundles.weights import digest_of
+from lrbench.certificates.record import weights_digest
 from lrbench.errors import UserError
 from lrbench.mixers.foreign.libraries import module_of
 from lrbench.plugins import VARIABLE, load_plugins
 from lrbench.plugins.sources import source_files, source_hash
 from lrbench.records import Result
-from lrbench.report.runs.certificates import FOLDER
+from lrbench.report.runs.certificates import FOLDER, certificate_names, complaint
 from lrbench.report.runs.record import evaluation_files
 from lrbench.runs.folder import checkpoints
 from lrbench.runs.folder.files import UnreadableFile
 
 OF_CELL = ("config.json", "environment.json")
 OF_RUN = ("result.json", "failure.json", "metrics.jsonl")
+DAMAGED = (TypeError, KeyError, AttributeError, ValueError, RuntimeError)  # in a stranger's file
 
 
 @dataclass
@@ -91,6 +91,40 @@ def _joined_answer(folder: Path, result: Result, rule: str) -> dict[str, bytes]:
             boxes = {name: _read(folder / name) for name in names[1:]}  # by the name it tells
             return {f"{FOLDER}/{rule}.json": answer} | boxes
     return {}
+
+
+def certificate_files(folder: Path, rule: str) -> list[str]:
+    """Return what is known of a run's checkpoint on all strings, as paths below its folder."""
+    name = f"{FOLDER}/{rule}.json"
+    if not (folder / name).is_file():
+        return []
+    try:
+        content: Any = json.loads((folder / name).read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{folder / name} cannot be read: {str(error)[:200]}") from error
+    if (wrong := complaint(content)) is not None:
+        raise UserError(f"{folder / name} {wrong}")
+    proved = content["verdict"] == "certified"
+    return [name, f"{FOLDER}/{rule}.npz"] if proved else [name]
+
+
+def answers_of(folder: Path) -> list[str]:
+    """Return the rules whose checkpoints of a run have an answer on all strings."""
+    try:
+        names = certificate_names(folder)
+    except OSError as error:
+        raise UserError(f"{folder / FOLDER} cannot be listed: {error.strerror}") from error
+    return [Path(name).stem for name in names]
+
+
+def digest_of(path: Path) -> str:
+    """Return the sha256 of the weights in a checkpoint. Raises UserError where it has none."""
+    try:
+        return weights_digest(checkpoints.load(path)["model"])
+    except UnreadableFile as error:
+        raise UserError(f"its weights cannot be read: {error.reason}") from error
+    except DAMAGED as error:
+        raise UserError("its checkpoint has no weights") from error
 
 
 def plugins_of(results: dict[str, Result]) -> dict[str, set[str]]:

@@ -13,9 +13,9 @@ import pytest
 
 from lrbench.bundles.anonymous import Identity, anonymised, identities, refuse_leaks
 from lrbench.bundles.archive import unpacked
+from lrbench.bundles.check.verify import BAD, Options, open_bundle, verify
 from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.pack import pack
-from lrbench.bundles.verify import BAD, Options, open_bundle, verify
 from lrbench.errors import UserError
 
 Edit = Callable[[Path, Callable[[dict[str, Any]], object]], None]

@@ -15,10 +15,18 @@ import numpy as np
 import pytest
 
 from lrbench.bundles.archive import unpacked
+from lrbench.bundles.check.rescore import ScoreComparison
+from lrbench.bundles.check.verify import (
+    BAD,
+    GOOD,
+    OPEN,
+    BundleFinding,
+    Options,
+    open_bundle,
+    verify,
+)
 from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.pack import pack
-from lrbench.bundles.rescore import ScoreComparison
-from lrbench.bundles.verify import BAD, GOOD, OPEN, BundleFinding, Options, open_bundle, verify
 from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
 from lrbench.plugins import name_plugin

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from lrbench import plugins
+from lrbench.bundles.check.verify import BAD, GOOD, OPEN, Options, open_bundle, verify
 from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.pack import pack
-from lrbench.bundles.verify import BAD, GOOD, OPEN, Options, open_bundle, verify
 from lrbench.cli.hydra.compose import composed
 from lrbench.runs.train.job import run_cell
 from tests.named_layers import WORDS

@@ -12,8 +12,8 @@ from lrbench.checks import shown
 from lrbench.errors import UserError
 
 if TYPE_CHECKING:
-    from lrbench.bundles.rescore import ScoreComparison
-    from lrbench.bundles.verify import BundleFinding, Opened
+    from lrbench.bundles.check.rescore import ScoreComparison
+    from lrbench.bundles.check.verify import BundleFinding, Opened
 
 HELP = (
     "Check a bundle: hashes, data, table and chance, and its checkpoints scored again.\n\n"
@@ -54,8 +54,8 @@ def verify(
     """Verify a bundle."""
     if strings < 1:
         raise UserError(f"--strings must be at least 1, not {strings}", exit_code=2)
-    from lrbench.bundles import verify as bundles
-    from lrbench.bundles.verify import BAD
+    from lrbench.bundles.check import verify as bundles
+    from lrbench.bundles.check.verify import BAD
     from lrbench.plugins import load_plugins
 
     opened = bundles.open_bundle(bundle)
@@ -83,9 +83,9 @@ def _show(
 ) -> None:
     """Print what was found: the bundle, the scores side by side, a line for each check."""
     from lrbench.bundles.archive import sha256
-    from lrbench.bundles.rescore import differing
-    from lrbench.bundles.stated import not_compared
-    from lrbench.bundles.verify import OPEN
+    from lrbench.bundles.check.rescore import differing
+    from lrbench.bundles.check.stated import not_compared
+    from lrbench.bundles.check.verify import OPEN
     from lrbench.report.output.display import plural
 
     versions = opened.manifest.get("versions")

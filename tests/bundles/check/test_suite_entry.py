@@ -13,12 +13,13 @@ import pytest
 import torch
 
 from benchmarks.suite_lock import lock_of
-from lrbench.bundles import entry, layout
+from lrbench.bundles import layout
 from lrbench.bundles.archive import packed, sha256, unpacked
+from lrbench.bundles.check import entry
+from lrbench.bundles.check.entry import built_otherwise
+from lrbench.bundles.check.verify import BAD, GOOD, OPEN, Options, open_bundle, verify
 from lrbench.bundles.choice import TableChoice
-from lrbench.bundles.entry import built_otherwise
 from lrbench.bundles.pack import pack
-from lrbench.bundles.verify import BAD, GOOD, OPEN, Options, open_bundle, verify
 from lrbench.cli.hydra.searching import run_searched
 from lrbench.cli.hydra.sweeping import SweepRequest
 from lrbench.errors import UserError

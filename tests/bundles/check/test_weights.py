@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import torch
 
-from lrbench.bundles import weights
+from lrbench.bundles.check import weights
+from lrbench.bundles.check.findings import BAD, GOOD, OPEN
+from lrbench.bundles.check.verify import Options, open_bundle, verify
 from lrbench.bundles.choice import TableChoice
-from lrbench.bundles.findings import BAD, GOOD, OPEN
 from lrbench.bundles.pack import tables
-from lrbench.bundles.verify import Options, open_bundle, verify
 from lrbench.training.trial import model_for
 from tests.bundles.conftest import one
 

@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from lrbench.bundles.choice import TableChoice
-from lrbench.bundles.pack import tables
-from lrbench.bundles.rescore import rescore, rescore_splits
-from lrbench.bundles.stated import not_compared, refuse_twins, refuse_untrue, stated_scores
-from lrbench.bundles.verify import (
+from lrbench.bundles.check.rescore import rescore, rescore_splits
+from lrbench.bundles.check.stated import not_compared, refuse_twins, refuse_untrue, stated_scores
+from lrbench.bundles.check.verify import (
     BAD,
     GOOD,
     OPEN,
@@ -22,6 +20,8 @@ from lrbench.bundles.verify import (
     open_bundle,
     verify,
 )
+from lrbench.bundles.choice import TableChoice
+from lrbench.bundles.pack import tables
 from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
 from lrbench.protocols.fan2024.procedure import Fan2024Procedure
@@ -280,7 +280,7 @@ def test_a_protocol_that_does_not_say_what_it_tests_is_not_held_to_anothers(
     config = config_from(result["config"])
     with pytest.raises(UserError, match=r"it tells 3 strings at 9 \(test\)"):
         refuse_untrue(result, config, "best")
-    monkeypatch.setattr("lrbench.bundles.stated.procedure_for", _Other)
+    monkeypatch.setattr("lrbench.bundles.check.stated.procedure_for", _Other)
     refuse_untrue(result, config, "best")
 
 

@@ -8,30 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from lrbench.bundles.findings import OPEN, BundleFinding, finding
+from lrbench.bundles.check.findings import OPEN, BundleFinding, finding
+from lrbench.bundles.contents import DAMAGED, digest_of
 from lrbench.certificates.record import weights_digest
 from lrbench.errors import UserError
 from lrbench.models.build import count_parameters
 from lrbench.records import Result
 from lrbench.report.output.display import plural
-from lrbench.runs.folder import checkpoints
-from lrbench.runs.folder.files import UnreadableFile
 from lrbench.runs.train.validate import check_fits, resolve_device
 from lrbench.schema import config_from
 from lrbench.training.procedure import procedure_for
 from lrbench.training.trial import model_for
-
-DAMAGED = (TypeError, KeyError, AttributeError, ValueError, RuntimeError)  # in a stranger's file
-
-
-def digest_of(path: Path) -> str:
-    """Return the sha256 of the weights in a checkpoint. Raises UserError where it has none."""
-    try:
-        return weights_digest(checkpoints.load(path)["model"])
-    except UnreadableFile as error:
-        raise UserError(f"its weights cannot be read: {error.reason}") from error
-    except DAMAGED as error:
-        raise UserError("its checkpoint has no weights") from error
 
 
 def shared_weights(results: Mapping[str, Result], runs: Path, rule: str) -> Iterator[BundleFinding]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lrbench.bundles.stated import (
+from lrbench.bundles.check.stated import (
     range_of,
     refuse_twice,
     refuse_twins,

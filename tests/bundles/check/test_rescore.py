@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lrbench.bundles.rescore import ScoreComparison, differing
+from lrbench.bundles.check.rescore import ScoreComparison, differing
 
 
 def compared(recorded: float, now: float, n: int = 1000, **more: str) -> ScoreComparison:

@@ -13,10 +13,18 @@ import pytest
 import torch
 
 from lrbench.bundles import layout
+from lrbench.bundles.check.rescore import ScoreComparison, differing
+from lrbench.bundles.check.verify import (
+    BAD,
+    GOOD,
+    OPEN,
+    BundleFinding,
+    Options,
+    open_bundle,
+    verify,
+)
 from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.pack import pack, tables
-from lrbench.bundles.rescore import ScoreComparison, differing
-from lrbench.bundles.verify import BAD, GOOD, OPEN, BundleFinding, Options, open_bundle, verify
 from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
 from lrbench.runs.evaluate.evaluation import evaluate_run
@@ -198,7 +206,8 @@ def test_a_file_with_a_librarys_name_is_refused_and_never_run(
     (tmp_path / "installed").mkdir()
     (tmp_path / "installed/some_library.py").write_text("A = 1\n")
     monkeypatch.syspath_prepend(tmp_path / "installed")
-    monkeypatch.setattr("lrbench.bundles.verify.libraries_of", lambda _: {"x": "some_library"})
+    used = {"x": "some_library"}
+    monkeypatch.setattr("lrbench.bundles.check.verify.libraries_of", lambda _: used)
 
     def change(files: dict[str, bytes]) -> None:
         name_a_plugin(files, b"A = 1\n")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from lrbench.bundles import layout
 from lrbench.bundles.choice import TableChoice
-from lrbench.bundles.weights import digest_of
+from lrbench.bundles.contents import digest_of
 from lrbench.errors import UserError
 from lrbench.metrics import ACCURACY
 from lrbench.models.build import count_parameters

@@ -10,20 +10,19 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
+from lrbench.bundles.check.stated import LONGEST
 from lrbench.bundles.choice import TableChoice
-from lrbench.bundles.stated import LONGEST
 from lrbench.certificates import check
 from lrbench.certificates.record import joined
 from lrbench.certificates.witness import SearchBudget, search
-from lrbench.errors import UserError
 from lrbench.protocols.base import SearchExtent, declared
 from lrbench.records import Result
 from lrbench.report.output.display import plural
-from lrbench.report.runs.certificates import FOLDER, certificate_names, complaint
+from lrbench.report.runs.certificates import FOLDER
 from lrbench.runs.evaluate.certify import loaded, of_these_weights, recheck
 from lrbench.runs.evaluate.trained import trained
 from lrbench.runs.train.validate import check_fits
@@ -32,30 +31,6 @@ from lrbench.tables import SUITE
 ASKED = 100_000  # strings of a length, at most, that are tried again: a second or so, as in a suite
 NOT_ONE = "that no string was found wrong"
 SHORTER = "that no shorter string is wrong"
-
-
-def certificate_files(folder: Path, rule: str) -> list[str]:
-    """Return what is known of a run's checkpoint on all strings, as paths below its folder."""
-    name = f"{FOLDER}/{rule}.json"
-    if not (folder / name).is_file():
-        return []
-    try:
-        content: Any = json.loads((folder / name).read_text())
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{folder / name} cannot be read: {str(error)[:200]}") from error
-    if (wrong := complaint(content)) is not None:
-        raise UserError(f"{folder / name} {wrong}")
-    proved = content["verdict"] == "certified"
-    return [name, f"{FOLDER}/{rule}.npz"] if proved else [name]
-
-
-def answers_of(folder: Path) -> list[str]:
-    """Return the rules whose checkpoints of a run have an answer on all strings."""
-    try:
-        names = certificate_names(folder)
-    except OSError as error:
-        raise UserError(f"{folder / FOLDER} cannot be listed: {error.strerror}") from error
-    return [Path(name).stem for name in names]
 
 
 def suite_extent(choice: TableChoice) -> SearchExtent | None:

@@ -19,28 +19,18 @@ from typing import Any, cast
 
 from lrbench.bundles import layout
 from lrbench.bundles.archive import sha256, unpacked
-from lrbench.bundles.choice import TableChoice
-from lrbench.bundles.contents import libraries_of, plugins_of, refuse_other
-from lrbench.bundles.data import (
-    SplitState,
-    obstacle,
-    over_corpus,
-    split_states,
-    string_hashes,
-)
-from lrbench.bundles.entry import built_otherwise, by_own_table, is_entry, judged
-from lrbench.bundles.failures import (
+from lrbench.bundles.check.entry import built_otherwise, by_own_table, is_entry, judged
+from lrbench.bundles.check.failures import (
     NOT_ONE,
     other_answers,
     put_again,
     searched_runs,
     suite_extent,
 )
-from lrbench.bundles.findings import BAD, GOOD, OPEN, BundleFinding, finding
-from lrbench.bundles.identity import config_complaint, differences, versions_complaint
-from lrbench.bundles.later import later_scores, misplaced
-from lrbench.bundles.pack import tables, unpack
-from lrbench.bundles.rescore import (
+from lrbench.bundles.check.findings import BAD, GOOD, OPEN, BundleFinding, finding
+from lrbench.bundles.check.identity import config_complaint, differences, versions_complaint
+from lrbench.bundles.check.later import later_scores, misplaced
+from lrbench.bundles.check.rescore import (
     ScoreComparison,
     differing,
     levels_differ,
@@ -48,8 +38,18 @@ from lrbench.bundles.rescore import (
     rescore,
     rescore_splits,
 )
-from lrbench.bundles.stated import not_read, range_of
-from lrbench.bundles.weights import DAMAGED, shared_weights, sizes
+from lrbench.bundles.check.stated import not_read, range_of
+from lrbench.bundles.check.weights import shared_weights, sizes
+from lrbench.bundles.choice import TableChoice
+from lrbench.bundles.contents import DAMAGED, libraries_of, plugins_of, refuse_other
+from lrbench.bundles.data import (
+    SplitState,
+    obstacle,
+    over_corpus,
+    split_states,
+    string_hashes,
+)
+from lrbench.bundles.pack import tables, unpack
 from lrbench.errors import UserError
 from lrbench.plugins import trust_plugin
 from lrbench.plugins.sources import source_files, source_hash

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from lrbench.bundles import layout
+from lrbench.bundles.check.findings import OPEN, BundleFinding, finding
 from lrbench.bundles.data import over_corpus
-from lrbench.bundles.findings import OPEN, BundleFinding, finding
 from lrbench.records import FURTHER, Result
 from lrbench.report.output.display import plural
 from lrbench.report.runs.record import FOLDER

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 import torch
 
-from lrbench.bundles import failures, layout
+from lrbench.bundles import layout
 from lrbench.bundles.archive import packed, sha256, unpacked
+from lrbench.bundles.check import failures
+from lrbench.bundles.check.verify import BAD, GOOD, OPEN, Options, open_bundle, verify
 from lrbench.bundles.choice import TableChoice
-from lrbench.bundles.failures import certificate_files
+from lrbench.bundles.contents import certificate_files
 from lrbench.bundles.pack import pack
-from lrbench.bundles.verify import BAD, GOOD, OPEN, Options, open_bundle, verify
 from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
 from lrbench.runs.evaluate.certify import certify_run, recheck

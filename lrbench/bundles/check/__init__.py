@@ -1,0 +1,1 @@
+"""What a bundle says, held against its weights, its data and this lrbench."""
