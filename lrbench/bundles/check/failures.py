@@ -41,7 +41,10 @@ def suite_extent(choice: TableChoice) -> SearchExtent | None:
 
 
 class PutAgain(NamedTuple):
-    """What a certificate says that the weights do not, and what of it was not asked again."""
+    """The outcome for one certificate.
+
+    problem: where the weights disagree with it. unasked: what of it was not checked.
+    """
 
     problem: str = ""
     unasked: str = ""

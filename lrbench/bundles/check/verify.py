@@ -29,7 +29,6 @@ from lrbench.bundles.check.failures import (
 )
 from lrbench.bundles.check.findings import BAD, GOOD, OPEN, BundleFinding, finding
 from lrbench.bundles.check.identity import config_complaint, differences, versions_complaint
-from lrbench.bundles.check.later import later_scores, misplaced
 from lrbench.bundles.check.rescore import (
     ScoreComparison,
     differing,
@@ -38,7 +37,7 @@ from lrbench.bundles.check.rescore import (
     rescore,
     rescore_splits,
 )
-from lrbench.bundles.check.stated import not_read, range_of
+from lrbench.bundles.check.stated import later_scores, misplaced, not_read, range_of
 from lrbench.bundles.check.weights import shared_weights, sizes
 from lrbench.bundles.choice import TableChoice
 from lrbench.bundles.contents import DAMAGED, libraries_of, plugins_of, refuse_other
