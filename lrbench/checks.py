@@ -128,6 +128,23 @@ def one_of(key: str, value: object, allowed: Sequence[str]) -> None:
         raise ValueError(f"{key} must be one of {', '.join(allowed)}, not '{shown(value)}'.{hint}")
 
 
+def only_with(
+    key: str,
+    value: object,
+    default: object,
+    condition: bool,
+    other: str,
+    fix: str = "leave it out",
+) -> None:
+    """Refuse a setting that nothing would read, unless it is at its default.
+
+    condition: whether something reads it; other: with what it would be read; fix: what a user can
+    do.
+    """
+    if not condition and value != default:
+        raise ValueError(f"{key}={written(value)} is for {other}; {fix}")
+
+
 def kind_of(hint: Any) -> str:
     """Return what a setting of type `hint` must be, such as "a whole number or null"."""
     if get_origin(hint) in (Union, UnionType):
@@ -177,6 +194,11 @@ def nearest(name: str, known: Sequence[str]) -> str:
     """Return " Did you mean 'x'?" for the known word closest to a misspelt one, or nothing."""
     near = difflib.get_close_matches(name[:100].lower(), list(known), n=1)
     return f" Did you mean '{near[0]}'?" if near else ""
+
+
+def written(value: object) -> str:
+    """Return a value as it may be printed and typed: booleans as YAML has them."""
+    return str(value).lower() if isinstance(value, bool) else shown(value)
 
 
 def shown(value: object, limit: int = 80) -> str:

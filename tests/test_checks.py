@@ -12,6 +12,7 @@ from lrbench.checks import (
     nearest,
     of_kind,
     one_of,
+    only_with,
     radii,
     shown,
 )
@@ -81,3 +82,15 @@ def test_values_are_shown_on_one_short_line() -> None:
     assert shown("a\nb\x1b[1m\ud800") == r"a\nb\x1b[1m\ud800"
     long = shown("x" * 10_000)
     assert len(long) < 80 and "..." in long
+
+
+@pytest.mark.parametrize(
+    ("value", "default", "typed"), [(0.5, 1.0, "0.5"), (False, True, "false"), ("a", None, "a")]
+)
+def test_what_nothing_reads_is_refused_unless_it_is_the_default(
+    value: object, default: object, typed: str
+) -> None:
+    only_with("k", value, default, True, "other=1")
+    only_with("k", default, default, False, "other=1")
+    with pytest.raises(ValueError, match=f"^k={typed} is for other=1; leave it out$"):
+        only_with("k", value, default, False, "other=1")

@@ -55,6 +55,11 @@ class LengthsProcedure(Fan2024Procedure):
                 "protocol.score=sequence is of strings of one length; protocol.test.mix=row draws"
                 " one for each\nwrite protocol.test.mix=step, or protocol.score=pooled"
             )
+        if task.averaged and protocol.ask == "last" != type(protocol).ask:
+            raise UserError(
+                f"protocol.ask=last trains on one answer a string; task {task.name} has several\n"
+                "leave it out: all answers are trained on"
+            )
         low, high = protocol.train_lengths
         if protocol.train_strings and protocol.mix == "step" and low < high:
             raise UserError(

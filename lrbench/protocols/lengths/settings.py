@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lrbench.checks import at_least, between, fraction, one_of, shown
+from lrbench.checks import at_least, between, fraction, one_of, only_with, shown
 from lrbench.protocols.base import MOST, MOST_LOOKS, ProtocolConfig
 from lrbench.records import added
 
@@ -128,6 +128,10 @@ class LengthProtocolConfig(ProtocolConfig):
             between(f"protocol.{key}", getattr(self, key), 0, 1)
         fraction("protocol.chance", self.chance)
         at_least("protocol.state_noise", self.state_noise, 0)
+        own, rule, score = type(self), self.stop == "threshold", self.score == "scaled"
+        only_with("protocol.stop_at", self.stop_at, own.stop_at, rule, "protocol.stop=threshold")
+        fix = "leave it out, or write protocol.chance=null where a preset sets it"
+        only_with("protocol.chance", self.chance, own.chance, score, "protocol.score=scaled", fix)
         steps, every = self.max_steps, self.look_every
         if isinstance(steps, int) and isinstance(every, int) and steps > every * MOST_LOOKS:
             raise ValueError(

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lrbench.checks import at_least, one_of
+from lrbench.checks import at_least, one_of, only_with
 from lrbench.records import added
 from lrbench.registry import register_task
 from lrbench.tasks.automata.moore import ASKS, MooreTask
@@ -52,6 +52,8 @@ class GroupConfig:
         one_of("task.letters", self.letters, tuple(SETS))
         at_least("task.letters_arg", self.letters_arg, 1)
         at_least("task.letters_seed", self.letters_seed, 0)
+        drawn, own = self.letters == "random", type(self).letters_seed
+        only_with("task.letters_seed", self.letters_seed, own, drawn, "task.letters=random")
         one_of("task.ask", self.ask, ASKS)
         one_of("task.view", self.view, VIEWS)
         made, _ = self.chosen()

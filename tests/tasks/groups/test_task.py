@@ -115,6 +115,7 @@ def test_letters_and_answers_are_uniform() -> None:
         ({"letters": "random", "letters_arg": 60}, "A5 has 59 elements without the identity"),
         ({"letters": "random", "letters_arg": 0}, "task.letters_arg must be at least 1"),
         ({"ask": "first"}, "task.ask must be one of all, last"),
+        ({"letters_seed": 3}, "task.letters_seed=3 is for task.letters=random; leave it out"),
         ({"group": "S7"}, "too large"),
     ],
 )
