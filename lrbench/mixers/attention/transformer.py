@@ -47,7 +47,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, pad, scaled_dot_product_attention
 
-from lrbench.checks import at_least, one_of
+from lrbench.checks import at_least, one_of, only_with
 from lrbench.errors import UserError
 from lrbench.kernels.rows import rows
 from lrbench.mixers.base import Mixer
@@ -83,7 +83,12 @@ class TransformerConfig:
         one_of("model.mixer.positions", self.positions, KINDS)
         at_least("model.mixer.longest", self.longest, 1)
         at_least("model.mixer.position_range", self.position_range, 1)
-        if self.positions.startswith(RANDOMISED) and self.longest > self.position_range:
+        drawn, own = self.positions.startswith(RANDOMISED), type(self)
+        key, most, other = "model.mixer.position_range", self.position_range, "randomised positions"
+        table = drawn or self.positions == "learnt"
+        only_with(key, most, own.position_range, table, f"learnt and {other}")
+        only_with("model.mixer.longest", self.longest, own.longest, drawn, other)
+        if drawn and self.longest > self.position_range:
             raise ValueError(
                 f"model.mixer.longest={self.longest} positions cannot be drawn from"
                 f" model.mixer.position_range={self.position_range}"

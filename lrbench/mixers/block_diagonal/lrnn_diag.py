@@ -30,7 +30,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from lrbench.checks import at_least, one_of
+from lrbench.checks import at_least, one_of, only_with
 from lrbench.mixers.base import LinearMixer
 from lrbench.mixers.complex_linear import as_complex, as_rows
 from lrbench.mixers.input_maps import MAPS, apply_map, input_map
@@ -38,6 +38,7 @@ from lrbench.registry import register_mixer
 from lrbench.scan import Diagonal
 
 RANGES = ("sigmoid", "tanh", "complex", "unit")
+COMPLEX = ("complex", "unit")
 PHASES = ("sigmoid", "free")
 
 
@@ -67,6 +68,11 @@ class LrnnDiagConfig:
         one_of("model.mixer.values", self.values, MAPS)
         at_least("model.mixer.state_size", self.state_size, 1)
         at_least("model.mixer.hidden", self.hidden, 1)
+        own, turns, layers = type(self), self.range in COMPLEX, "mlp" in (self.f, self.values)
+        other = "model.mixer.range=complex or unit"
+        only_with("model.mixer.phase", self.phase, own.phase, turns, other)
+        other = "model.mixer.f=mlp or model.mixer.values=mlp"
+        only_with("model.mixer.hidden", self.hidden, own.hidden, layers, other)
 
 
 @register_mixer("lrnn_diag", LrnnDiagConfig, "diagonal, input-dependent (Fan et al. 2024, Eq. 3)")
@@ -78,7 +84,7 @@ class DiagonalMixer(LinearMixer):
     def __init__(self, config: LrnnDiagConfig, width: int) -> None:
         super().__init__(config, width)
         size = self.size = config.state_size or width
-        self.complex = config.range in ("complex", "unit")
+        self.complex = config.range in COMPLEX
         numbers = 2 * size if self.complex else size
         coordinates = numbers if config.range == "complex" else size
         self.transition = input_map(config.f, width, config.hidden, coordinates)

@@ -43,7 +43,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu, softplus
 
-from lrbench.checks import at_least, one_of, share
+from lrbench.checks import at_least, one_of, only_with, share
 from lrbench.kernels.normalisation import unit_length
 from lrbench.mixers.base import RANGES, STARTS, Mixer, ParameterRule
 from lrbench.mixers.convolution import ACTIVATIONS, CausalConvolution
@@ -104,6 +104,8 @@ class DeltaNetConfig:
         one_of("model.mixer.qk_activation", self.qk_activation, tuple(ACTIVATIONS))
         one_of("model.mixer.gate", self.gate, tuple(GATES))
         one_of("model.mixer.init", self.init, STARTS)
+        own, other = type(self).gate, "model.mixer.output_gate=true"
+        only_with("model.mixer.gate", self.gate, own, self.output_gate, other)
 
 
 @dataclass

@@ -36,7 +36,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from lrbench.checks import at_least, one_of
+from lrbench.checks import at_least, one_of, only_with
 from lrbench.kernels.rows import rows
 from lrbench.mixers.base import STARTS, LinearMixer
 from lrbench.mixers.input_maps import blocks_of
@@ -72,6 +72,11 @@ class SliceConfig:
         at_least("model.mixer.rank", self.rank, 1)
         at_least("model.mixer.init_std", self.init_std, 0)
         one_of("model.mixer.init", self.init, STARTS)
+        own, blocks, drawn = type(self), self.structure == "block", self.init != "exact"
+        key, size, other = "model.mixer.block_size", self.block_size, "model.mixer.structure=block"
+        only_with(key, size, own.block_size, blocks, other)
+        key, std, other = "model.mixer.init_std", self.init_std, "model.mixer.init=random"
+        only_with(key, std, own.init_std, drawn, other)
 
 
 @register_mixer("slice", SliceConfig, "structured linear CDE (Walker et al. 2025)", "slice")

@@ -223,6 +223,9 @@ def test_too_long_a_string_is_refused() -> None:
         ({"positions": "ropes"}, "Did you mean 'rope'"),
         ({"heads": 0}, "heads"),
         ({"longest": 3000, "positions": "randomised_rope"}, "cannot be drawn"),
+        ({"longest": 9}, "longest=9 is for randomised positions; leave it out"),
+        ({"longest": 9, "positions": "learnt"}, "longest=9 is for randomised positions"),
+        ({"position_range": 600}, "position_range=600 is for learnt and randomised positions"),
     ],
 )
 def test_wrong_settings_are_refused(wrong: dict[str, Any], words: str) -> None:

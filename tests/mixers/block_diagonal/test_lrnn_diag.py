@@ -176,6 +176,8 @@ def test_a_turn_that_is_slightly_off_is_found_out() -> None:
         ({"phase": "half"}, "phase must be one of sigmoid, free"),
         ({"f": "cubic"}, "mixer.f must be one of linear, mlp"),
         ({"state_size": 0}, "state_size must be at least 1"),
+        ({"range": "tanh", "phase": "free"}, "phase=free is for model.mixer.range=complex or unit"),
+        ({"f": "linear", "hidden": 8}, "hidden=8 is for model.mixer.f=mlp or model.mixer.values"),
     ],
 )
 def test_settings_out_of_range_are_refused(wrong: dict[str, Any], message: str) -> None:

@@ -109,6 +109,7 @@ def test_a_factor_that_is_not_used_changes_nothing() -> None:
         ({"range": "[-1,1]"}, "model.mixer.range must be one of positive, signed"),
         ({"decay": "vector"}, "model.mixer.decay must be one of none, scalar, channel"),
         ({"householders": 0}, "model.mixer.householders must be at least 1"),
+        ({"gate": "sigmoid"}, "gate=sigmoid is for model.mixer.output_gate=true; leave it out"),
         ({"conv_size": -1}, "model.mixer.conv_size must be at least 0"),
     ],
 )

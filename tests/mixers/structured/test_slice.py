@@ -92,6 +92,8 @@ def test_it_expands_as_it_begins() -> None:
         (12, {"structure": "walsh"}, "model.width that is a power of two, not 12"),
         (10, {}, "model.width 10 is not a multiple of model.mixer.block_size 4"),
         (8, {"rank": 0}, "model.mixer.rank must be at least 1"),
+        (8, {"structure": "dense", "block_size": 2}, "block_size=2 is for model.mixer.structure"),
+        (8, {"init": "exact", "init_std": 0.1}, "init_std=0.1 is for model.mixer.init=random"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(
