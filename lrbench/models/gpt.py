@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
-from lrbench.checks import at_least, fraction, one_of
+from lrbench.checks import at_least, fraction, one_of, only_with
 from lrbench.kernels.normalisation import LayerNorm
 from lrbench.mixers.base import Mixer
 from lrbench.models.residual import ResidualStack
@@ -63,6 +63,8 @@ class GptConfig:
         fraction("model.backbone.dropout", self.dropout)
         one_of("model.backbone.norm", self.norm, NORMS)
         one_of("model.backbone.channel", self.channel, CHANNELS)
+        own, other = type(self).channel, "perceptrons, and model.backbone.expansion=0 has none"
+        only_with("model.backbone.channel", self.channel, own, self.expansion != 0, other)
 
 
 @dataclass
@@ -114,6 +116,10 @@ class Gpt(ResidualStack):
     def channel(self, mixer: Mixer, layer: int, layers: int) -> nn.Module:
         brought = mixer.channel_mixer()
         if brought is not None:
+            other = f"other mixers: {type(mixer).__name__} has a second sublayer of its own"
+            for key in ("expansion", "channel"):
+                value, default = getattr(self.config, key), getattr(type(self.config), key)
+                only_with(f"model.backbone.{key}", value, default, False, other)
             brought.place(layer, layers)
             return brought
         inner = self.config.expansion * mixer.width

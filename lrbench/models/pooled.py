@@ -21,11 +21,11 @@ from typing import Any, get_type_hints
 import torch
 from torch import Tensor, nn
 
-from lrbench.checks import at_least, named_as_typed, of_kind, one_of
+from lrbench.checks import at_least, named_as_typed, of_kind, one_of, only_with
 from lrbench.encoders.base import Encoder, lengths_of
 from lrbench.errors import UserError, unknown
 from lrbench.mixers.base import Mixer
-from lrbench.models.bare import Bare
+from lrbench.models.bare import Bare, BareConfig
 from lrbench.models.base import Backbone, Carry
 from lrbench.registry import (
     BACKBONES,
@@ -160,6 +160,8 @@ def _stack(config: PooledConfig, width: int) -> Backbone:
         features=width,
     )
     if isinstance(stack, Bare):
+        given, other = settings.get("hidden", 0), "the head of a stack, which is left out here"
+        only_with("model.backbone.hidden", given, BareConfig.hidden, False, other)
         stack.head = nn.Sequential()  # the identity
     return stack
 

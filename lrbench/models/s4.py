@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm, gelu, glu
 
-from lrbench.checks import fraction, one_of
+from lrbench.checks import fraction, one_of, only_with
 from lrbench.kernels.gate import gated
 from lrbench.kernels.normalisation import LayerNorm
 from lrbench.kernels.normed_head import normed_head
@@ -51,6 +51,12 @@ class S4StackConfig:
     def __post_init__(self) -> None:
         one_of("model.backbone.norm", self.norm, NORMS)
         fraction("model.backbone.dropout", self.dropout)
+        own, normed, other = (
+            type(self).prenorm,
+            self.norm != "none",
+            "model.backbone.norm=layer or batch",
+        )
+        only_with("model.backbone.prenorm", self.prenorm, own, normed, other)
 
 
 @register_backbone("s4", S4StackConfig, "residual blocks with a gate, as S4's (Gu et al. 2022)")

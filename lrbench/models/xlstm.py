@@ -19,7 +19,7 @@ from itertools import count
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
-from lrbench.checks import at_least, fraction, named_as_typed
+from lrbench.checks import at_least, fraction, named_as_typed, only_with
 from lrbench.mixers.base import Mixer
 from lrbench.mixers.xlstm.slstm import SlstmConfig, SlstmMixer, small
 from lrbench.models.base import MakeMixer, make_mixers
@@ -49,6 +49,10 @@ class XlstmConfig:
         at_least("model.backbone.slstm_heads", self.slstm_heads, 1)
         at_least("model.backbone.slstm_conv_size", self.slstm_conv_size, 0)
         fraction("model.backbone.dropout", self.dropout)
+        for key in ("slstm_heads", "slstm_conv_size"):
+            value, default = getattr(self, key), getattr(type(self), key)
+            there, other = bool(self.slstm_at), "blocks named in model.backbone.slstm_at"
+            only_with(f"model.backbone.{key}", value, default, there, other)
 
     @property
     def blocks_alike(self) -> bool:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from lrbench.registry import BACKBONES
 from tests.models.conftest import Build
 
 STACKS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -184,3 +185,21 @@ def test_a_mixer_that_widens_needs_the_bare_backbone(
 def test_a_width_that_does_not_fit_says_where_it_is_from(build: Build) -> None:
     with pytest.raises(ValueError, match=r"is 7 wide because of the task.*one_hot"):
         build("blockdiag", "bare", symbols=7, stack={"embed": "one_hot"})
+
+
+@pytest.mark.parametrize(
+    ("mixer", "backbone", "stack", "words"),
+    [
+        ("blockdiag", "gpt", {"expansion": 0, "channel": "swiglu"}, "channel=swiglu is for percep"),
+        ("blockdiag", "mamba", {"channel": "swiglu"}, "model.backbone.expansion=0 has none"),
+        ("rwkv4", "gpt", {"expansion": 2}, "expansion=2 is for other mixers: Rwkv4Mixer has"),
+        ("rwkv7", "gpt_rms", {"channel": "gelu"}, "channel=gelu is for other mixers: Rwkv7Mixer"),
+        ("blockdiag", "s4", {"norm": "none", "prenorm": False}, "prenorm=false is for model.backb"),
+    ],
+)
+def test_what_a_stack_would_not_read_is_refused(
+    build: Build, mixer: str, backbone: str, stack: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        BACKBONES.get(backbone).config(**stack)
+        build(mixer, backbone, stack=stack)

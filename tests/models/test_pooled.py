@@ -99,6 +99,7 @@ def test_settings_reach_mixer_and_stack() -> None:
             {"stack": {"hidden": None}},
             "model.encoder.stack.hidden must be a whole number, not null",
         ),
+        ({"stack": {"hidden": 64}}, "model.encoder.stack.hidden=64 is for the head of a stack"),
         ({"stack": {"name": "gpt"}}, "setting 'model.encoder.stack.name' unknown"),
         ({"mixer": "mlstm", "stack": {"slstm_at": [7]}}, "raise model.encoder.layers"),
         ({"settings": {"units": 24}, "backbone": "gpt"}, "choose model.encoder.backbone=bare"),

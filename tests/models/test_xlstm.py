@@ -54,3 +54,9 @@ def test_a_block_that_is_not_there_is_refused() -> None:
     words = ["model=mlstm", "task=parity", "model.layers=2", "model.backbone.slstm_at=[2]"]
     with pytest.raises(UserError, match=r"slstm_at=\[2\] of 2 blocks.*there is no block 2"):
         validated(composed([*words, "seed=0"]))
+
+
+@pytest.mark.parametrize("setting", ["slstm_heads=2", "slstm_conv_size=4"])
+def test_settings_of_blocks_that_are_not_there_are_refused(setting: str) -> None:
+    with pytest.raises(UserError, match=rf"{setting} is for blocks named in .*slstm_at"):
+        composed(["model=mlstm", "task=parity", f"model.backbone.{setting}"])
