@@ -43,7 +43,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lrbench.checks import UNBOUNDED, between, fraction, one_of
+from lrbench.checks import UNBOUNDED, between, fraction, one_of, only_with
 from lrbench.encoders.base import Encoder, Tree, lengths_of
 from lrbench.encoders.sequence.s4d_layer import S4dLayer
 from lrbench.kernels.normalisation import LayerNorm
@@ -147,6 +147,11 @@ class RirConfig:
         between("model.encoder.chunk", self.chunk, 2, UNBOUNDED)
         one_of("model.encoder.chunk_decision", self.chunk_decision, DECISIONS)
         one_of("model.encoder.inference", self.inference, INFERENCES)
+        own, share, detach = type(self), self.s4d_dropout, self.s4d_detach_backward
+        read, other = self.s4d or share == 0, "model.encoder.s4d=true"  # presets say 0
+        only_with("model.encoder.s4d_dropout", share, own.s4d_dropout, read, other)
+        key = "model.encoder.s4d_detach_backward"
+        only_with(key, detach, own.s4d_detach_backward, self.s4d, other)
 
 
 class RirLeaves(nn.Module):

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from lrbench.checks import at_least
 from lrbench.encoders.base import Tree, lengths_of
 from lrbench.encoders.rir.base import RirConfig, RirEncoder
-from lrbench.encoders.soft.crvnn import Composition, between, composed, tree_of
+from lrbench.encoders.soft.crvnn import Composition, between, composed, refuse_halt, tree_of
 from lrbench.records import added
 from lrbench.registry import register_encoder
 
@@ -41,6 +41,7 @@ class RirCrvnnConfig(RirConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least("model.encoder.kept", self.kept, 0)
+        refuse_halt(self)
 
 
 @register_encoder("rir_crvnn", RirCrvnnConfig, "recursion in recursion, CRvNN inside (2023)")

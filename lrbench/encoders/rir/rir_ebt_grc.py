@@ -34,7 +34,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lrbench.checks import at_least, one_of
+from lrbench.checks import at_least, one_of, only_with
 from lrbench.encoders.base import Tree, lengths_of
 from lrbench.encoders.grc.cell import GatedRecursiveCell
 from lrbench.encoders.rir.base import ChunkLevel, RirConfig, RirEncoder
@@ -64,6 +64,8 @@ class RirEbtGrcConfig(RirConfig):
         at_least("model.encoder.beam", self.beam, 1)
         one_of("model.encoder.align", self.align, WAYS)
         at_least("model.encoder.score_features", self.score_features, 1)
+        own, several = type(self).align, self.beam != 1
+        only_with("model.encoder.align", self.align, own, several, "model.encoder.beam=2 or more")
         if self.chunk == 2 and self.inference == "full":
             raise ValueError(
                 "model.encoder.chunk=2 leaves no merge to choose in training, so nothing trains "

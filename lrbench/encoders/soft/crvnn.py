@@ -41,7 +41,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, pad
 from torch.utils.checkpoint import checkpoint
 
-from lrbench.checks import at_least, fraction
+from lrbench.checks import at_least, fraction, only_with
 from lrbench.encoders.base import Encoder, Tree, lengths_of
 from lrbench.encoders.grc.cell import GatedRecursiveCell
 from lrbench.kernels.normalisation import LayerNorm
@@ -68,6 +68,13 @@ class CrvnnConfig:
     def __post_init__(self) -> None:
         fraction("model.encoder.dropout", self.dropout)
         at_least("model.encoder.kept", self.kept, 0)
+        refuse_halt(self)
+
+
+def refuse_halt(config: Any) -> None:
+    """As released no string leaves the batch, whatever `halt` says."""
+    own, other = type(config).halt, "model.encoder.released=false"
+    only_with("model.encoder.halt", config.halt, own, not config.released, other)
 
 
 @register_encoder("crvnn", CrvnnConfig, "continuous recursive neural network (2021)")

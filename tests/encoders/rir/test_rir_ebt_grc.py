@@ -137,3 +137,17 @@ def test_evaluation_with_chunks_is_the_same_again_and_beside_others() -> None:
     torch.testing.assert_close(encoder(inputs()[2:], MASK[2:]), found[2:])
     with pytest.raises(ValueError, match="align must be one of beam, random, none"):
         RirEbtGrcConfig(align="best")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"beam": 1, "align": "none"}, r"align=none is for model\.encoder\.beam=2 or more"),
+        ({"s4d": False, "s4d_dropout": 0.2}, r"s4d_dropout=0\.2 is for model\.encoder\.s4d=true"),
+        ({"s4d": False, "s4d_detach_backward": False}, r"s4d_detach_backward=false is for"),
+    ],
+)
+def test_what_nothing_reads_is_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        RirEbtGrcConfig(**settings)
+    RirEbtGrcConfig(s4d=False, s4d_dropout=0)  # as presets and published tables have it

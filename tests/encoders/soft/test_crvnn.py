@@ -191,6 +191,8 @@ def test_parameters_of_the_paper() -> None:
 
 
 def test_settings_out_of_range() -> None:
+    with pytest.raises(ValueError, match=r"halt=false is for model\.encoder\.released=false"):
+        CrvnnConfig(halt=False, released=True)
     with pytest.raises(ValueError, match="kept must be"):
         CrvnnConfig(kept=-1.0)
     with pytest.raises(ValueError, match="must be in"):
