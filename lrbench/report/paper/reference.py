@@ -10,15 +10,17 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from lrbench.checks import written
 from lrbench.errors import UserError
 from lrbench.metrics import ACCURACY, METRICS, Metric, metric_among
 from lrbench.protocols.base import declared
+from lrbench.registry import TASKS
 
 MEASURED = "Measured baselines"  # column `table` of what was measured here, not printed
 SCALED = "scaled from "  # a unit: 0 stands for this accuracy
@@ -265,7 +267,7 @@ def lookup_run(result: Mapping[str, Any], folder: Path | None = None) -> Referen
     """
     config = result.get("config", {})
     settings = _flat(config, "task") | _flat(config, "protocol")
-    if not faithful(result["task"], settings, folder):
+    if not _as_stated(result["task"], settings, folder):
         return None
     modulus = settings.get("task.modulus")
     mixer = (config.get("model") or {}).get("mixer")
@@ -281,9 +283,10 @@ def other_recipe(result: Mapping[str, Any], folder: Path | None = None) -> str:
     """
     config = result.get("config", {})
     own = {key.removeprefix("protocol."): value for key, value in _flat(config, "protocol").items()}
-    if begun := other_start(own | {"init": "exact" if exact_start(result) else None}):
-        return begun
     task, model, name = result["task"], result["model"], result["protocol"]
+    begun = other_start(own | {"init": "exact" if exact_start(result) else None})
+    if other := begun or other_task(task, _flat(config, "task"), folder):
+        return other
     protocol = declared(name)
     runs = getattr(protocol, "paper_runs", 1)  # how many there are is no matter of one run
     reason = protocol.unlike_paper(own | {"task": task, "model": model}, runs)
@@ -327,11 +330,28 @@ def _stated_settings(named: CsvRow, name: str, folder: Path | None) -> dict[str,
     return {ours[row["metric"]]: row["value"] for row in rows if row["metric"] in ours}
 
 
-def faithful(task: str, settings: Mapping[str, Any], folder: Path | None = None) -> bool:
-    """Tell whether a run's flat settings are what a paper tells of a task.
+def other_task(task: str, settings: Mapping[str, Any], folder: Path | None = None) -> str:
+    """Return which setting makes a task another than that of a paper's numbers; "" for none.
 
-    Of one with a modulus `published` tells more, and the verdict goes by that.
+    What a paper does not name has to be at our default. settings: a run's, flat.
     """
+    named = next((row for row in names("tasks") if row["lrbench_task"] == task), None)
+    if named is None or task not in TASKS or not printed(task, None, named["protocol"], folder):
+        return ""
+    told = [row["setting"] for row in names("settings") if row["paper"] == named["paper"]]
+    for key, usual in ((f"task.{one.name}", one.default) for one in fields(TASKS.get(task).config)):
+        if key not in ("task.name", *told) and (own := settings.get(key, usual)) != usual:
+            return f"{key} is {written(own)}, the paper's is {written(usual)}"
+    return ""
+
+
+def faithful(task: str, settings: Mapping[str, Any], folder: Path | None = None) -> bool:
+    """Tell whether a run's flat settings are what a paper tells of a task, and our defaults."""
+    return _as_stated(task, settings, folder) and not other_task(task, settings, folder)
+
+
+def _as_stated(task: str, settings: Mapping[str, Any], folder: Path | None) -> bool:
+    """Of a task with a modulus `published` tells more, and the verdict goes by that."""
     named = next((row for row in names("tasks") if row["lrbench_task"] == task), None)
     if named is None or MODULUS in named["task"]:
         return True
