@@ -128,6 +128,22 @@ def one_of(key: str, value: object, allowed: Sequence[str]) -> None:
         raise ValueError(f"{key} must be one of {', '.join(allowed)}, not '{shown(value)}'.{hint}")
 
 
+_typed: ContextVar[bool] = ContextVar("_typed", default=False)
+
+
+@contextmanager
+def from_a_user() -> Iterator[None]:
+    """Take the settings made inside as a user's: `only_with` refuses there, and nowhere else.
+
+    A run that an older version made has such settings too, and goes on being read.
+    """
+    token = _typed.set(True)
+    try:
+        yield
+    finally:
+        _typed.reset(token)
+
+
 def only_with(
     key: str,
     value: object,
@@ -136,12 +152,12 @@ def only_with(
     other: str,
     fix: str = "leave it out",
 ) -> None:
-    """Refuse a setting that nothing would read, unless it is at its default.
+    """Refuse a typed setting that nothing would read, unless it is at its default.
 
     condition: whether something reads it; other: with what it would be read; fix: what a user can
     do.
     """
-    if not condition and value != default:
+    if _typed.get() and not condition and value != default:
         raise ValueError(f"{key}={written(value)} is for {other}; {fix}")
 
 

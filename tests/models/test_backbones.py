@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from lrbench.checks import from_a_user
 from lrbench.registry import BACKBONES
 from tests.models.conftest import Build
 
@@ -200,6 +201,6 @@ def test_a_width_that_does_not_fit_says_where_it_is_from(build: Build) -> None:
 def test_what_a_stack_would_not_read_is_refused(
     build: Build, mixer: str, backbone: str, stack: dict[str, Any], words: str
 ) -> None:
-    with pytest.raises(ValueError, match=words):
+    with from_a_user(), pytest.raises(ValueError, match=words):
         BACKBONES.get(backbone).config(**stack)
         build(mixer, backbone, stack=stack)

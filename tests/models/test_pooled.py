@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from lrbench.checks import from_a_user
 from lrbench.errors import UserError
 from lrbench.models.build import count_parameters
 from lrbench.models.pooled import Pooled, PooledConfig
@@ -106,5 +107,5 @@ def test_settings_reach_mixer_and_stack() -> None:
     ],
 )
 def test_mistakes_are_reported(settings: dict[str, object], text: str) -> None:
-    with pytest.raises((UserError, ValueError), match=text.replace(".", r"\.")):
+    with from_a_user(), pytest.raises((UserError, ValueError), match=text.replace(".", r"\.")):
         encoder_of(**settings)

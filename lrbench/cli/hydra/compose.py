@@ -14,7 +14,7 @@ from typing import Any, get_origin, get_type_hints
 
 from omegaconf import OmegaConf
 
-from lrbench.checks import is_of_kind, kind_of, shown
+from lrbench.checks import from_a_user, is_of_kind, kind_of, shown
 from lrbench.cli.hydra.choices import composed_node
 from lrbench.cli.hydra.overrides import checked, parsed, split, superseded
 from lrbench.cli.hydra.translate import translated, unknown_setting
@@ -188,7 +188,7 @@ def as_typed(value: Any) -> str:
 
 def to_config(composed: Any, typed: Mapping[str, str] | None = None) -> Config:
     """Return the dataclasses of a composed configuration; a value out of range is a UserError."""
-    with translated_errors(typed):
+    with translated_errors(typed), from_a_user():
         _refuse_extra_keys(composed)
         config = OmegaConf.to_object(composed)
     assert isinstance(config, Config)

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from lrbench.checks import nearest, shown
+from lrbench.checks import from_a_user, nearest, shown
 from lrbench.config import Config, FrameworkConfig
 from lrbench.errors import UserError
 from lrbench.mixers.base import Mixer
@@ -172,7 +172,8 @@ def _check_folder(config: Config, folder: Path) -> None:
 def _check_model(config: Config, device: torch.device) -> None:
     """Shapes that do not fit together, and sizes that fit nowhere, show when a model is built."""
     try:
-        check_fits(config, device)
+        with from_a_user():
+            check_fits(config, device)
         _check_lengths(config)
         _check_hardening(config)
         _check_precision(config)

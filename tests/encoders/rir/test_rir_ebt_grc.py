@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from lrbench.checks import from_a_user
 from lrbench.encoders.grc.bbt_grc import BbtGrc, BbtGrcConfig
 from lrbench.encoders.rir.rir_ebt_grc import RirEbtGrc, RirEbtGrcConfig
 from lrbench.encoders.trees.ebt_grc import EasyFirst, EbtGrc, EbtGrcConfig
@@ -148,6 +149,6 @@ def test_evaluation_with_chunks_is_the_same_again_and_beside_others() -> None:
     ],
 )
 def test_what_nothing_reads_is_refused(settings: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+    with from_a_user(), pytest.raises(ValueError, match=words):
         RirEbtGrcConfig(**settings)
     RirEbtGrcConfig(s4d=False, s4d_dropout=0)  # as presets and published tables have it

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu
 
+from lrbench.checks import from_a_user
 from lrbench.encoders.soft.crvnn import Crvnn, CrvnnConfig, neighbours, plain_neighbours
 from lrbench.models.build import count_parameters
 from lrbench.models.classifier import Classifier, ClassifierConfig
@@ -191,7 +192,8 @@ def test_parameters_of_the_paper() -> None:
 
 
 def test_settings_out_of_range() -> None:
-    with pytest.raises(ValueError, match=r"halt=false is for model\.encoder\.released=false"):
+    words = r"halt=false is for model\.encoder\.released=false"
+    with from_a_user(), pytest.raises(ValueError, match=words):
         CrvnnConfig(halt=False, released=True)
     with pytest.raises(ValueError, match="kept must be"):
         CrvnnConfig(kept=-1.0)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from lrbench.checks import from_a_user
 from lrbench.contract import run_contract
 from lrbench.errors import UserError
 from lrbench.mixers.attention import transformer
@@ -229,7 +230,7 @@ def test_too_long_a_string_is_refused() -> None:
     ],
 )
 def test_wrong_settings_are_refused(wrong: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+    with from_a_user(), pytest.raises(ValueError, match=words):
         TransformerConfig(**wrong)
 
 

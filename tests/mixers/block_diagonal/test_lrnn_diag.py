@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from lrbench.checks import from_a_user
 from lrbench.mixers.block_diagonal.lrnn_diag import DiagonalMixer, LrnnDiagConfig
 from lrbench.models.lrnn_release import LrnnRelease, LrnnReleaseConfig
 from lrbench.tasks.stream import Stream
@@ -181,5 +182,5 @@ def test_a_turn_that_is_slightly_off_is_found_out() -> None:
     ],
 )
 def test_settings_out_of_range_are_refused(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with from_a_user(), pytest.raises(ValueError, match=message):
         LrnnDiagConfig(**wrong)

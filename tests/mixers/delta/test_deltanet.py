@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from lrbench.checks import from_a_user
 from lrbench.contract import run_contract
 from lrbench.mixers.delta.deltanet import DeltaNetMixer
 from lrbench.registry import MIXERS
@@ -114,7 +115,7 @@ def test_a_factor_that_is_not_used_changes_nothing() -> None:
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with from_a_user(), pytest.raises(ValueError, match=message):
         made("deltanet", **settings)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from lrbench.checks import from_a_user
 from lrbench.contract import run_contract
 from lrbench.mixers.structured.slice import STRUCTURES, Slice, SliceConfig
 
@@ -99,7 +100,7 @@ def test_it_expands_as_it_begins() -> None:
 def test_settings_that_make_no_sense_are_refused(
     width: int, settings: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=message):
+    with from_a_user(), pytest.raises(ValueError, match=message):
         made(width, **settings)
 
 

@@ -11,6 +11,8 @@ from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
 from lrbench.runs.evaluate.trained import trained
 from lrbench.runs.train.job import run_cell
+from lrbench.runs.train.validate import validated
+from lrbench.schema import config_from
 from tests.bundles.conftest import TINY
 
 
@@ -67,3 +69,22 @@ def test_a_run_that_lacks_a_file_is_told_which_and_what_to_do(output_dir: Path) 
     (moved / "checkpoints").rmdir()
     with pytest.raises(UserError, match=r"\nthe run has no checkpoint; the command that began it"):
         trained(moved, "last")
+
+
+def test_settings_that_nothing_reads_are_refused_as_typed_and_read_in_a_run(
+    output_dir: Path,
+) -> None:
+    """A run of an older version may have them: its weights are what they were."""
+    words = [word for word in TINY if not word.startswith("model")]
+    words += ["model=rwkv4", "model.width=8", "model.layers=1", f"output_dir={output_dir}"]
+    (folder,) = (end.folder for end in run_cell(composed(words)))
+    path = folder / "result.json"
+    result = json.loads(path.read_text())
+    result["config"]["model"]["backbone"] |= {"expansion": 0, "channel": "swiglu"}
+    path.write_text(json.dumps(result))
+    assert trained(folder, "best").step > 0
+    config = config_from(result["config"])
+    with pytest.raises(UserError, match="expansion=0 is for other mixers: Rwkv4Mixer has a second"):
+        validated(config)
+    with pytest.raises(UserError, match=r"channel=swiglu is for perceptrons"):
+        composed([*words, "model.backbone.expansion=0", "model.backbone.channel=swiglu"])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from lrbench.checks import from_a_user
 from lrbench.tasks import make_task
 from lrbench.tasks.base import IGNORE
 from lrbench.tasks.groups.algebra import group
@@ -120,7 +121,7 @@ def test_letters_and_answers_are_uniform() -> None:
     ],
 )
 def test_what_is_refused(settings: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(complaint)) as error:
+    with from_a_user(), pytest.raises(ValueError, match=re.escape(complaint)) as error:
         GroupConfig(**settings)
     assert len(str(error.value).splitlines()) <= 3
 
