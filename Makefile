@@ -86,10 +86,7 @@ reproduce: $(VENV)/.installed-dev
 wheel-test: $(VENV)/.installed-dev
 	PYTHON='$(PYTHON)' PIP_EXTRA='$(PIP_EXTRA)' tests/wheel_install.sh '$(abspath $(bin)/python)'
 
-# CUDA builds of torch bring a triton of their own; elsewhere its interpreter runs the fused kernels.
-oracles-test: $(VENV)/.installed-dev
-	$(pip_install) -q $(installed)'[oracles]'
-	$(bin)/python -c 'import triton' 2>/dev/null || { $(pip_install) -q triton && $(bin)/python -c 'import triton'; }
+oracles-test: $(VENV)/.installed-oracles
 	LRBENCH_ORACLES_REQUIRED=1 $(bin)/python -m pytest $(PYTEST_ARGS) tests/oracles/test_delta.py tests/oracles/test_mamba.py tests/oracles/test_xlstm.py tests/oracles/test_foreign.py tests/scan/fused tests/trust/test_fused.py
 
 # Without the script, root or packages (no network) there is no SLURM, and the tests say so and skip.
@@ -136,3 +133,9 @@ $(VENV)/.installed: $(VENV)/.created $(requirements)
 $(VENV)/.installed-dev: $(VENV)/.created $(requirements)
 	$(pip_install) -e '.[dev]'
 	@touch $(VENV)/.installed $@
+
+# CUDA builds of torch bring a triton of their own; elsewhere its interpreter runs the fused kernels.
+$(VENV)/.installed-oracles: $(VENV)/.installed-dev
+	$(pip_install) -q $(installed)'[oracles]'
+	$(bin)/python -c 'import triton' 2>/dev/null || { $(pip_install) -q triton && $(bin)/python -c 'import triton'; }
+	@touch $@

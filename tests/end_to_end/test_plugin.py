@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import programs
 
 MINE = '''
 """x_k = sigmoid(W u_k) x_{k-1} + V u_k, elementwise, from a learnt start."""
@@ -62,10 +63,7 @@ def lrbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     def run(plugins: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         monkeypatch.setenv("LRBENCH_PLUGINS", plugins)
-        command = [sys.executable, "-m", "lrbench", *arguments]
-        return subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
-        )
+        return programs.lrbench(*arguments, cwd=tmp_path)
 
     return run
 

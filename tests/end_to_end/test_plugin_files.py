@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests import programs
 
 TASK = """
 import os
@@ -54,10 +55,7 @@ def lrbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         with pytest.MonkeyPatch.context() as patch:
             for name, value in variables.items():
                 patch.setenv(name, value)
-            command = [sys.executable, "-m", "lrbench", *words]
-            return subprocess.run(
-                command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
-            )
+            return programs.lrbench(*words, cwd=tmp_path)
 
     return run
 

@@ -9,7 +9,8 @@ import pandas as pd
 
 from lrbench.metrics import ACCURACY, METRICS, Metric
 from lrbench.protocols.base import declared
-from lrbench.report.paper.reference import Published, Reference, other_start
+from lrbench.report.paper.recipe import other_start
+from lrbench.report.paper.reference import Published, Reference
 from lrbench.report.paper.verdict import Evidence, Guesser
 from lrbench.report.runs.columns import Settings, UnderWay
 

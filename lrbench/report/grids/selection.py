@@ -22,9 +22,9 @@ from lrbench.metrics import METRICS
 from lrbench.records import IRRELEVANT, left_out, never_recorded
 from lrbench.registry import BACKBONES, ENCODERS, FOREIGN, MIXERS, PROTOCOLS, TASKS
 from lrbench.report.grids.filled_cell import FilledCell, RunScore
+from lrbench.report.paper.recipe import faithful
 from lrbench.report.paper.reference import (
     Reference,
-    faithful,
     lookup,
     measured_chance,
     printed_modulus,

@@ -16,10 +16,10 @@ from lrbench.report.grids.filled_cell import FilledCell
 from lrbench.report.grids.grid import AxisColumn, Grid, Row, heads, level, with_unlike
 from lrbench.report.grids.selection import select
 from lrbench.report.output.cells import MISSING, PrintedCell, spread
+from lrbench.report.paper.recipe import faithful_on
 from lrbench.report.paper.reference import (
     Reference,
     Split,
-    faithful_on,
     lookup_on,
     measured_on,
     printed_on,

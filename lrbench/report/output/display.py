@@ -18,7 +18,7 @@ from lrbench.records import Result
 from lrbench.registry import FOREIGN
 from lrbench.report.output.cells import Table as Grid
 from lrbench.report.output.cells import duration
-from lrbench.report.paper.reference import exact_start
+from lrbench.report.paper.recipe import exact_start
 from lrbench.statistics import wilson
 
 LARGE = 64  # numbers of a state for each unit of width and layer: more are worth a word

@@ -30,14 +30,8 @@ from lrbench.report.output.display import (
     wrap,
 )
 from lrbench.report.output.verdict_sentence import lengths_of_test, verdict_sentence
-from lrbench.report.paper.reference import (
-    Reference,
-    Split,
-    faithful_on,
-    lookup_on,
-    lookup_run,
-    other_recipe,
-)
+from lrbench.report.paper.recipe import faithful_on, lookup_run, other_recipe
+from lrbench.report.paper.reference import Reference, Split, lookup_on
 from lrbench.report.runs.certificates import read_answers
 from lrbench.report.runs.record import baselines_by_split, best_baseline, guessing_at
 from lrbench.statistics import FEWEST_STRINGS, SOLVED

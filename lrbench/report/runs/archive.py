@@ -14,7 +14,7 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any, TypedDict
@@ -345,7 +345,7 @@ def _rows(path: Path, varying: tuple[str, ...], of_runs: bool = False) -> list[R
     if of_runs:
         frame = frame[[*RUN_COLUMNS]].drop_duplicates("folder")
     for name, dtype in (RUN_COLUMNS if of_runs else {**RUN_COLUMNS, **EVALUATION_COLUMNS}).items():
-        columns[name] = list(_parsed(path, name, PARSERS[dtype], frame[name].tolist()))
+        columns[name] = _parsed(path, name, PARSERS[dtype], frame[name].tolist())
     return [
         dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
     ]
@@ -371,12 +371,16 @@ def _first_difference(found: list[str], wanted: list[str]) -> str:
     return f"has a column '{other}'" if other else "has its columns in another order"
 
 
-def _parsed(path: Path, name: str, parse: Callable[[str], Any], texts: list[str]) -> Iterator[Any]:
-    for line, text in enumerate(texts, start=2):
+def _parsed(path: Path, name: str, parse: Callable[[str], Any], texts: list[str]) -> list[Any]:
+    """The values of a column; each different text is parsed once, and most stand in many rows."""
+    values: dict[str, Any] = {}
+    for text in dict.fromkeys(texts):
         try:
-            yield parse(text) if text else None
+            values[text] = parse(text) if text else None
         except ValueError as error:
+            line = texts.index(text) + 2
             raise _damaged(path, f"row {line}, column '{name}': '{text[:40]}'") from error
+    return [values[text] for text in texts]
 
 
 def _by_folder(

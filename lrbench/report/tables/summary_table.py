@@ -29,15 +29,8 @@ from lrbench.report.grids.splits import (
     splits_there,
 )
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table, span, spread
-from lrbench.report.paper.reference import (
-    Reference,
-    Split,
-    faithful,
-    faithful_on,
-    lookup,
-    lookup_on,
-    reference_dir,
-)
+from lrbench.report.paper.recipe import faithful, faithful_on
+from lrbench.report.paper.reference import Reference, Split, lookup, lookup_on, reference_dir
 from lrbench.report.runs.collection import Collection, groups
 from lrbench.report.runs.columns import CELL, RUN_COLUMNS, Columns
 from lrbench.report.tables.horizons import (

@@ -11,14 +11,8 @@ from lrbench.errors import UserError
 from lrbench.protocols.base import rule_names
 from lrbench.registry import ENCODERS, MIXERS, PROTOCOLS, TASKS
 from lrbench.report.paper import reference
-from lrbench.report.paper.reference import (
-    load,
-    lookup,
-    lookup_run,
-    names,
-    printed,
-    reference_dir,
-)
+from lrbench.report.paper.recipe import lookup_run
+from lrbench.report.paper.reference import load, lookup, names, printed, reference_dir
 from lrbench.tables import load_table, table_names
 
 

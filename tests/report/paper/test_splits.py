@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from lrbench.report.paper.recipe import faithful_on
 from lrbench.report.paper.reference import (
     Reference,
     Split,
-    faithful_on,
     load,
     lookup_on,
     measured_on,
