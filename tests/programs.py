@@ -2,7 +2,7 @@
 
 Each is `lrbench WORDS` in a folder and an environment, as a user starts it: with streams, signals
 and an exit code of its own. What an import does to a fresh program is not seen here: tests of that
-(help, plugins, the wheel, launchers) start one.
+(help, the list of a plugin's tasks, the wheel, launchers) start one.
 """
 
 from __future__ import annotations
