@@ -6,20 +6,17 @@ Its task, training length, protocol and start are compared with what the paper t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from lrbench.checks import written
 from lrbench.protocols.base import declared
-from lrbench.registry import TASKS
 from lrbench.report.paper.reference import (
     MODULUS,
     Reference,
     Split,
     lookup,
     names,
-    printed,
     published,
     stated_settings,
 )
@@ -50,7 +47,7 @@ def other_recipe(result: Mapping[str, Any], folder: Path | None = None) -> str:
     own = {key.removeprefix("protocol."): value for key, value in _flat(config, "protocol").items()}
     task, model, name = result["task"], result["model"], result["protocol"]
     begun = other_start(own | {"init": "exact" if exact_start(result) else None})
-    if other := begun or other_task(task, _flat(config, "task"), folder):
+    if other := begun or other_task(task, _flat(config, "task")):
         return other
     protocol = declared(name)
     runs = getattr(protocol, "paper_runs", 1)  # how many there are is no matter of one run
@@ -82,26 +79,22 @@ def exact_start(result: Mapping[str, Any]) -> bool:
     return isinstance(mixer, dict) and mixer.get("init") == "exact"
 
 
-def other_task(task: str, settings: Mapping[str, Any], folder: Path | None = None) -> str:
+def other_task(task: str, settings: Mapping[str, Any]) -> str:
     """Return which setting makes a task another than that of a paper's numbers; "" for none.
 
-    What a paper does not name has to be at our default. settings: a run's, flat.
+    What a paper does not name has to be at our default, by names/defaults.csv: to ask the tasks
+    themselves takes torch. settings: a run's, flat.
     """
-    named = next((row for row in names("tasks") if row["lrbench_task"] == task), None)
-    if named is None or task not in TASKS:
-        return ""
-    told = {row["setting"] for row in names("settings") if row["paper"] == named["paper"]}
-    for key, usual in ((f"task.{one.name}", one.default) for one in fields(TASKS.get(task).config)):
-        own = settings.get(key, usual)
-        other = own != usual and key not in ("task.name", *told)
-        if other and printed(task, None, named["protocol"], folder):
-            return f"{key} is {written(own)}, the paper's is {written(usual)}"
+    for row in names("defaults"):
+        own = settings.get(row["setting"])
+        if row["lrbench_task"] == task and own is not None and written(own) != row["value"]:
+            return f"{row['setting']} is {written(own)}, the paper's is {row['value']}"
     return ""
 
 
 def faithful(task: str, settings: Mapping[str, Any], folder: Path | None = None) -> bool:
     """Tell whether a run's flat settings are what a paper tells of a task, and our defaults."""
-    return _as_stated(task, settings, folder) and not other_task(task, settings, folder)
+    return _as_stated(task, settings, folder) and not other_task(task, settings)
 
 
 def _as_stated(task: str, settings: Mapping[str, Any], folder: Path | None) -> bool:

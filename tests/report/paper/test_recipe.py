@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
+from lrbench.checks import written
+from lrbench.registry import TASKS
 from lrbench.report.paper.recipe import faithful, other_recipe, other_task
+from lrbench.report.paper.reference import names, printed
 
 
 @pytest.mark.parametrize(
@@ -29,3 +33,16 @@ def test_a_setting_that_a_paper_does_not_name_has_its_default(
     flat = {f"task.{key}": value for key, value in settings.items()}
     assert faithful(task, flat) == (not reason) == (other_task(task, flat) == "")
     assert other_recipe(run).startswith(reason)
+
+
+def test_the_file_has_what_our_tasks_have_and_the_papers_do_not_name() -> None:
+    made = set()
+    for row in names("tasks"):
+        if not printed(row["lrbench_task"], None, row["protocol"]):
+            continue
+        told = {one["setting"] for one in names("settings") if one["paper"] == row["paper"]}
+        for one in fields(TASKS.get(row["lrbench_task"]).config):
+            if (key := f"task.{one.name}") not in {"task.name", *told}:
+                made.add((row["lrbench_task"], key, written(one.default)))
+    kept = [tuple(row.values()) for row in names("defaults")]
+    assert set(kept) == made and len(kept) == len(made)
