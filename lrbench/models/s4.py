@@ -51,11 +51,8 @@ class S4StackConfig:
     def __post_init__(self) -> None:
         one_of("model.backbone.norm", self.norm, NORMS)
         fraction("model.backbone.dropout", self.dropout)
-        own, normed, other = (
-            type(self).prenorm,
-            self.norm != "none",
-            "model.backbone.norm=layer or batch",
-        )
+        own, normed = type(self).prenorm, self.norm != "none"
+        other = "model.backbone.norm=layer or batch"
         only_with("model.backbone.prenorm", self.prenorm, own, normed, other)
 
 

@@ -43,11 +43,12 @@ def suite_extent(choice: TableChoice) -> SearchExtent | None:
 class PutAgain(NamedTuple):
     """The outcome for one certificate.
 
-    problem: where the weights disagree with it. unasked: what of it was not checked.
+    problem: how it differs from what the weights do. unchecked: the part that nothing was held
+    against. Both are "" where there is none.
     """
 
     problem: str = ""
-    unasked: str = ""
+    unchecked: str = ""
 
 
 def put_again(folder: Path, run: str, rule: str, extent: SearchExtent | None) -> PutAgain:
@@ -82,7 +83,7 @@ def put_again(folder: Path, run: str, rule: str, extent: SearchExtent | None) ->
             return PutAgain(f"{run}: its string is not of the length and the words that are told")
     shortest = witness is not None and witness["shortest"]
     if extent is None and not shortest:
-        return PutAgain(unasked=NOT_ONE if witness is None else "")
+        return PutAgain(unchecked=NOT_ONE if witness is None else "")
     if extent is None:
         extent = SearchExtent(ASKED, 0, 0, int(longest) - 1)
     elif shortest:  # all that are shorter, which are right
@@ -93,7 +94,7 @@ def put_again(folder: Path, run: str, rule: str, extent: SearchExtent | None) ->
     if found.witness is not None and found.witness.length < longest:
         return PutAgain(f"{run}: wrong on a string of {plural(found.witness.length, 'symbol')}")
     beyond = shortest and found.complete_to < longest - 1
-    return PutAgain(unasked=SHORTER if beyond else "")
+    return PutAgain(unchecked=SHORTER if beyond else "")
 
 
 def other_answers(files: dict[str, bytes], rule: str) -> list[str]:

@@ -386,7 +386,7 @@ def _on_all_strings(opened: Opened, runs: Path, options: Options) -> list[Bundle
     """Put the wrong strings and proofs of the bundle to its weights; nothing where it has none."""
     rule, extent = opened.choice.rule, suite_extent(opened.choice)
     searched = searched_runs(opened.files, layout.RUNS, opened.results, rule)
-    wrong, away, unasked = other_answers(opened.files, rule), set(), Counter[str]()
+    wrong, away, unchecked = other_answers(opened.files, rule), set(), Counter[str]()
     for run in searched:
         plugins = set() if options.trust_plugins else {*plugins_of({run: opened.results[run]})}
         away |= plugins
@@ -397,16 +397,16 @@ def _on_all_strings(opened: Opened, runs: Path, options: Options) -> list[Bundle
         except (UserError, UnreadableFile, OSError, *DAMAGED) as error:
             problem, left = f"{run}: {_first_line(error)}".replace(f"{runs}/", ""), ""
         wrong += [problem] if problem else []
-        unasked.update([left] if left else [])
+        unchecked.update([left] if left else [])
     if away and not wrong:
         text = f"{', '.join(sorted(away))} was not run; read it, then add --trust-plugins"
         return [BundleFinding("all strings", OPEN, text)]
-    held = len(searched) - unasked[NOT_ONE]
+    held = len(searched) - unchecked[NOT_ONE]
     text = f"{plural(held, 'answer')} of lrbench certify held against the weights"
     found = [finding("all strings", wrong, text)] if held or wrong else []
     return found + [
         BundleFinding("all strings", OPEN, f"of {plural(count, 'answer')} {what}")
-        for what, count in unasked.items()
+        for what, count in unchecked.items()
     ]
 
 
