@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import Any
 
-from lrbench.kernels.compiler import instruction
+from lrbench.kernels.compiler import instruction, part
 
 WIDEST, NARROWEST = 16, 4  # numbers side by side in a loop that takes any; fewer are not worth it
 
@@ -218,6 +218,17 @@ def where_at_least(_: Any, a: Any, bound: Any, b: Any) -> Any:
         return builder.select(is_so, arguments[2], constant(a.vector(), 0.0))
 
     return a(a, a, a), code
+
+
+@part
+def copy(source, first, target, at, count):  # type: ignore[no-untyped-def]
+    """Copy `count` numbers from one contiguous array, from `first` on, into another, from `at` on.
+
+    An assignment of slices says the same, and numba compiles the text of its error with it, which
+    takes longer than many a loop around it.
+    """
+    for i in range(count):
+        target[at + i] = source[first + i]
 
 
 def call(builder: Any, name: str, lanes: Any, *arguments: Any) -> Any:

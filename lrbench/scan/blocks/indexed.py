@@ -148,7 +148,9 @@ def forward_loop(b: int, dtype: str) -> Loop:
         columns = np.empty_like(table)  # [column, row]: a column is one vector
         for s in range(symbols):
             for i in range(heads):
-                columns[s, i] = table[s, i].T
+                for c in range(b):
+                    for r in range(b):
+                        columns[s, i, c, r] = table[s, i, r, c]
         for string in range(index.shape[0]):
             for k in range(index.shape[1]):
                 s = index[string, k]

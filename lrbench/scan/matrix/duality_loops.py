@@ -26,7 +26,7 @@ import numpy as np
 
 from lrbench.kernels.closed_form import Tensors
 from lrbench.kernels.compiler import Loop, compiled
-from lrbench.kernels.lanes import every, fma, load, mul, store, total, zero
+from lrbench.kernels.lanes import copy, every, fma, load, mul, store, total, zero
 from lrbench.scan.matrix.by_values import ByValues
 
 
@@ -99,7 +99,7 @@ def backward_loop(dtype: str, wide: int, later: int) -> Loop:
                         forth = visit < spans - 1
                         part = visit if forth else 2 * spans - 2 - visit
                         first, end = part * span, min(length, (part + 1) * span)
-                        states[:size] = starts[part * size : (part + 1) * size]
+                        copy(starts, part * size, states, 0, size)
                         for t in range(first, end - (0 if forth else 1)):
                             here = (t - first) * size
                             place = (string * length + t) * heads + head
@@ -114,8 +114,7 @@ def backward_loop(dtype: str, wide: int, later: int) -> Loop:
                                 m = fma(every(k[string, t, group, j], m), written, m)
                                 store(states, here + size + j * wide, m)
                         if forth:
-                            after = (end - first) * size
-                            starts[end // span * size :][:size] = states[after : after + size]
+                            copy(states, (end - first) * size, starts, (part + 1) * size, size)
                             continue
                         for t in range(end - 1, first - 1, -1):
                             here = (t - first) * size

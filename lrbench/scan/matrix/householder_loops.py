@@ -25,7 +25,7 @@ import numpy as np
 
 from lrbench.kernels.closed_form import Tensors
 from lrbench.kernels.compiler import Loop, compiled
-from lrbench.kernels.lanes import every, fma, load, mul, store, total, zero
+from lrbench.kernels.lanes import copy, every, fma, load, mul, store, total, zero
 from lrbench.scan.matrix.by_values import ByValues
 
 
@@ -106,9 +106,9 @@ def backward_loop(dtype: str, wide: int, rates: int) -> Loop:
                         part = visit if forth else 2 * spans - 2 - visit
                         first, end = part * span, min(length, (part + 1) * span)
                         if forth or visit == spans - 1:
-                            starts[part * size : (part + 1) * size] = matrix
+                            copy(matrix, 0, starts, part * size, size)
                         else:
-                            matrix[:] = starts[part * size : (part + 1) * size]
+                            copy(starts, part * size, matrix, 0, size)
                         for t in range(first, end):
                             here = (t - first) * kept
                             for j in range(keys):
@@ -133,7 +133,7 @@ def backward_loop(dtype: str, wide: int, rates: int) -> Loop:
                                     store(matrix, j * wide, m)
                         if forth:
                             continue
-                        before[(end - first) * kept : (end - first) * kept + size] = matrix
+                        copy(matrix, 0, before, (end - first) * kept, size)
                         for t in range(end - 1, first - 1, -1):
                             here = (t - first) * kept
                             place = (string * length + t) * heads + head

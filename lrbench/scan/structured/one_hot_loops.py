@@ -76,7 +76,8 @@ def forward_loop(dtype: str, orientation: str) -> Loop:
         size = places.shape[1]
         before = np.empty((size, 2), d.dtype)
         for string in range(strings):
-            before[:] = start[string]
+            for j in range(size):
+                before[j, 0], before[j, 1] = start[string, j, 0], start[string, j, 1]
             for t in range(length):
                 symbol = index[string, t]
                 if symbol < 0 or symbol >= places.shape[0]:
@@ -90,7 +91,8 @@ def forward_loop(dtype: str, orientation: str) -> Loop:
                     re, im = d[symbol, j, 0], d[symbol, j, 1]
                     x[to, 0] += re * before[source, 0] - im * before[source, 1]
                     x[to, 1] += re * before[source, 1] + im * before[source, 0]
-                before[:] = x
+                for j in range(size):
+                    before[j, 0], before[j, 1] = x[j, 0], x[j, 1]
 
     return one_hot_forward
 
@@ -139,6 +141,7 @@ def backward_loop(dtype: str, orientation: str) -> Loop:
                         lines[at, 0, j], lines[at, 1, j] = x[j, 0], x[j, 1]
                         numbers[at, 0, j] = re * adjoint[j, 0] + im * adjoint[j, 1]
                         numbers[at, 1, j] = re * adjoint[j, 1] - im * adjoint[j, 0]
-            dstart[string] = earlier
+            for j in range(size):
+                dstart[string, j, 0], dstart[string, j, 1] = earlier[j, 0], earlier[j, 1]
 
     return one_hot_backward
