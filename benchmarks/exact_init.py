@@ -2,10 +2,10 @@
 
     python -m benchmarks.exact_init [--updates 300] [--folder FOLDER] [--write]
 
-`model.mixer.init=exact` gives `rnn`, `blockdiag`, where it is a group's `deltaproduct`, and where
-it is a cycle the Mambas the weights of the task's automaton. A run of one update at a rate that
-changes no weight is certified first; then runs by each of SETTINGS, from the same weights, are
-searched for a string they get wrong, or proved right.
+`model.mixer.init=exact` gives `rnn`, `slstm`, `blockdiag`, `pdssm` and `sdssm`, where it is a
+group's `deltaproduct`, and where it is a cycle the Mambas the weights of the task's automaton. A
+run of one update at a rate that changes no weight is certified first; then runs by each of
+SETTINGS, from the same weights, are searched for a string they get wrong, or proved right.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ HALVES = [
     *("model.backbone.name=bare", "model.mixer.range=signed"),
     *("model.mixer.conv_size=0", "model.mixer.learn_x0=true"),
 ]
+ONE_HOT = [
+    *("model.backbone.name=bare", "model.mixer.dictionary=8", "model.mixer.state_size=12"),
+    "model.mixer.learn_x0=true",
+]
 MODELS = {
     "rnn": [],
     "blockdiag": ["model.mixer.block_size=16", "model.backbone.name=bare"],
@@ -37,6 +41,9 @@ MODELS = {
     "mamba": HALVES,
     "mamba2": HALVES,
     "mamba3": ["model.backbone.name=bare", "model.mixer.learn_x0=true"],
+    "pdssm": ONE_HOT,
+    "sdssm": ONE_HOT,
+    "slstm": ["model.backbone.name=bare", "model.mixer.heads=1", "model.mixer.conv_size=0"],
 }
 LEFT_OUT = {
     *(("even_pair", model) for model in ("deltaproduct", "mamba", "mamba2", "mamba3")),  # no group

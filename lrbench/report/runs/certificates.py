@@ -46,8 +46,8 @@ def read_answers(
     """Return what is known of the checkpoints of a run that ended, by rule.
 
     `steps` are the updates of the checkpoints that its rules kept. An answer on another update is
-    left out; rules that kept one checkpoint share its answer. One of a run that was trained again
-    stands for its own rule alone.
+    left out; rules that kept one checkpoint share its answer, and so do rules of the same weights.
+    One of a run that was trained again stands for its own rule, and for others of its weights.
     Damaged files are in `problems`.
     """
     try:
@@ -67,7 +67,32 @@ def read_answers(
                 own[answer.which] = answer
     by_step = {answer.step: answer for answer in own.values() if not answer.again}
     shared = {rule: by_step[step] for rule, step in steps.items() if step in by_step}
-    return {rule: answer._replace(which=rule) for rule, answer in shared.items()} | own
+    return _of_weights({rule: one._replace(which=rule) for rule, one in shared.items()} | own)
+
+
+def _of_weights(answers: dict[str, Answer]) -> dict[str, Answer]:
+    """Give answers on the same weights the same verdict: the one that says most.
+
+    That is the shortest wrong string, else a proof. How far each rule's own search went stays.
+    """
+    most: dict[str, Answer] = {}
+    for one in answers.values():
+        most[one.weights] = min(most.get(one.weights, one), one, key=_says_most)
+    told = ("verdict", "length", "shortest", "string")
+    return {
+        rule: one._replace(**{name: getattr(most[one.weights], name) for name in told})
+        if one.weights
+        else one
+        for rule, one in answers.items()
+    }
+
+
+def _says_most(answer: Answer) -> tuple[int, bool]:
+    """Return a key that is least for the shortest wrong string, and greatest for no verdict."""
+    length = (
+        MOST_SYMBOLS + VERDICTS.index(answer.verdict) if answer.length is None else answer.length
+    )
+    return length, not answer.shortest
 
 
 def complaint(data: Any) -> str | None:

@@ -55,6 +55,35 @@ def test_rules_that_kept_one_checkpoint_share_its_answer(write: Write, runs: Pat
 
 
 @pytest.mark.parametrize(
+    ("others", "verdict"),
+    [
+        ({"best": ("wrong", 12), "id": ("open", None)}, ("wrong", 12)),
+        ({"best": ("wrong", 12), "id": ("wrong", 30), "last": ("certified", None)}, ("wrong", 12)),
+        ({"best": ("certified", None), "id": ("open", None)}, ("certified", None)),
+        ({"best": ("open", None), "id": ("open", None)}, ("open", None)),
+    ],
+)
+def test_the_same_weights_have_one_verdict(
+    write: Write, runs: Path, others: dict[str, tuple[str, int | None]], verdict: tuple[str, Any]
+) -> None:
+    """Trained again, so no rule stands for another by its update; band's weights are others."""
+    folder = write()
+    for rule, (found, length) in (others | {"band": ("open", None)}).items():
+        witness = None if length is None else certificate()["witness"] | {"length": length}
+        own = {"weights_sha256": "cd" * 32} if rule == "band" else {}
+        searched = {"complete_to": 9 if rule == "id" else 7}
+        content = certificate(
+            verdict=found, which=rule, witness=witness, searched=searched, step=3, **own
+        )
+        keep(folder, content | {"trained_again": "same scores"}, f"{rule}.json")
+    (answers,) = collect(runs).answers.values()
+    assert set(answers) == {*others, "band"}
+    assert {(answers[rule].verdict, answers[rule].length) for rule in others} == {verdict}
+    assert (answers["band"].verdict, answers["id"].complete_to) == ("open", 9)
+    assert answers["best"].complete_to == 7
+
+
+@pytest.mark.parametrize(
     ("content", "words"),
     [
         ("{", "is not json"),
