@@ -106,7 +106,7 @@ class OptimConfig:
 
     The schedules `cosine` and `linear` fall to `final_lr` at the end of the budget; `plateau`
     halves the rate when the dev score has not become better for more than two epochs, and is for
-    corpora. What `saturate` adds to the loss is in lrbench/training/hardening.py.
+    corpora. What `saturate` and `forget` add to the loss is in lrbench/training/hardening.py.
 
     Weight decay is for all parameters, norms and biases included, as in the released code, but for
     those a mixer exempts (`Mixer.parameter_rules`: transitions, steps), and for embeddings where
@@ -118,7 +118,8 @@ class OptimConfig:
     schedule: how the rate goes on after that. betas: of Adam's averages of gradients and their
     squares. label_smoothing: the share of a target that all classes get. final_lr: the rate that
     `cosine` and `linear` end at. decay_embeddings: whether embeddings decay too. saturate: weight
-    of a term that pushes the units of a state to -1 and 1.
+    of a term that pushes the units of a state to -1 and 1. forget: weight of a term that closes the
+    gates by which `gru` and `lstm` keep theirs.
     """
 
     name: str = "adam"
@@ -132,6 +133,7 @@ class OptimConfig:
     final_lr: float = added(0.0)
     decay_embeddings: bool = added(True)
     saturate: float = added(0.0)
+    forget: float = added(0.0)
 
     def __post_init__(self) -> None:
         one_of("optim.name", self.name, OPTIMISERS)
@@ -142,6 +144,7 @@ class OptimConfig:
         fraction("optim.label_smoothing", self.label_smoothing)
         between("optim.warmup", self.warmup, 0, MOST)
         at_least("optim.saturate", self.saturate, 0)
+        at_least("optim.forget", self.forget, 0)
         self._check_final_rate()
         if self.schedule == "plateau" and isinstance(self.warmup, int) and self.warmup:
             raise ValueError(

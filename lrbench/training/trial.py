@@ -233,7 +233,7 @@ class BatchTrial(Trial):
 
     def __init__(self, config: Config, seed: int, device: torch.device | str = "cpu") -> None:
         super().__init__(config, seed, device)
-        self.hardening = Hardening(config.optim.saturate, self.model)
+        self.hardening = Hardening(config.optim, self.model)
 
     @property
     def read(self) -> str:

@@ -45,6 +45,38 @@ def test_the_loss_grows_by_the_mean_of_one_minus_squares(model: str) -> None:
     assert float(more - loss) == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.parametrize("model", ["gru", "lstm"])
+def test_the_loss_grows_by_what_gates_keep_beyond_a_fifth(model: str) -> None:
+    """Against gates by the equations, a symbol at a time; and the term has a gradient."""
+    terms = ["optim.saturate=0", "model.mixer.noise=0", "optim.forget=3"]
+    loss = hard(model, "optim.saturate=0", "model.mixer.noise=0").update()
+    trial, fresh = hard(model, *terms), hard(model, *terms)
+    more, model_ = trial.update(), fresh.model
+    read, beyond = model_.embedding(fresh.batch(1).tokens), []
+    for mixer in model_.mixers:
+        n = mixer.network.hidden_size
+        w, m, b, c = mixer.weights()
+        gates, outputs, state = [], [], mixer.initial_state(len(read))
+        for symbol in read.unbind(1):
+            h = state[0] if model == "lstm" else state
+            gates.append(torch.sigmoid(symbol @ w.T + b + h @ m.T + c)[:, n : 2 * n])
+            y, state = mixer.step(symbol, state)
+            outputs.append(y)
+        read = torch.stack(outputs, 1)
+        beyond.append((torch.stack(gates) - 0.2).clamp(min=0).mean())
+        end = mixer.keep_gate(read[:, -1:] * 0, state, read[:, -1:])  # goes on from a state
+        h = state[0] if model == "lstm" else state
+        torch.testing.assert_close(end[:, 0], torch.sigmoid(b + h @ m.T + c)[:, n : 2 * n])
+    mean = torch.stack(beyond).mean()
+    assert float(more - loss) == pytest.approx(0.2 * 3 * float(mean.detach()), rel=1e-4)
+    with fresh.hardening.reading(0.5, fresh.generator):
+        model_(fresh.batch(1).tokens)
+    penalty = fresh.hardening.penalty(0.5)
+    found = torch.autograd.grad(penalty, list(mixer.weights()))
+    expected = torch.autograd.grad(0.5 * 3 * mean, list(mixer.weights()))
+    torch.testing.assert_close(found, expected)
+
+
 @pytest.mark.parametrize("model", ["rnn", "elman", "lstm"])
 def test_a_resumed_run_ends_with_the_same_bits(model: str) -> None:
     whole, begun, resumed = hard(model), hard(model), hard(model)
@@ -100,3 +132,5 @@ def test_a_state_that_cannot_saturate_is_refused() -> None:
         LengthTrial(composed([*TINY, "optim.saturate=0.5"]), 0)
     with pytest.raises(UserError, match=message):
         hard("rnn", "model.mixer.nonlinearity=relu")
+    with pytest.raises(UserError, match=r"optim\.forget=2 .*no such gate\n.*have: gru, lstm"):
+        hard("rnn", "optim.forget=2")

@@ -27,6 +27,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from lrbench.checks import at_least, between, one_of
 from lrbench.mixers.base import STARTS
@@ -144,8 +145,27 @@ class RnnMixer(CellMixer):
         return h, h
 
 
+class GatedCell(CellMixer):
+    """A cell with a gate that multiplies what it carries: z of `gru`, f of `lstm`."""
+
+    def keep_gate(self, u: Tensor, state: Any, y: Tensor) -> Tensor:
+        """Return that gate, (B, T, N) in (0, 1), as it was when u (B, T, D) was read.
+
+        state: the one before u, None at the start of strings. y (B, T, N): what was put out, h.
+        Noise on the state is not in it.
+        """
+        start = self.initial_state(len(u)) if state is None else state
+        h = start[0] if isinstance(start, tuple) else start
+        before = torch.cat([h[:, None], y[:, :-1]], 1)
+        second = slice(
+            self.network.hidden_size, 2 * self.network.hidden_size
+        )  # r, z, n; i, f, g, o
+        w, m, b, c = (one[second] for one in self.weights())
+        return torch.sigmoid(linear(u, w, b) + linear(before, m, c))
+
+
 @register_mixer("gru", GruConfig, "torch.nn.GRU (Cho et al. 2014)", backbone="bare")
-class GruMixer(CellMixer):
+class GruMixer(GatedCell):
     """Gated recurrent unit, reset after the matrix (Cho et al. 2014; torch.nn.GRU)."""
 
     def __init__(self, config: GruConfig, width: int) -> None:
@@ -160,7 +180,7 @@ class GruMixer(CellMixer):
 @register_mixer(
     "lstm", LstmConfig, "torch.nn.LSTM (Hochreiter & Schmidhuber 1997)", backbone="bare"
 )
-class LstmMixer(CellMixer):
+class LstmMixer(GatedCell):
     """Long short-term memory with a state (h, c) (Hochreiter & Schmidhuber 1997; torch.nn.LSTM)."""
 
     def __init__(self, config: LstmConfig, width: int) -> None:

@@ -127,10 +127,10 @@ class LengthsProcedure(Fan2024Procedure):
                 f"model {self.config.model.name} keeps all that it has read, and has no state of a"
                 " fixed size\nleave out protocol.carry and protocol.state_noise"
             )
-        if Hardening(self.config.optim.saturate, model):
-            setting = "optim.saturate" if self.config.optim.saturate else "the noise of its mixers"
+        hardening = Hardening(self.config.optim, model)
+        if hardening:
             raise UserError(
-                f"{setting} does not go with protocol.carry or protocol.state_noise\n"
+                f"{hardening.setting} does not go with protocol.carry or protocol.state_noise\n"
                 "leave one of them out"
             )
 

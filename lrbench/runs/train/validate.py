@@ -236,12 +236,11 @@ def _check_lengths(config: Config) -> None:
 
 
 def _check_hardening(config: Config) -> None:
-    """Saturation and noise need a model that has them and a protocol that trains by them."""
-    hardening = Hardening(config.optim.saturate, _unallocated(config, make_task(config.task)))
+    """What hardens a model needs one that has it, and a protocol that trains by it."""
+    hardening = Hardening(config.optim, _unallocated(config, make_task(config.task)))
     if hardening and not procedure_for(config).hardens:
-        setting = "optim.saturate" if config.optim.saturate else "the noise of its mixers"
         raise UserError(
-            f"protocol {config.protocol.name} does not train with {setting}\n"
+            f"protocol {config.protocol.name} does not train with {hardening.setting}\n"
             "protocol=fan2024 does; leave it out here"
         )
 
