@@ -75,24 +75,20 @@ def _of_weights(answers: dict[str, Answer]) -> dict[str, Answer]:
 
     That is the shortest wrong string, else a proof. How far each rule's own search went stays.
     """
-    most: dict[str, Answer] = {}
-    for one in answers.values():
-        most[one.weights] = min(most.get(one.weights, one), one, key=_says_most)
-    told = ("verdict", "length", "shortest", "string")
-    return {
-        rule: one._replace(**{name: getattr(most[one.weights], name) for name in told})
-        if one.weights
-        else one
-        for rule, one in answers.items()
-    }
+    found = {}
+    for rule, one in answers.items():
+        same = [other for other in answers.values() if one.weights and other.weights == one.weights]
+        most = min(same, key=_says_most, default=one)
+        found[rule] = one._replace(
+            verdict=most.verdict, length=most.length, shortest=most.shortest, string=most.string
+        )
+    return found
 
 
-def _says_most(answer: Answer) -> tuple[int, bool]:
-    """Return a key that is least for the shortest wrong string, and greatest for no verdict."""
-    length = (
-        MOST_SYMBOLS + VERDICTS.index(answer.verdict) if answer.length is None else answer.length
-    )
-    return length, not answer.shortest
+def _says_most(answer: Answer) -> tuple[int, int, bool]:
+    """Return a key that is least for the shortest wrong string, then for a proof."""
+    kind = ("wrong", "certified", "open").index(answer.verdict)
+    return kind, answer.length or 0, not answer.shortest
 
 
 def complaint(data: Any) -> str | None:
