@@ -43,11 +43,17 @@ def witness_file(folder: Path, which: str) -> Path:
 
 
 def known_witness(file: Path, subject: SubjectRecord) -> tuple[tuple[int, ...], str]:
-    """Return the wrong string that a certificate's file tells of these very weights.
+    """Return the shortest wrong string that a certificate's file tells of these very weights.
 
-    And the search that found it. Without one the string is empty.
+    Those of a run's other rules may be of the same weights, and count as well. With the string
+    comes the search that found it. Without one the string is empty.
     """
-    content: dict[str, Any] = _ours(file)
+    others = sorted(file.parent.glob("*.json")) if file.parent.name == FOLDER else []
+    told = [_told(content, subject) for content in map(_ours, [file, *others])]
+    return min((one for one in told if one[0]), key=lambda one: len(one[0]), default=((), ""))
+
+
+def _told(content: dict[str, Any], subject: SubjectRecord) -> tuple[tuple[int, ...], str]:
     witness = content.get("witness") if _is_of(content, subject) else None
     if not isinstance(witness, dict) or witness.get("found_by") not in SEARCHES:
         return (), ""

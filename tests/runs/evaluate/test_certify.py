@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -61,6 +62,23 @@ def test_no_proof_is_sought_of_a_task_that_the_checker_does_not_know(
     run = trained(tmp_path)
     monkeypatch.setattr(check, "KNOWN", {})
     assert certify_run(run, "last", NOTHING).record["proof"]["refusal"] == UNKNOWN
+
+
+def test_a_search_begins_from_the_shortest_string_known_of_the_weights(tmp_path: Path) -> None:
+    """Also from one that was found of another rule's checkpoint, if its weights are the same."""
+    run = trained(tmp_path, "model.mixer.init=random")
+    found = certify_run(run, "last", SearchBudget(complete=100, families=0, beam=0))
+    witness = found.record["witness"]
+    assert witness is not None
+    of_best = certify_run(run, "best", NOTHING)
+    assert of_best.record["weights_sha256"] == found.record["weights_sha256"]
+    assert of_best.record["witness"] == witness
+    longer = dict(found.record, witness=dict(witness, tokens=[*witness["tokens"], 0, 0, 0]))
+    of_best.file.write_text(json.dumps(longer))
+    assert certify_run(run, "best", NOTHING).record["witness"] == witness
+    (run / "certificates/last.json").write_text(json.dumps(longer | {"weights_sha256": "ab"}))
+    of_best.file.unlink()
+    assert certify_run(run, "best", NOTHING).verdict == "open"
 
 
 def test_a_wrong_string_that_cannot_be_written_is_told(tmp_path: Path) -> None:
