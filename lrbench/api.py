@@ -13,8 +13,8 @@ from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from lrbench.cli.hydra.compose import BACKBONE, as_typed, composed, run_hydra
-from lrbench.cli.hydra.overrides import GROUPS, check_folder
+from lrbench.cli.hydra.compose import as_typed, composed, run_hydra
+from lrbench.cli.hydra.overrides import BACKBONE, GROUPS, check_folder
 from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.plugins import load_plugins

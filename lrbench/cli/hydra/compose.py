@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 
 from lrbench.checks import from_a_user, is_of_kind, kind_of, shown
 from lrbench.cli.hydra.choices import composed_node
-from lrbench.cli.hydra.overrides import checked, parsed, split, superseded
+from lrbench.cli.hydra.overrides import BACKBONE, bare_name, checked, parsed, split, superseded
 from lrbench.cli.hydra.translate import translated, unknown_setting
 from lrbench.config import Config
 from lrbench.console import messages
@@ -35,7 +35,6 @@ QUIET = (
     "hydra/hydra_logging=none",
 )
 
-BACKBONE = "model.backbone.name"
 DEFAULT_TASK, DEFAULT_MODEL = "sum", "blockdiag"  # conf/config.yaml says so too
 TUNING = "tuning_runs"
 
@@ -97,7 +96,8 @@ def completed(overrides: Sequence[str], folders: Sequence[Path]) -> list[str]:
     group that was typed has to win over them, so what its file says is typed once more. A backbone
     that was typed decides which settings the model has.
     """
-    typed = dict(word.lstrip("+").partition("=")[::2] for word in overrides)
+    words = (word.lstrip("+").partition("=")[::2] for word in overrides)
+    typed = {key: bare_name(key, value) for key, value in words}
     implied = [*_protocol_of_the_task(typed), *_model_in_its_backbone(typed)]
     for group in ("protocol", "optim"):
         inside = [folder / group / f"{typed.get(group)}.yaml" for folder in folders]

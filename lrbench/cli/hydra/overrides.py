@@ -17,7 +17,9 @@ from lrbench.checks import shown
 from lrbench.errors import UserError
 
 GROUPS = ("task", "model", "protocol", "optim")
+BACKBONE = "model.backbone.name"
 NAME = re.compile(r"[\w.-]{1,100}")
+QUOTED = re.compile(rf"(['\"])({NAME.pattern})\1")
 
 REFUSED = {
     ("-m", "--multirun"): (
@@ -114,8 +116,14 @@ def checked(overrides: Sequence[str]) -> dict[str, str]:
         key, value = override.key_or_group, override.get_value_string()
         if key in GROUPS:
             _check_choice(key, value, override)
-        typed[key] = value
+        typed[key] = bare_name(key, value)
     return typed
+
+
+def bare_name(key: str, value: str) -> str:
+    """Return the value typed for a key without the quotes that a name may stand in."""
+    inside = QUOTED.fullmatch(value) if key in (*GROUPS, BACKBONE) else None
+    return inside[2] if inside else value
 
 
 def superseded(overrides: Sequence[str]) -> list[str]:

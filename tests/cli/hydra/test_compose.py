@@ -355,6 +355,14 @@ def test_one_configuration_has_one_fingerprint() -> None:
     assert len({fingerprint(*arguments) for arguments in SPELLINGS}) == 1
 
 
+def test_names_may_stand_in_quotes() -> None:
+    """What they imply is implied: a task's protocol, the settings of a model in a backbone."""
+    for plain in (["task=listops", "model=ebt_grc"], ["model=rnn", "model.backbone.name=s4"]):
+        quoted = ["{}='{}'".format(*word.split("=")) for word in plain]
+        assert composed(quoted) == composed(plain)
+        assert composed([word.replace("'", '"') for word in quoted]) == composed(plain)
+
+
 def test_everything_spelt_out_has_the_same_fingerprint() -> None:
     shown = OmegaConf.to_container(OmegaConf.structured(composed(["task=mod_arith"])))
     arguments = [f"{key}={'null' if value is None else value}" for key, value in leaves(shown)]
