@@ -207,6 +207,11 @@ def test_files_tell_what_is_known_now_and_of_which_rule(
     assert known["witness"] == json.loads(of_last)["witness"]
     file.write_text(json.dumps(known | {"weights_sha256": "0" * 64, "arrays": {}}))
     file.with_suffix(".npz").write_bytes(b"boxes of other weights")
+    assert lrbench("certify", str(run), *nothing).code == 3, "the weights are those of `best`"
+    of_others = dict(known, which="best", weights_sha256="0" * 64, arrays={})
+    (run / "certificates" / "best.json").write_text(json.dumps(of_others))
+    file.write_text(json.dumps(of_others | {"which": "last"}))
+    file.with_suffix(".npz").write_bytes(b"boxes of other weights")
     assert lrbench("certify", str(run), *nothing).code == 1
     assert json.loads(file.read_text())["verdict"] == "open"
     assert sorted(path.name for path in run.glob("*count*")) == ["counterexample-best.json"]
