@@ -133,7 +133,8 @@ def superseded(overrides: Sequence[str]) -> list[str]:
     """
     lines = []
     for group in GROUPS:
-        names = [text.partition("=")[2] for text in overrides if text.startswith(f"{group}=")]
+        given = (text.partition("=") for text in overrides)
+        names = [bare_name(group, name) for key, _, name in given if key == group]
         if len(set(names)) > 1:
             lines.append(f"{group} is given {len(names)} times; the last, {names[-1]}, counts")
     return lines

@@ -48,12 +48,14 @@ def known_witness(file: Path, subject: SubjectRecord) -> tuple[tuple[int, ...], 
     Those of a run's other rules may be of the same weights, and count as well. With the string
     comes the search that found it. Without one the string is empty.
     """
-    others = sorted(file.parent.glob("*.json")) if file.parent.name == FOLDER else []
-    told = [_told(content, subject) for content in map(_ours, [file, *others])]
-    return min((one for one in told if one[0]), key=lambda one: len(one[0]), default=((), ""))
+    rules = sorted(file.parent.glob("*.json")) if file.parent.name == FOLDER else [file]
+    told = [_witness_of(path, subject) for path in rules]
+    wrong = [(tokens, search) for tokens, search in told if tokens]
+    return min(wrong, key=lambda one: len(one[0]), default=((), ""))
 
 
-def _told(content: dict[str, Any], subject: SubjectRecord) -> tuple[tuple[int, ...], str]:
+def _witness_of(file: Path, subject: SubjectRecord) -> tuple[tuple[int, ...], str]:
+    content = _ours(file)
     witness = content.get("witness") if _is_of(content, subject) else None
     if not isinstance(witness, dict) or witness.get("found_by") not in SEARCHES:
         return (), ""
