@@ -59,7 +59,7 @@ def _row(folder: Path) -> tuple[str, ...]:
     elif spec.kind == WALKS:  # a row is a station, and its columns are how it is read
         size = plural(len(spec.walks), "walk")
     under_way = len(collection.under_way)
-    count = f"{runs}, {under_way} under way" if under_way else runs
+    count = f"{runs}, {under_way} unfinished" if under_way else runs
     newest = max(dates(collection), default=MISSING)
     return folder.name, escape(spec.title), size, count, newest
 

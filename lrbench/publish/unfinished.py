@@ -21,7 +21,7 @@ PUBLISHED = (
     "Published runs are not trained again where they lie in `outputs/`: first"
     " `cp -r results/{name}/records/. outputs/`, and afterwards `lrbench publish {name}`."
 )
-GOES_ON = "A run under way goes on where its checkpoints are; elsewhere it begins again."
+GOES_ON = "An unfinished run goes on where its checkpoints are; elsewhere it begins again."
 
 
 def unfinished(spec: TableSpec, collection: Collection) -> Iterator[str]:
@@ -78,7 +78,7 @@ def _progress(filled: FilledCell, ended: int, going: Iterable[UnderWay]) -> str:
 def _steps(run: UnderWay) -> str:
     budget = f" of {plural(run.budget, 'update')}" if run.budget else " updates"
     look = f" ({run.last_look})" if run.last_look else ""
-    return f"seed {run.seed} is under way, {run.steps:,}{budget}{look}"
+    return f"seed {run.seed} is unfinished, {run.steps:,}{budget}{look}"
 
 
 def _name(cell: TableCell, filled: FilledCell) -> str:

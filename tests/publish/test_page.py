@@ -200,6 +200,6 @@ def test_a_table_of_splits(lrbench: Run, tmp_path: Path) -> None:
     assert "- **near_iid x bbt_grc**: ours 0.6200 ± 0.0100 (3)" in reported
     assert "0.5918 (BBT-GRC); above" in reported and "x mega**" not in reported
     assert "- **listops x bbt_grc**: 0 of 3 runs have ended, 3 with other settings (¶)," in text
-    assert ", seed 3 is under way" in text
+    assert ", seed 3 is unfinished" in text
     assert "- update budget: 100 epochs: every cell" in text
     assert lrbench("publish", "--rebuild", "results", "--check").code == 0

@@ -89,7 +89,7 @@ def test_a_run_under_way_is_published_and_replaced(
     arguments = ("publish", "toy", "--runs", str(runs), "--output", str(results))
     assert lrbench(*arguments).code == 0
     page = (results / "toy" / "README.md").read_text()
-    assert "**sum x blockdiag**: 1 of 3 runs have ended, seed 1 is under way" in page
+    assert "**sum x blockdiag**: 1 of 3 runs have ended, seed 1 is unfinished" in page
     assert "`lrbench sweep --table toy task=sum model=blockdiag`" in page
     (folder / "result.json").write_bytes(kept)
     with (folder / "metrics.jsonl").open("a") as log:
