@@ -138,7 +138,7 @@ RIR = MeasuredTable(
         "Training on single strings of ListOps. Theirs are minutes for 100 strings and gigabytes on"
         " a GPU (RTX A6000); ours are seconds a string, and what the longest string adds to a"
         " process. Each model takes turns with RNN-GRC, so that times RNN-GRC, the median over"
-        " strings, can be compared. A cell that took too long was measured on fewer strings. OOM:"
+        " strings, can be compared between our models. Some cells have fewer strings. OOM:"
         " the paper's GPU had not enough memory."
     ),
     columns=COLUMNS,

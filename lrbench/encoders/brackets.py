@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lrbench.encoders.base import Tree
+from lrbench.encoders.base import Encoder, Tree
+from lrbench.registry import ENCODERS
 
 Span = tuple[int, int]  # first position, and the one after the last
 
@@ -32,6 +33,13 @@ class BracketCount:
     brackets: int
     exact: int
     unmarked: int
+
+
+def no_trees(name: str) -> str:
+    """Say of a model that it has no trees, why, and which encoders have."""
+    classes: dict[str, type[Encoder]] = {known: ENCODERS.get(known).cls for known in ENCODERS}
+    have = ", ".join(known for known, cls in classes.items() if cls.shows_trees)
+    return f"{name} has no trees: it joins no neighbours to nodes\nencoders with trees: {have}"
 
 
 def nodes(tree: Tree) -> set[Span]:

@@ -64,7 +64,7 @@ def _lines(
     details = [table for table in tables if table not in main]
     yield from (HEAD, f"# {escape(spec.title)}", "")
     lookups = f", those of lookups from [{SETTINGS}]({SETTINGS})" if collection.baselines else ""
-    numbers = f"Every number of ours below is from [{NUMBERS}]({NUMBERS}){lookups}."
+    numbers = f"Every number of ours in the tables is from [{NUMBERS}]({NUMBERS}){lookups}."
     yield f"Source: {escape(spec.source) or 'ours'}. {numbers}"
     yield ""
     if notes.about:

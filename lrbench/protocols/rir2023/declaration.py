@@ -41,6 +41,8 @@ class Rir2023Config(ProtocolConfig):
     strings computed at a time; unset all of an update. bucket: how many batches are sorted by
     length together. order: in which batches follow one another: `epoch`, all of an epoch in random
     order; `bucket`, those of a bucket in random order, one bucket after the other, as released.
+    parts: into how many parts a batch is divided, each with dropout of its own. On a CPU as many
+    are computed at once as the run has threads; that changes no bit if parts is threads or more.
     """
 
     name: str = "rir2023"
@@ -55,15 +57,21 @@ class Rir2023Config(ProtocolConfig):
     micro_batch: int | None = None
     bucket: int = 5
     order: str = added("epoch")
+    parts: int = added(1)
 
     def __post_init__(self) -> None:
-        for key in ("epochs", "max_steps", "batch_size", "micro_batch", "bucket"):
+        for key in ("epochs", "max_steps", "batch_size", "micro_batch", "bucket", "parts"):
             between(f"protocol.{key}", getattr(self, key), 1, MOST)
         between("protocol.patience", self.patience, 0, MOST)
         between("protocol.epochs", self.epochs, 1, MOST_LOOKS)
         super().__post_init__()
         one_of("protocol.select_by", self.select_by, SELECTIONS)
         one_of("protocol.order", self.order, ORDERS)
+        if self.parts > self.batch_size:
+            raise ValueError(
+                f"protocol.parts is {self.parts}, more than the strings of a batch,"
+                f" protocol.batch_size={self.batch_size}"
+            )
         splits = self.test_splits
         if isinstance(splits, list) and len(set(splits)) < len(splits):
             raise ValueError(f"protocol.test_splits names one twice: {shown(splits)}")

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from lrbench.encoders.base import Encoder, Tree
-from lrbench.encoders.brackets import fixed, found
+from lrbench.encoders.brackets import fixed, found, no_trees
 from lrbench.errors import UserError
 from lrbench.protocols.rir2023.scores import batches_by_length
 from lrbench.protocols.rir2023.trial import EpochTrial
@@ -35,7 +35,7 @@ def tree_rows(
     """
     encoder: Encoder = cast(Any, trial.model).reader.encoder
     if not encoder.shows_trees:
-        raise UserError(f"--trees: {trial.config.model.name} has no trees")
+        raise UserError(f"--trees: {no_trees(trial.config.model.name)}")
     began = time.perf_counter()
     strings = nested(trial.task, split, count)
     if not strings:

@@ -29,12 +29,13 @@ from lrbench.records import Look
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.corpus.task import CorpusTask, shuffled
 from lrbench.tasks.stream import Stream
-from lrbench.training.trial import Check, Trial
+from lrbench.training.group.parts import PartTrial
+from lrbench.training.trial import Check
 
 LONG_PAIR = 70  # tokens of a side: from there on a piece of pairs is halved
 
 
-class EpochTrial(Trial):
+class EpochTrial(PartTrial):
     """A model in training on the splits of a corpus.
 
     Which strings an update has is a function of the data seed and the update: a run that resumes in
@@ -98,24 +99,37 @@ class EpochTrial(Trial):
         }
 
     def descend(self) -> Tensor:
-        """Go through the batch of the update piece by piece."""
+        """Go through the batch of the update, in parts or whole, piece by piece."""
+        parts: int = self.config.protocol.parts
+        if parts > 1:
+            return self.descend_in_parts(parts)
         rows = self.rows(self.step)
+        return self._descend(rows, len(rows), self.generator)
+
+    def descend_part(self, part: int) -> Tensor:
+        """Go through every so many-th string of the batch: all parts are as long."""
+        rows = self.rows(self.step)
+        noise = self.task.stream(self.seed, "noise", self.step, part).key
+        generator = torch.Generator(self.device).manual_seed(noise)
+        return self._descend(rows[part :: self.config.protocol.parts], len(rows), generator)
+
+    def _descend(self, rows: Rows, batch: int, generator: torch.Generator) -> Tensor:
         total = torch.zeros((), device=self.device)
         for piece in self._pieces(rows):
-            loss = self.piece_loss(piece) * (len(piece) / len(rows))
+            loss = self.piece_loss(piece, generator) * (len(piece) / batch)
             loss.backward()
             total += loss.detach()
         return total
 
-    def piece_loss(self, rows: Rows) -> Tensor:
+    def piece_loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
         """Return the mean cross-entropy of some training strings, with dropout."""
         inputs, labels = strings_at(self.train, rows, self.device)
-        logits = self.model(*inputs, generator=self.generator)
+        logits = self.model(*inputs, generator=generator)
         return cross_entropy(logits, labels, label_smoothing=self.config.optim.label_smoothing)
 
     def _pieces(self, rows: Rows) -> list[Rows]:
-        """Cut a batch into what is held in memory at once."""
-        size = self.config.protocol.micro_batch or len(rows)
+        """Cut a batch, or a part of one, into what is held in memory at once."""
+        size = self.config.protocol.micro_batch or len(rows) or 1
         pieces = [rows[start : start + size] for start in range(0, len(rows), size)]
         if self.train.sides == 1:
             return pieces

@@ -37,10 +37,9 @@ def tree_tables(grid: Grid, collection: Collection) -> list[Table]:
         place = (filled.split, grid.rule)
         mine = [s for s in scores if s.folder in folders and (s.split, s.which) == place]
         if mine:
-            head = (PrintedCell(filled.column), PrintedCell(filled.label))
             accuracies = filled.values(grid.rule, "test") or filled.so_far(grid.rule, "test")
-            accuracy = f"{mean(accuracies):.{grid.digits}f}" if accuracies else MISSING
-            rows.append((*head, *_cells(mine), PrintedCell(accuracy)))
+            rows.append(_row(filled.column, filled.label, mine, accuracies, grid))
+    rows += _elsewhere(grid, collection, scores)
     titles = ("n", "strings", *TREE_TITLES.values(), "accuracy")
     columns = (*left(grid.heading), *map(Column, titles))
     notes = (
@@ -49,6 +48,31 @@ def tree_tables(grid: Grid, collection: Collection) -> list[Table]:
         " accuracy: of the whole split",
     )
     return [Table("Trees beside brackets", columns, tuple(rows), notes, "evidence")] if rows else []
+
+
+def _elsewhere(grid: Grid, collection: Collection, scores: list[TreeScore]) -> Iterable[Row]:
+    """Yield rows of splits that are no columns, such as a released test file."""
+    labels = {folder: cell.label for cell in grid.filled_cells for folder in cell.runs["folder"]}
+    columns = {column.name for column in grid.columns}
+    frame = collection.frame
+    tests = frame[
+        (frame["kind"] == "test") & (frame["which"] == grid.rule) & (frame["metric"] == "accuracy")
+    ]
+    left_over = [s for s in scores if s.which == grid.rule and s.split not in columns]
+    for split in dict.fromkeys(s.split for s in left_over):
+        for label in dict.fromkeys(labels.values()):
+            mine = [s for s in left_over if s.split == split and labels.get(s.folder) == label]
+            if mine:
+                of_these = tests["folder"].isin({s.folder for s in mine})
+                there = tests[of_these & (tests["split"] == split)]
+                yield _row(split, label, mine, there["value"].tolist(), grid)
+
+
+def _row(
+    column: str, label: str, scores: list[TreeScore], accuracies: list[float], grid: Grid
+) -> Row:
+    accuracy = f"{mean(accuracies):.{grid.digits}f}" if accuracies else MISSING
+    return PrintedCell(column), PrintedCell(label), *_cells(scores), PrintedCell(accuracy)
 
 
 def _scores(collection: Collection) -> Iterable[TreeScore]:

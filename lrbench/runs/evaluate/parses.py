@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lrbench.encoders.base import Tree
-from lrbench.encoders.brackets import BracketCount, found
+from lrbench.encoders.brackets import BracketCount, found, no_trees
 from lrbench.errors import UserError
 from lrbench.runs.evaluate.evaluation import take_weights
 from lrbench.runs.evaluate.trained import trained
@@ -77,7 +77,7 @@ def tree_reader(folder: Path, which: str) -> TreeReader:
     model: Any = model_for(run.config, task, run.seed).eval()
     take_weights(model, run.weights, folder, which)
     if not model.reader.encoder.shows_trees:
-        raise UserError(f"{folder}: {name} has no tree to show")
+        raise UserError(f"{folder}: {no_trees(name)}")
     return TreeReader(task, model, name, run.seed, run.step)
 
 

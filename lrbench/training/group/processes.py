@@ -76,11 +76,13 @@ def receive(connection: Connection) -> Any:
 
 
 class Crew:
-    """Processes that train members turn by turn. Use it as a context: at its end they are gone."""
+    """Processes that know the cell of some trials, of which each computes with `threads` threads.
 
-    def __init__(self, trials: Sequence[Trial], processes: int) -> None:
-        config = trials[0].config
-        greeting = (sys.path, dataclasses.asdict(config), config.threads)
+    Used as a context they are gone at its end.
+    """
+
+    def __init__(self, trials: Sequence[Trial], processes: int, threads: int) -> None:
+        greeting = (sys.path, dataclasses.asdict(trials[0].config), threads)
         self.processes: dict[Connection, subprocess.Popen[bytes]] = {}
         for _ in range(processes):
             ours, process = _start()
@@ -91,7 +93,12 @@ class Crew:
         return self
 
     def __exit__(self, *unused: object) -> None:
-        for connection, process in self.processes.items():
+        self.end()
+
+    def end(self) -> None:
+        """Kill the processes that are left."""
+        while self.processes:
+            connection, process = self.processes.popitem()
             connection.close()
             process.kill()
             process.wait()
@@ -120,7 +127,7 @@ def train_apart(trials: Sequence[Trial], watch: Watcher, processes: int) -> bool
     Then every trial is as its last turn left it, and can go on here. Raises what the watcher
     raises.
     """
-    with Crew(trials, processes) as crew:
+    with Crew(trials, processes, trials[0].config.threads) as crew:
         return _Turns(trials, watch, crew).run()
 
 

@@ -1,9 +1,10 @@
-"""The process that trains one member of a group, turn by turn.
+"""The process that trains one member of a group, turn by turn, or computes parts of its updates.
 
 `python -m lrbench.training.group.worker FD` serves the process at the other end of socket FD. Given
 a seed and the state of its trial, it trains until the next look or for some seconds, and sends what
-a `Watcher` would get on the way. It computes what the other process would: same code, same state,
-same number of threads. It ends when the other end is closed, so also if that end is killed.
+a `Watcher` would get on the way. Given an `Order` (`parts.py`) it sends what parts of an update
+add. It computes what the other process would: same code, same state, same number of threads. It
+ends when the other end is closed, so also if that end is killed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import time
 import traceback
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from typing import cast
 
 import torch
 
@@ -24,6 +26,7 @@ from lrbench.records import Look
 from lrbench.schema import config_from
 from lrbench.training.arithmetic import run_arithmetic
 from lrbench.training.group.members import SideBySide
+from lrbench.training.group.parts import Order, PartTrial, answer
 from lrbench.training.group.processes import Ended, Failed, Logged, Looked, receive, send
 from lrbench.training.loop import advance
 from lrbench.training.memory import keep_freed_memory
@@ -109,14 +112,18 @@ def serve(connection: Connection) -> None:
         message = receive(connection)
         if message == "stop":
             continue  # it came when the turn had ended already
-        seed, state = message
         try:
+            seed = message.seed if isinstance(message, Order) else message[0]
             if seed not in trials:
                 trials[seed] = make_trial(config, seed)
-            trials[seed].load(state)
+            if isinstance(message, Order):
+                send(connection, answer(cast(PartTrial, trials[seed]), message))
+                continue
+            trials[seed].load(message[1])
         except Exception as error:
             send(connection, Failed(portable(error)))
-            send(connection, Ended(None))
+            if not isinstance(message, Order):
+                send(connection, Ended(None))
             continue
         take_turn(trials[seed], connection)
 

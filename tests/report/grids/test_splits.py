@@ -80,6 +80,25 @@ def test_ours_the_papers_and_the_baselines(runs: Path, three: Write, printed: Pa
     assert "listops x rnn_grc: 0 of 3 runs have ended" in notes
 
 
+def test_no_nesting_is_the_best_lookup_on_each_split(
+    runs: Path, three: Write, printed: Path
+) -> None:
+    levels = {
+        "near_iid": {"majority": 0.1, "root_digits": 0.4, "root_summary": 0.42, "root_rule": 0.45},
+        "args_10": {"majority": 0.1, "root_digits": 0.5, "root_summary": 0.41, "root_rule": 0.3},
+        "lra_test": {"majority": 0.1, "root_digits": 0.2, "root_summary": 0.44, "root_rule": 0.3},
+    }
+    rows = [
+        {"baseline": name, "split": split, "value": value, "n": 2_000}
+        for split, known in levels.items()
+        for name, value in known.items()
+    ]
+    three(SCORES, baselines=rows)
+    main = shown(runs, spec("bbt_grc"), printed)[0]
+    best = [number(main, "baseline", "no nesting", split) for split in levels]
+    assert best == ["0.450", "0.500", "0.440"]
+
+
 def test_at_chance_is_no_better_than_uniform_and_majority(
     runs: Path, three: Write, printed: Path
 ) -> None:

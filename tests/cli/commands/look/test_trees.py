@@ -87,7 +87,8 @@ def test_what_is_no_string_is_refused(lrbench: Run) -> None:
 
 def test_runs_without_a_tree_are_refused(lrbench: Run) -> None:
     reported = lrbench("show", "--tree", train(lrbench, "listops", "rnn_grc"), STRING)
-    assert reported.code == 1 and "rnn_grc has no tree to show" in reported.err
+    assert reported.code == 1 and "rnn_grc has no trees: it joins no neighbours" in reported.err
+    assert "encoders with trees: bbt_grc, bt_grc, " in reported.err
     reported = lrbench("show", "--tree", "nowhere", STRING)
     assert reported.code == 1 and "nowhere is not a run with a 'best' checkpoint" in reported.err
     assert "which string?" in lrbench("show", "--tree", "nowhere").err
@@ -137,6 +138,9 @@ def test_a_split_string_by_string_and_what_trees_are_worth(lrbench: Run) -> None
     assert len(of_trees) == 16  # four metrics of the one checkpoint, which two rules kept
     shown = lrbench("report", "--runs", "runs", "--table", "rir2023_table2")
     assert shown.out.count("Trees beside brackets") == 1
+    told = shown.out.partition("Trees beside brackets")[2].splitlines()
+    splits = [line.split()[1] for line in told if "| bbt_grc " in line]
+    assert splits[:2] == ["near_iid", "dev"]  # the second is no column of the table
 
 
 def test_what_cannot_be_shown(lrbench: Run) -> None:
