@@ -113,25 +113,21 @@ def test_processes_end_with_the_training_and_with_the_trial(trial: Make) -> None
     assert process.poll() == -signal.SIGKILL
 
 
-def test_a_process_that_dies_is_told_of(trial: Make) -> None:
+def test_what_fails_there_is_raised_here_and_a_death_is_told_of(trial: Make) -> None:
     made = trial("protocol.parts=2", "threads=2")
-    made.update()
-    assert made._together is not None
+    made.step = 1
+    made._together = Together(made, 2)
     [process] = made._together.crew.processes.values()
+    made.model.extra = torch.nn.Linear(1, 1)
+    with pytest.raises(RuntimeError, match=r"Unexpected key.*extra\.weight"):
+        made._together.shares(made, 2)
+
+    del made.model.extra
     process.kill()
     diary = Diary()
     train_group([made], diary)
-    assert diary.failures == [(0, "a process that computes parts of updates ended with signal 9")]
-
-
-def test_what_fails_there_is_raised_here(trial: Make) -> None:
-    made = trial("protocol.parts=2", "threads=2")
-    made.step = 1
-    together = Together(made, 2)
-    made.model.extra = torch.nn.Linear(1, 1)
-    with pytest.raises(RuntimeError, match=r"Unexpected key.*extra\.weight"):
-        together.shares(made, 2)
-    together.close()
+    [(_, told)] = diary.failures
+    assert told == "a process that computes parts of updates ended with signal 9"
 
 
 def test_an_order_is_of_its_update_and_weights(trial: Make) -> None:
