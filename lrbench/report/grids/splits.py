@@ -13,7 +13,16 @@ import pandas as pd
 from lrbench.errors import unknown
 from lrbench.protocols.base import declared
 from lrbench.report.grids.filled_cell import FilledCell
-from lrbench.report.grids.grid import AxisColumn, Grid, Row, heads, level, with_unlike
+from lrbench.report.grids.grid import (
+    NO_DATA,
+    AxisColumn,
+    Grid,
+    Row,
+    heads,
+    level,
+    missing,
+    with_unlike,
+)
 from lrbench.report.grids.selection import select
 from lrbench.report.output.cells import MISSING, PrintedCell, spread
 from lrbench.report.paper.recipe import faithful_on
@@ -122,9 +131,19 @@ class SplitGrid(Grid):
             " a split, mean ± sample std (n) over n runs",
             *paper_notes(numbers),
             *baseline_notes(self.columns),
+            *self._without_data(),
             VERDICTS,
             *cut_short(self.shown),
         ]
+
+    def _without_data(self) -> Iterator[str]:
+        """Say where the data are to be had that nobody can train on here."""
+        cells = (filled for filled in self.filled_cells if missing(filled) == NO_DATA)
+        for task in dict.fromkeys(filled.task for filled in cells):
+            yield (
+                f"{NO_DATA}: `lrbench data fetch {task}` says which files to get and where to put"
+                " them"
+            )
 
     @property
     def shown(self) -> pd.DataFrame:
@@ -218,6 +237,7 @@ def split_grids(
                 filled_cells=tuple(rows.values()),
                 rule=rule,
                 digits=digits,
+                part=task if len(tasks) > 1 else "",
                 protocol=spec.protocol,
                 rows=rows,
             )
