@@ -62,6 +62,9 @@ class Documents:
         self._class_names, self._sides = class_names, sides
         self._bytes, self._ends, self._labels = bytearray(), [0], bytearray()
 
+    def __len__(self) -> int:
+        return len(self._labels)
+
     def add(self, label: int, *documents: bytes) -> None:
         """Add a document, or both of a pair, cut to `LONGEST` bytes."""
         for document in documents:
@@ -91,7 +94,7 @@ def reviews(folder: Path, progress: Progress = lambda what, have, all_: None) ->
     for label, name in enumerate(STARS):
         for path in _by_id(folder / name):
             found.add(label, _beginning(path))
-            progress(f"reviews {folder.name}/{name}", len(found._labels), len(STARS) * REVIEWS)
+            progress(f"reviews {folder.name}/{name}", len(found), len(STARS) * REVIEWS)
     return found.strings()
 
 
@@ -147,10 +150,9 @@ def pairs(path: Path, progress: Progress = lambda what, have, all_: None) -> Str
             _add_lines(found, path, file, size, progress)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror or error}") from error
-    strings = found.strings()
-    if not len(strings):
+    if not len(found):
         raise UserError(f"{path} is empty\nunpack the archive again")
-    return strings
+    return found.strings()
 
 
 def _add_lines(
