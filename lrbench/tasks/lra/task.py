@@ -29,7 +29,7 @@ class LraTextConfig:
     """
 
     name: str = "lra_text"
-    longest: int = LONGEST
+    longest: int = 4096  # LONGEST, written out for completion, which reads the source
 
     def __post_init__(self) -> None:
         between("task.longest", self.longest, 1, LONGEST)
@@ -44,7 +44,7 @@ class LraRetrievalConfig:
     """
 
     name: str = "lra_retrieval"
-    longest: int = LONGEST
+    longest: int = 4096  # LONGEST, written out for completion, which reads the source
 
     def __post_init__(self) -> None:
         between("task.longest", self.longest, 1, LONGEST)

@@ -11,6 +11,7 @@ import pytest
 from lrbench.errors import UserError
 from lrbench.registry import TASKS
 from lrbench.tasks import make_task
+from lrbench.tasks.lra.released import LONGEST
 from lrbench.tasks.lra.splits import CORPORA
 from lrbench.tasks.lra.task import LraRetrievalConfig, LraTextConfig
 from tests.tasks.lra.conftest import PAIRS
@@ -82,3 +83,4 @@ def test_baselines_see_no_letter() -> None:
 
 def test_both_are_registered() -> None:
     assert {"lra_text", "lra_retrieval"} <= {*TASKS}
+    assert LraTextConfig().longest == LraRetrievalConfig().longest == LONGEST
