@@ -27,6 +27,10 @@ class UserError(Exception):
         self.exit_code = exit_code
 
 
+class NoData(UserError):
+    """The data of a task are not on this machine, and only the user can put them there."""
+
+
 class Interrupted(Exception):
     """A signal asked the program to stop; everything needed to resume is on disk."""
 

@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 ELSEWHERE = "name another folder with LRBENCH_DATA"  # where data cannot be written
+GIVEN = ("lra_text", "lra_retrieval")  # corpora of whose files a user has to have a copy
 
 
 def conf_dir() -> Path:
@@ -25,6 +26,11 @@ def published_dir() -> Path:
 def data_dir() -> Path:
     """Return the folder of downloaded data: LRBENCH_DATA, else data/ of the current folder."""
     return Path(os.environ.get("LRBENCH_DATA") or "data")
+
+
+def not_at_hand(task: str) -> bool:
+    """Tell whether a task has no data here, and is one of those that only the user can get."""
+    return task in GIVEN and not (data_dir() / task / "train").is_dir()
 
 
 def cache_dir() -> Path:

@@ -203,6 +203,8 @@ TASKS = Registry(
         "psmnist": "lrbench.tasks.series.psmnist",
         "listops": "lrbench.tasks.listops.task",
         "logic": "lrbench.tasks.logic.task",
+        "lra_text": "lrbench.tasks.lra.task",
+        "lra_retrieval": "lrbench.tasks.lra.task",
     },
 )
 MIXERS = Registry(

@@ -15,12 +15,16 @@ from lrbench.tasks.listops.draw import Grammar, bits, trees, unique
 from lrbench.tasks.logic import relation
 from lrbench.tasks.logic.formulas import RELATIONS, VOCABULARY
 from lrbench.tasks.logic.splits import RELEASED
+from lrbench.tasks.lra.released import FEELINGS, LINKS, Documents
+from lrbench.tasks.lra.splits import RETRIEVAL, TEXT
 
 FORMULAS = ("a", "b", "( not a )", "( a ( and b ) )", "( a ( or b ) )", "( ( not a ) ( or b ) )")
 
 
 def write(folder: Path, strings: int = 24) -> Path:
-    """Write every split of listops and of the released logic below `folder`; return it."""
+    """Write every split of listops, the released logic and Long Range Arena's documents below
+    `folder`; return it.
+    """
     drawn = list(pairwise(range(0, (len(listops.RECIPE.splits) + 1) * strings, strings)))
     source = bits(0, "made up")
     grammar = Grammar(max_arguments=3, max_depth=4)
@@ -33,7 +37,20 @@ def write(folder: Path, strings: int = 24) -> Path:
     pairs = _pairs()
     for split in recipe.splits:
         write_split(folder / recipe.name / split, replace(pairs, made=recipe.made(split, 0)))
+    for recipe, classes, sides in ((TEXT, FEELINGS, 1), (RETRIEVAL, LINKS, 2)):
+        documents = _documents(classes, sides, strings)
+        for split in recipe.splits:
+            made = replace(documents, made=recipe.made(split, 0))
+            write_split(folder / recipe.name / split, made)
     return folder
+
+
+def _documents(classes: tuple[str, ...], sides: int, count: int) -> Strings:
+    """Documents of one letter each, whose class the letter tells; of pairs, the second's."""
+    found = Documents(classes, sides)
+    for row in range(count):
+        found.add(row % 2, *(b"xy"[row % 2 : row % 2 + 1] * (row % 5 + 1) for _ in range(sides)))
+    return found.strings()
 
 
 def _pairs() -> Strings:

@@ -13,6 +13,7 @@ SIZES = {"near_iid": 10_000}
 LEVELS = {
     "listops": {"uniform": 0.1, "majority": 0.12, "root_operator": 0.25, "root_digits": 0.4},
     "logic": {"uniform": 1 / 7, "majority": 0.5},
+    "lra_text": {"uniform": 0.5, "majority": 0.5},
 }
 REFERENCE = """\
 paper,table,task,split,model,metric,value,spread,unit,aggregation

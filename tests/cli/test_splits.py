@@ -80,7 +80,7 @@ def test_from_training_to_tables(lrbench: Run, tmp_path: Path) -> None:
     [
         ("rir2023_table2", 16),
         ("rir2023_table3", 12),
-        ("rir2023_table4", 10),
+        ("rir2023_table4", 20),
         ("rir2023_table5", 11),
     ],
 )
@@ -88,6 +88,21 @@ def test_a_papers_table_can_be_planned(lrbench: Run, table: str, cells: int) -> 
     ended = lrbench("sweep", "--table", table, "--dry-run")
     assert ended.code == 0, ended.err
     assert f"{3 * cells} runs: 0 finished, {3 * cells} to do" in ended.out
+
+
+def test_cells_without_data_are_left_out_of_a_table(lrbench: Run, tmp_path: Path) -> None:
+    for name in ("lra_text", "lra_retrieval"):
+        (tmp_path / "data" / name).rename(tmp_path / name)
+    ended = lrbench("sweep", "--table", "rir2023_table4", "--dry-run")
+    assert ended.code == 0 and "30 runs: 0 finished, 30 to do" in ended.out
+    assert "left out: the cells of task lra_text: lra_text: no data at hand" in ended.err
+    assert "lrbench data fetch lra_retrieval" in ended.err and "Traceback" not in ended.err
+    alone = lrbench("sweep", "--table", "rir2023_table4", "task=lra_text", "--dry-run")
+    assert alone.code == 1 and alone.err.startswith("lrbench: lra_text: no data at hand")
+    typed = lrbench("sweep", "task=listops,lra_text", "model=bbt_grc", "--dry-run")
+    assert typed.code == 1 and "lra_text: no data at hand" in typed.err
+    (tmp_path / "lra_text").rename(tmp_path / "data" / "lra_text")
+    assert "45 runs" in lrbench("sweep", "--table", "rir2023_table4", "--dry-run").out
 
 
 def test_a_table_without_a_model_of_ours(lrbench: Run, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+from lrbench.locations import not_at_hand
 from lrbench.report.grids.filled_cell import UNLIKE, FilledCell
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, marked, spread
 from lrbench.report.paper.reference import Published, Reference
@@ -25,6 +26,7 @@ from lrbench.report.paper.verdict import (
 )
 from lrbench.report.runs.columns import UNFINISHED, Settings
 
+NO_DATA = "no data at hand"  # in place of a number that nobody can measure on this machine
 LEVEL_DIGITS = 3  # of chance, guessing and baselines
 Row = tuple[PrintedCell, ...]
 
@@ -81,6 +83,7 @@ class Grid(ABC):
     filled_cells: tuple[FilledCell, ...]
     rule: str
     digits: int = 4
+    part: str = ""  # which of a table's grids it is, where it has several
 
     @property
     @abstractmethod
@@ -235,6 +238,11 @@ def level(value: float | None) -> PrintedCell:
 
 
 def missing(filled: FilledCell) -> str:
-    """Return what stands for a number: 'failed' and 'diverged' only where all runs did."""
+    """Return what stands for a number: 'failed' and 'diverged' only where all runs did.
+
+    Without runs it may be said why nobody can make any here.
+    """
     statuses = set(filled.runs["status"])
+    if not statuses and not_at_hand(filled.task):
+        return NO_DATA
     return str(statuses.pop()) if statuses in ({"failed"}, {"diverged"}) else MISSING

@@ -108,7 +108,8 @@ def _as_stated(task: str, settings: Mapping[str, Any], folder: Path | None) -> b
 
 def faithful_on(split: Split, settings: Mapping[str, Any]) -> bool:
     """Tell whether a run's flat settings are those of the paper's data."""
-    return split.task != "logic" or settings.get("task.source", "released") == "released"
+    made = split.task == "logic" and settings.get("task.source", "released") != "released"
+    return not made and not other_task(split.task, settings)
 
 
 def _flat(config: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -127,7 +127,7 @@ def _main(collection: Collection, spec: TableSpec, grid: Grid, models: Sequence[
     rows += [grid.paper_row(name, "paper", name) for name in models if name not in compared]
     titles = ("model", "number", *(column.title for column in grid.columns))
     return Table(
-        f"{spec.title}: {grid.number}",
+        f"{', '.join(filter(None, (spec.title, grid.part)))}: {grid.number}",
         tuple(Column(title, right=False) for title in titles),
         (*rows, *grid.level_rows()),
         (*grid.legend(), *selection_notes(grid, collection, spec.protocol)),

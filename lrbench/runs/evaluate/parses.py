@@ -58,7 +58,8 @@ class TreeReader:
         answer, predicted = None, None
         if task.sides == 1:
             logits: Tensor = self.model(string, length)
-            answer = task.class_names[task.answer(tokens)]
+            told = task.answer(tokens)
+            answer = None if told is None else task.class_names[told]
             predicted = task.class_names[int(logits.argmax())]
         symbols = [task.vocabulary[token] for token in tokens]
         kept = found(tree, task.brackets(tokens), tokens, task.marks)

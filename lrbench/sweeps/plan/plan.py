@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lrbench.config import Config
+from lrbench.errors import NoData
 from lrbench.records import Result, recorded
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.folder.run import Run
@@ -55,6 +56,7 @@ class Plan:
 
     runs: list[PlannedRun] = field(default_factory=list)
     jobs: list[Job] = field(default_factory=list)
+    without_data: dict[str, NoData] = field(default_factory=dict)  # tasks whose cells are left out
 
     @property
     def finished(self) -> list[PlannedRun]:
@@ -73,12 +75,14 @@ def make_plan(
     compose: Callable[[Sequence[str]], Config],
     groups: bool = False,
     labels: Mapping[Overrides, str] | None = None,
+    leave_out: bool = False,
 ) -> Plan:
     """Compose and check every cell and see what is finished; writes nothing.
 
     With `groups`, seeds of a cell that follow one another are one job, trained together. A cell is
     told by its task and its model, or what `labels` has instead of that. Raises UserError for the
-    first cell that could not run.
+    first cell that could not run; with `leave_out`, one that lacks data that only the user can get
+    is left out instead, as long as another can run.
     """
     begun: dict[Path, bool] = {}  # of each cell: whether it has a folder
     known: set[Path] = set()
@@ -88,13 +92,21 @@ def make_plan(
     for overrides, config, name in zip(cells, configs, _names(cells, configs, labels), strict=True):
         cell = _cell(config, like)
         if cell.folder not in begun:
-            validated(config, cell.folder)
+            try:
+                validated(config, cell.folder)
+            except NoData as error:
+                if not leave_out:
+                    raise
+                plan.without_data.setdefault(config.task.name, error)
+                continue
             begun[cell.folder] = cell.folder.exists()
         runs = [_planned(cell, seed, name, begun[cell.folder]) for seed in cell.seeds]
         new = [run for run in runs if run.run.final_folder not in known]
         known.update(run.run.final_folder for run in new)
         plan.runs += new
         plan.jobs += _jobs(config, overrides, [run for run in new if run.result is None])
+    if plan.without_data and not plan.runs:
+        raise next(iter(plan.without_data.values()))
     if groups:
         plan.jobs = _grouped(plan.jobs)
     return plan

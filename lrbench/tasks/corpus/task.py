@@ -42,8 +42,11 @@ class CorpusTask(TaskBase):
         """Return the accuracy on a split of predictors that know next to nothing."""
 
     @abstractmethod
-    def answer(self, *sides: Sequence[int]) -> int:
-        """Return the class of a string, or of a pair, slowly and obviously right."""
+    def answer(self, *sides: Sequence[int]) -> int | None:
+        """Return the class of a string, or of a pair, slowly and obviously right.
+
+        None of a corpus whose answers people gave: no rule computes them.
+        """
 
     def tokens_of(self, text: str) -> list[int]:
         """Return the tokens of a string as a person types it, symbols between spaces.

@@ -7,7 +7,6 @@ with another seed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from lrbench.errors import UserError, unknown
 from lrbench.locations import data_dir
-from lrbench.tasks.corpus.recipe import Progress, Recipe, Tell, make
+from lrbench.tasks.corpus.recipe import Progress, Recipe, Released, Tell, make
 from lrbench.tasks.corpus.recipe import load as load_split
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.logic.formulas import LARGEST_SIZE
@@ -84,14 +83,6 @@ def _settings(_: str) -> dict[str, Any]:
 
 
 MADE = Recipe("logic", version=1, splits=SPLITS, settings=_settings, draw=make_splits)
-
-
-@dataclass(frozen=True)
-class Released(Recipe):
-    """A corpus that nobody draws: its splits are the same whatever the seed, and say 0."""
-
-    def made(self, split: str, seed: int) -> dict[str, Any]:
-        return super().made(split, 0)
 
 
 def released_recipe(folder: Path | None = None) -> Released:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lrbench.cli.hydra.compose import composed
-from lrbench.errors import UserError
+from lrbench.errors import NoData, UserError
 from lrbench.registry import ENCODERS, TASKS
 from lrbench.runs.folder.cell import Cell
 from lrbench.runs.train.validate import validated
@@ -32,9 +33,15 @@ def test_every_encoder_and_corpus_go_together(task: str, model: str) -> None:
     validated(config)
     assert (config.task.name, config.model.name) == (task, model)
     assert config.protocol.name == "rir2023"
-    assert config.optim.name == ("adamw" if model in ("s4d_stack", "mega") else "ranger")
+    byte_level = task in ("lra_text", "lra_retrieval")  # of MEGA the paper copies numbers there
+    others = ("s4d_stack",) if byte_level else ("s4d_stack", "mega")
+    assert config.optim.name == ("adamw" if model in others else "ranger")
     usual = 200 if task == "logic" else 128
-    assert config.model.width == (80 if model == "mega" else usual)
+    if model == "mega" and not byte_level:
+        usual = 80
+    if model == "s4d_stack" and byte_level:
+        usual = 256
+    assert config.model.width == usual
 
 
 def test_what_does_not_go_together_is_reported() -> None:
@@ -68,6 +75,35 @@ def test_a_corpus_that_is_not_there_is_reported(
         validated(composed(["task=listops", "model=bbt_grc"]))
     with pytest.raises(UserError, match="lrbench data fetch logic"):
         validated(composed(["task=logic", "model=bbt_grc"]))
+    for task in ("lra_text", "lra_retrieval"):
+        with pytest.raises(NoData, match=f"{task}: no data at hand(.|\n)*data fetch {task}"):
+            validated(composed([f"task={task}", "model=bbt_grc"]))
+
+
+def test_what_the_paper_has_on_documents() -> None:
+    """Its released configurations IMDB_lra and AAN_lra, by model."""
+
+    def of(task: str, model: str) -> tuple[Any, ...]:
+        config: Any = composed([f"task={task}", f"model={model}"])
+        protocol, encoder, framework = config.protocol, config.model.encoder, config.model.framework
+        return (
+            *(protocol.batch_size, protocol.micro_batch, protocol.epochs, protocol.patience),
+            *(protocol.select_by, protocol.bucket, config.optim.lr, config.optim.clip),
+            *(framework.in_dropout, framework.out_dropout, encoder.dropout),
+        )
+
+    text = ("accuracy", 5, 1e-3, 1.0, 0.4, 0.4, 0.2)
+    assert of("lra_text", "bbt_grc") == (128, None, 40, 10, *text)
+    assert of("lra_text", "rir_grc") == of("lra_text", "rir_ebt_grc") == (128, 32, 40, 10, *text)
+    linear = ("accuracy", 1, 1e-2, None, 0.0, 0.0, 0.0)
+    assert of("lra_text", "s4d_stack") == (16, None, 32, 20, *linear)
+    pairs = ("accuracy", 10, 1e-3, 5.0, 0.4, 0.1, 0.1)
+    for model in ("bbt_grc", "rir_grc", "rir_ebt_grc"):
+        assert of("lra_retrieval", model) == (128, None, 20, 4, *pairs)
+    assert of("lra_retrieval", "s4d_stack") == (64, None, 20, 20, *linear)
+    for task, beam, chunk in (("lra_text", 7, 30), ("lra_retrieval", 5, 5)):
+        encoder: Any = composed([f"task={task}", "model=rir_ebt_grc"]).model.encoder  # type: ignore[attr-defined]
+        assert (encoder.beam, encoder.chunk, encoder.inference) == (beam, chunk, "rir")
 
 
 def test_there_and_back() -> None:

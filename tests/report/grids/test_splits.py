@@ -262,3 +262,50 @@ def test_the_shipped_table_4_has_the_columns_on_listops(runs: Path) -> None:
     assert number(main, "bbt_grc", "paper: BBT-GRC", "mix_test") == "0.557 ± 0.015"
     assert number(main, "MEGA (copied from Ma et al.)", "paper", "mix_test") == "-"
     assert number(main, "baseline", "root_digits", "mix_test") != "-"
+    assert main.title.endswith("(Long Range Arena), listops: best")
+
+
+def test_columns_of_table_4_without_data_say_so(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LRBENCH_DATA", str(tmp_path / "data"))
+    trees, text, retrieval = paper_tables(collect(runs), load_table("rir2023_table4"))
+    assert not any("no data at hand" in cell.text for row in trees.rows for cell in row)
+    flattered = [
+        any("selects on lra_text by the test split" in n for n in each.notes)
+        for each in (trees, text, retrieval)
+    ]
+    assert flattered == [False, True, False]
+    for table, task, papers in (
+        (text, "lra_text", ("0.8569 ± 0.0007", "0.8818 ± 0.0004", "0.9043")),
+        (retrieval, "lra_retrieval", ("0.9078 ± 0.0016", "0.9117 ± 0.0006", "0.9125")),
+    ):
+        assert table.title.endswith(f", {task}: best")
+        ours = [row for row in texts(table) if row["number"] == "best"]
+        assert [row["test"] for row in ours] == ["no data at hand"] * 5
+        assert number(table, "bbt_grc", "paper: BBT-GRC", "test") == papers[0]
+        assert number(table, "s4d_stack", "paper: S4D", "test") == papers[1]
+        assert number(table, "MEGA (copied from Ma et al.)", "paper", "test") == papers[2]
+        assert sum(f"`lrbench data fetch {task}` says which" in note for note in table.notes) == 1
+    (tmp_path / "data" / "lra_text" / "train").mkdir(parents=True)
+    _, text, retrieval = paper_tables(collect(runs), load_table("rir2023_table4"))
+    assert [row["test"] for row in texts(text) if row["number"] == "best"] == ["-"] * 5
+    assert number(retrieval, "bbt_grc", "best", "test") == "no data at hand"
+
+
+def test_a_number_of_ours_stands_without_the_data(
+    runs: Path, write_splits: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of another machine, with all bytes that the paper reads and with fewer."""
+    monkeypatch.setenv("LRBENCH_DATA", str(tmp_path / "data"))
+    for seed in range(3):
+        write_splits({"test": 0.857}, seed=seed, task="lra_text")
+    cell = TableCell(("task=lra_text", "model=bbt_grc", "trials=3"))
+    table = TableSpec("mine", "Mine", (cell,), "arXiv:2311.04449, Table 4", "rir2023")
+    main = paper_tables(collect(runs), table)[0]
+    assert number(main, "bbt_grc", "best", "test").startswith("0.8570 ± 0.0000 (3)")
+    assert not any("no data at hand" in note for note in main.notes)
+    everything = paper_tables(collect(runs), load_table("rir2023_table4"))
+    mains = [each for each in everything if each.title.endswith(": best")]
+    assert len(mains) == 3
+    assert not any("of no cell" in note for each in (mains[0], mains[2]) for note in each.notes)

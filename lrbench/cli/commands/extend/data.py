@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lrbench.errors import UserError, unknown
+from lrbench.locations import GIVEN
 
 if TYPE_CHECKING:
     from lrbench.tasks.corpus.recipe import Progress, Recipe
@@ -22,7 +23,8 @@ HELP = "Make, get or write out the data that tasks read from files."
 FETCH_HELP = (
     "Download the files of a task and check their sha256; what is there already stays.\n\n"
     "They go to data/ of the current folder, or of LRBENCH_DATA. A transfer that broke off is"
-    " continued by the same command.\n\n"
+    " continued by the same command. Of lra_text and lra_retrieval nothing is downloaded: their"
+    " splits are made of files that you have put there.\n\n"
     "For example: lrbench data fetch psmnist"
 )
 MAKE_HELP = (
@@ -43,8 +45,10 @@ RECIPES = {  # where each corpus has its recipe
     "listops": "lrbench.tasks.listops.splits:RECIPE",
     "logic": "lrbench.tasks.logic.splits:MADE",
     "logic_released": "lrbench.tasks.logic.splits:RELEASED",
+    "lra_text": "lrbench.tasks.lra.splits:TEXT",
+    "lra_retrieval": "lrbench.tasks.lra.splits:RETRIEVAL",
 }
-Name = Annotated[str, typer.Argument(metavar="NAME", help=f"One of: {', '.join(SETS)}.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help=f"One of: {', '.join((*SETS, *GIVEN))}.")]
 Corpus = Annotated[str, typer.Argument(metavar="NAME", help=f"One of: {', '.join(RECIPES)}.")]
 
 
@@ -94,8 +98,10 @@ def fetch(
     from lrbench.report.output.display import plural, say
     from lrbench.tasks.corpus.downloads import fetch as get
 
+    if name in GIVEN:
+        return _read_given(name, mirror, folder)
     if name not in SETS:
-        raise unknown("data", name, SETS, exit_code=2)
+        raise unknown("data", name, (*SETS, *GIVEN), exit_code=2)
     known = import_module(SETS[name])
     target = folder or data_dir() / known.FOLDER
     mirrors = [mirror] if mirror else known.MIRRORS
@@ -124,6 +130,23 @@ def _store_logic(folder: Path) -> None:
     with _bar() as progress:
         new = store_released(folder, progress, _tell)
     say(results(), f"{RELEASED.folder}: {len(RELEASED.splits)} splits, {len(new)} new")
+
+
+def _read_given(name: str, mirror: str, folder: Path | None) -> None:
+    """Make the splits of files that the user has put into a folder."""
+    from lrbench.console import results
+    from lrbench.report.output.display import say
+    from lrbench.tasks.lra.splits import CORPORA
+
+    corpus = CORPORA[name]
+    if mirror:
+        raise UserError(
+            f"{name} is not downloaded, so --mirror has no use\n{corpus.where(folder)}", exit_code=2
+        )
+    with _bar() as progress:
+        new = corpus.store(folder, progress, _tell)
+    recipe = corpus.recipe(folder)
+    say(results(), f"{recipe.folder}: {len(recipe.splits)} splits, {len(new)} new")
 
 
 def export(

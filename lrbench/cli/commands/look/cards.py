@@ -89,7 +89,7 @@ def model_card(name: str) -> Card:
         ]
         example = f"lrbench train task=sum model={typed_name}"
     else:
-        works = ["corpora, one answer a string: listops, logic, by protocol=rir2023"]
+        works = ["corpora, one answer a string: listops, logic and others, by protocol=rir2023"]
         example = f"lrbench train task=listops protocol=rir2023 model={name}"
     return Card(
         kind="mixer" if mixer else "encoder",

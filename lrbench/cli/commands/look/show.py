@@ -190,7 +190,7 @@ def show_corpus(entry: Entry, values: dict[str, str]) -> None:
     rows = _rows(task.name, there, request)
     for row in rows:
         sides = [there.row(row, side).tolist() for side in range(there.sides)]
-        if (answer := task.answer(*sides)) != there.labels[row]:
+        if (answer := task.answer(*sides)) not in (None, there.labels[row]):
             raise UserError(
                 f"row {row + 1:,} of split {request.split} says {there.labels[row]}, the oracle"
                 f" {answer}\none of the two is wrong: train nothing on it"

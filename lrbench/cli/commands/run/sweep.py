@@ -64,13 +64,15 @@ def sweep(
     from lrbench.cli.hydra.sweeping import SweepRequest, run_plan
     from lrbench.plugins import load_plugins
     from lrbench.sweeps.plan.plan import make_plan
-    from lrbench.sweeps.plan.report import plan_table
+    from lrbench.sweeps.plan.report import announce, plan_table
 
     load_plugins()
     request = SweepRequest.read(list(overrides or []), table, config_dir)
     if needs_search(request):
         raise typer.Exit(run_searched(request, dry_run, detach))
-    plan = make_plan(request.cells, request.compose, request.grouping, request.labels)
+    plan = make_plan(request.cells, request.compose, request.grouping, request.labels, bool(table))
+    for task, reason in plan.without_data.items():
+        announce(f"left out: the cells of task {task}: {reason}")
     if dry_run:
         plan_table(plan)
         return
