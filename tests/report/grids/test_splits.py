@@ -276,6 +276,10 @@ def test_columns_of_table_4_without_data_say_so(
         for each in (trees, text, retrieval)
     ]
     assert flattered == [False, True, False]
+    said = [
+        any("which is the paper's rule" in n for n in t.notes) for t in (trees, text, retrieval)
+    ]
+    assert said == [True, False, True]
     for table, task, papers in (
         (text, "lra_text", ("0.8569 ± 0.0007", "0.8818 ± 0.0004", "0.9043")),
         (retrieval, "lra_retrieval", ("0.9078 ± 0.0016", "0.9117 ± 0.0006", "0.9125")),
