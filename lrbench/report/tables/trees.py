@@ -10,6 +10,7 @@ from lrbench.report.grids.grid import Grid, Row, left
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table
 from lrbench.report.output.evaluation import TREE_LEGEND, TREE_TITLES
 from lrbench.report.runs.collection import Collection
+from lrbench.report.runs.columns import UnderWay
 from lrbench.statistics import mean
 
 
@@ -53,6 +54,8 @@ def tree_tables(grid: Grid, collection: Collection) -> list[Table]:
 def _elsewhere(grid: Grid, collection: Collection, scores: list[TreeScore]) -> Iterable[Row]:
     """Yield rows of splits that are no columns, such as a released test file."""
     labels = {folder: cell.label for cell in grid.filled_cells for folder in cell.runs["folder"]}
+    going = {run.folder: run for cell in grid.filled_cells for run in cell.under_way}
+    labels |= {run.folder: cell.label for cell in grid.filled_cells for run in cell.under_way}
     columns = {column.name for column in grid.columns}
     frame = collection.frame
     tests = frame[
@@ -63,9 +66,22 @@ def _elsewhere(grid: Grid, collection: Collection, scores: list[TreeScore]) -> I
         for label in dict.fromkeys(labels.values()):
             mine = [s for s in left_over if s.split == split and labels.get(s.folder) == label]
             if mine:
-                of_these = tests["folder"].isin({s.folder for s in mine})
-                there = tests[of_these & (tests["split"] == split)]
-                yield _row(split, label, mine, there["value"].tolist(), grid)
+                folders = {s.folder for s in mine}
+                there = tests[tests["folder"].isin(folders) & (tests["split"] == split)]
+                accuracies = there["value"].tolist()
+                for folder in folders & set(going):
+                    accuracies += _accuracy(going[folder], split, grid.rule)
+                yield _row(split, label, mine, accuracies, grid)
+
+
+def _accuracy(run: UnderWay, split: str, rule: str) -> list[float]:
+    """Return what an unfinished run has on a split, if that was measured."""
+    found = [
+        value
+        for _, place, metric, value, _, which, kind, *_ in run.scores
+        if (place, metric, which, kind) == (split, "accuracy", rule, "test")
+    ]
+    return found[:1]
 
 
 def _row(
