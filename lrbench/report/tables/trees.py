@@ -108,6 +108,9 @@ def _cells(scores: list[TreeScore]) -> Row:
     cells.append(PrintedCell(f"{min(s.n for s in scores):,}"))
     for metric in TREE_TITLES:
         own = [s for s in scores if s.metric == metric]
+        if not own:  # a file that lacks it
+            cells.append(PrintedCell(MISSING))
+            continue
         value, chance = mean([s.value for s in own]), mean([s.chance for s in own])
         cells.append(PrintedCell(f"{value:.3f} ({chance:.3f})", (value,)))
     return tuple(cells)
