@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ class TreeScore(NamedTuple):
     which: str
     value: float
     n: int
-    chance: float
+    chance: float | None
 
 
 def tree_tables(grid: Grid, collection: Collection) -> list[Table]:
@@ -111,6 +112,8 @@ def _cells(scores: list[TreeScore]) -> Row:
         if not own:  # a file that lacks it
             cells.append(PrintedCell(MISSING))
             continue
-        value, chance = mean([s.value for s in own]), mean([s.chance for s in own])
-        cells.append(PrintedCell(f"{value:.3f} ({chance:.3f})", (value,)))
+        value = mean([s.value for s in own])
+        chances = [s.chance for s in own if s.chance is not None and not math.isnan(s.chance)]
+        beside = f" ({mean(chances):.3f})" if chances else ""
+        cells.append(PrintedCell(f"{value:.3f}{beside}", (value,)))
     return tuple(cells)
