@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from lrbench.cli.hydra.compose import composed
+from lrbench.protocols.rir2023.trial import EpochTrial
 from lrbench.tasks.corpus.storage import write as write_split
 from lrbench.tasks.corpus.strings import Strings
 from lrbench.tasks.listops import splits as listops
@@ -17,8 +19,23 @@ from lrbench.tasks.logic.formulas import RELATIONS, VOCABULARY
 from lrbench.tasks.logic.splits import RELEASED
 from lrbench.tasks.lra.released import FEELINGS, LINKS, Documents
 from lrbench.tasks.lra.splits import RETRIEVAL, TEXT
+from lrbench.training.procedure import make_trial
 
 FORMULAS = ("a", "b", "( not a )", "( a ( and b ) )", "( a ( or b ) )", "( ( not a ) ( or b ) )")
+
+
+SMALL = {
+    **{"task": "listops", "model": "bbt_grc", "model.width": "8", "protocol.batch_size": "7"},
+    **{"protocol.bucket": "2", "protocol.epochs": "3", "protocol.test_splits": "[near_iid]"},
+}
+
+
+def small_trial(*arguments: str, seed: int = 0) -> EpochTrial:
+    """Return a run over 24 strings, in batches of 7, 7, 7 and 3; `arguments` change `SMALL`."""
+    chosen = SMALL | dict(argument.split("=", 1) for argument in arguments)
+    made = make_trial(composed([f"{key}={value}" for key, value in chosen.items()]), seed)
+    assert isinstance(made, EpochTrial)
+    return made
 
 
 def write(folder: Path, strings: int = 24) -> Path:

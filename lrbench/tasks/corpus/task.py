@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -37,9 +38,9 @@ class CorpusTask(TaskBase):
     def read(self, split: str) -> Strings:
         """Return a split; UserError where it is unknown or not on disk."""
 
-    @abstractmethod
     def baselines(self, split: str, trained_on: str) -> Mapping[str, float]:
         """Return the accuracy on a split of predictors that know next to nothing."""
+        return of_labels(self.load(trained_on), self.load(split))
 
     @abstractmethod
     def answer(self, *sides: Sequence[int]) -> int | None:
@@ -98,3 +99,10 @@ def shuffled(stream: Stream, epoch: int, count: int) -> Tensor:
     words = integers(stream, epoch, 1, 0, count, (1 << 31) - 1, "cpu")[0]
     order: Tensor = torch.argsort(words, stable=True)
     return order
+
+
+def of_labels(train: Strings, test: Strings) -> dict[str, float]:
+    """Return accuracies on `test`: `uniform` guesses, `majority` says the commonest of `train`."""
+    classes = len(train.class_names)
+    commonest = np.bincount(train.labels, minlength=classes).argmax()
+    return {"uniform": 1 / classes, "majority": float(np.mean(test.labels == commonest))}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from lrbench.checks import one_of
 from lrbench.registry import register_task
@@ -33,7 +31,9 @@ class LogicConfig:
 class Logic(CorpusTask):
     """Logical inference: `( not a )` and `( a ( or b ) )` are in the relation v (cover).
 
-    Trained on pairs of up to 6 operators, tested on 7 to 12. Parentheses are tokens.
+    Trained on pairs of up to 6 operators, tested on 7 to 12. Parentheses are tokens. A lookup of
+    what both formulas are at their roots (variable, and, or, not) never says anything but the
+    commonest relation `#`, so it is no baseline beside `majority`.
     """
 
     sides = 2
@@ -49,9 +49,6 @@ class Logic(CorpusTask):
     def read(self, split: str) -> Strings:
         return load(split, self.config.source)
 
-    def baselines(self, split: str, trained_on: str) -> Mapping[str, float]:
-        return baselines(self.load(trained_on), self.load(split))
-
     def tokens_of(self, text: str) -> list[int]:
         spaced = text.replace("(", " ( ").replace(")", " ) ")
         tokens = super().tokens_of(spaced)
@@ -61,16 +58,3 @@ class Logic(CorpusTask):
     def answer(self, *sides: Sequence[int]) -> int:
         left, right = ([VOCABULARY[token] for token in side] for side in sides)
         return RELATIONS.index(relation(left, right))
-
-
-def baselines(train: Strings, test: Strings) -> dict[str, float]:
-    """Return accuracies on `test`: `uniform` guesses, `majority` says the commonest of `train`.
-
-    A lookup of what both formulas are at their roots (variable, and, or, not) never says anything
-    but the commonest relation `#`, so it is no third one.
-    """
-    commonest = np.bincount(train.labels, minlength=len(RELATIONS)).argmax()
-    return {
-        "uniform": 1 / len(RELATIONS),
-        "majority": float(np.mean(test.labels == commonest)),
-    }

@@ -7,10 +7,8 @@ lrbench/tasks/lra/splits.py says which there have to be.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from lrbench.checks import between
 from lrbench.errors import UserError
@@ -60,9 +58,6 @@ class Bytes(CorpusTask):
     def read(self, split: str) -> Strings:
         return shortened(load(self.name, split), self.config.longest)
 
-    def baselines(self, split: str, trained_on: str) -> Mapping[str, float]:
-        return baselines(self.load(trained_on), self.load(split))
-
     def tokens_of(self, text: str) -> list[int]:
         """Return the bytes of a text, UTF-8, as many as are read; UserError for an empty one."""
         if not text:
@@ -101,13 +96,3 @@ class LraRetrieval(Bytes):
     def __init__(self, config: LraRetrievalConfig) -> None:
         super().__init__(config)
         self.class_names = LINKS
-
-
-def baselines(train: Strings, test: Strings) -> dict[str, float]:
-    """Return accuracies on `test`: `uniform` guesses, `majority` says the commonest of `train`."""
-    classes = len(train.class_names)
-    commonest = np.bincount(train.labels, minlength=classes).argmax()
-    return {
-        "uniform": 1 / classes,
-        "majority": float(np.mean(test.labels == commonest)),
-    }

@@ -22,11 +22,6 @@ from tests.training.test_loop import Diary
 
 Make = Callable[..., EpochTrial]
 
-OVERRIDES = [
-    *("task=listops", "model=bbt_grc", "model.width=8", "protocol.batch_size=7"),
-    *("protocol.bucket=2", "protocol.epochs=3", "protocol.test_splits=[near_iid]"),
-]
-
 
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -37,14 +32,7 @@ def corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trial(corpora: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     """A function from extra overrides to a trial of 24 strings, 4 updates an epoch."""
     monkeypatch.setenv("LRBENCH_DATA", str(corpora))
-
-    def make(*arguments: str, seed: int = 0) -> EpochTrial:
-        chosen = dict(argument.split("=", 1) for argument in [*OVERRIDES, *arguments])
-        made = make_trial(composed([f"{key}={value}" for key, value in chosen.items()]), seed)
-        assert isinstance(made, EpochTrial)
-        return made
-
-    return make
+    return made_up_corpora.small_trial
 
 
 def test_other_tasks_are_trained_as_ever() -> None:

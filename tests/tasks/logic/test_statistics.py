@@ -8,10 +8,10 @@ from scipy.stats import chi2_contingency
 
 from benchmarks.logic_statistics import count_variables, describe, side_by_side
 from lrbench.tasks.corpus.strings import Strings
+from lrbench.tasks.corpus.task import of_labels
 from lrbench.tasks.logic.formulas import RELATIONS, count_operators
 from lrbench.tasks.logic.generator import FormulaPairs
 from lrbench.tasks.logic.splits import by_size, split, written
-from lrbench.tasks.logic.task import baselines
 
 # of the released corpus: unique pairs of each size; name: (n, shares of # < > = ^ | v)
 SIZES = (36, 2729, 14649, 27356, 35734, 40179, 38768, 31378, 22309, 14864, 9625, 5758, 5684)
@@ -157,12 +157,12 @@ def test_splits_of_the_released_files(released: dict[str, Strings]) -> None:
 
 def test_majority(released: dict[str, Strings]) -> None:
     train = released["train6"]
-    found = baselines(train, released["test8"])
+    found = of_labels(train, released["test8"])
     assert found["majority"] == pytest.approx(0.516, abs=0.0005)
     assert found["uniform"] == pytest.approx(1 / 7)
     part = released["test8"].take(released["test8"].labels == RELATIONS.index("<"))
-    assert baselines(part, part)["majority"] == 1
-    assert baselines(train, part)["majority"] == 0
+    assert of_labels(part, part)["majority"] == 1
+    assert of_labels(train, part)["majority"] == 0
 
 
 def test_side_by_side(released: dict[str, Strings]) -> None:

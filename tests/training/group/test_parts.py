@@ -11,21 +11,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
 from lrbench.protocols.rir2023.trial import EpochTrial
 from lrbench.training.group.parts import Order, Together, answer
 from lrbench.training.loop import train_group
-from lrbench.training.procedure import make_trial
 from tests import made_up_corpora
 from tests.training.test_loop import Diary
 
 Make = Callable[..., EpochTrial]
 
-SMALL = [
-    *("task=listops", "model=bbt_grc", "model.width=8", "protocol.batch_size=7"),
-    *("protocol.bucket=2", "protocol.epochs=1", "protocol.test_splits=[]"),
-]
+
 STILL = ["model.framework.in_dropout=0", "model.framework.out_dropout=0", "model.encoder.dropout=0"]
 
 
@@ -39,14 +34,7 @@ def trial(corpora: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     """A function from more overrides to a trial of 24 strings: batches of 7, 7, 7 and 3."""
     monkeypatch.setenv("LRBENCH_DATA", str(corpora))
     monkeypatch.setenv("LRBENCH_COMPILED", "0")  # each process would import numba, for a second
-
-    def make(*arguments: str, seed: int = 0) -> EpochTrial:
-        chosen = dict(argument.split("=", 1) for argument in [*SMALL, *arguments])
-        made = make_trial(composed([f"{key}={value}" for key, value in chosen.items()]), seed)
-        assert isinstance(made, EpochTrial)
-        return made
-
-    return make
+    return made_up_corpora.small_trial
 
 
 def gradients(trial: EpochTrial) -> list[Tensor]:
@@ -73,7 +61,8 @@ def test_any_number_of_processes_gives_the_same_bits(trial: Make) -> None:
     """With dropout; the last batch, of 3 strings, has parts without any."""
     found = []
     for threads in (1, 3):
-        made, diary = trial("protocol.parts=4", f"threads={threads}"), Diary()
+        words = "protocol.parts=4", f"threads={threads}", "protocol.epochs=1"
+        made, diary = trial(*words), Diary()
         train_group([made], diary)
         assert diary.looks == [(0, 4)] and not diary.failures and made.stopped == "budget"
         found.append((made.rules.kept["last"]["validation_loss"], made.model.state_dict()))
@@ -146,4 +135,4 @@ def test_an_order_is_of_its_update_and_weights(trial: Make) -> None:
 
 def test_more_parts_than_strings_are_refused() -> None:
     with pytest.raises(UserError, match=r"protocol\.parts is 8, more than .*\.batch_size=7"):
-        composed([*SMALL, "protocol.parts=8"])
+        made_up_corpora.small_trial("protocol.parts=8")
