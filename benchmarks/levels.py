@@ -113,7 +113,8 @@ class Levels:
 
     def _scored(self, row: Row) -> Row:
         if self.of_splits:
-            if row["split"].endswith(".tsv"):  # of a file by its path: as it was scored
+            # of a file by its path, or of trees beside brackets: as it was scored
+            if row["split"].endswith(".tsv") or row.get("kind") == "trees":
                 return row
             levels = on_split(self.settings, row["split"], self.trained_on)
             name = max(levels, key=lambda name: levels[name])

@@ -19,7 +19,7 @@ from torch import Tensor
 from lrbench.errors import UserError
 from lrbench.metrics import ACCURACY, Metric
 from lrbench.registry import DEFAULT_PROTOCOL
-from lrbench.tasks.machine import Machine
+from lrbench.tasks.machine import Drawing, Machine
 from lrbench.tasks.stream import Stream
 
 IGNORE = -100  # the target where nothing is asked; torch's cross_entropy skips it by default
@@ -152,6 +152,21 @@ class SampledTask(TaskBase):
         answers are given (query, slots) come after it.
         """
         return length
+
+    def last_read(self, length: int) -> int:
+        """The place, from 0, of the last symbol that is no query."""
+        return min(length, self.positions(length)) - 1
+
+    def drawing(self, length: int) -> Drawing | None:
+        """How strings of a valid length are drawn as a walk over `machine()`; None: not told.
+
+        With it baselines are exact. Here: what `uniform_walks` says.
+        """
+        machine = self.machine() if self.uniform_walks else None
+        if machine is None:
+            return None
+        stretches = ((self.positions(length), machine.evenly()),)
+        return Drawing(stretches, self.last_read(length))
 
     def nearest_length(self, length: int) -> int:
         """Return the largest valid length <= `length`; UserError if there is none."""

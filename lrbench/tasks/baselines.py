@@ -34,8 +34,14 @@ def measure_baselines(
     series have their own, measured once on the test split. Raises UserError for a length the task
     does not have.
     """
-    if (known := known_baselines(task, length)) is not None:
-        return known
+    known = known_baselines(task, length)
+    return drawn_baselines(task, stream, length, n, device) if known is None else known
+
+
+def drawn_baselines(
+    task: SampledTask, stream: Stream, length: int, n: int, device: Device
+) -> list[Baseline]:
+    """Return what `measure_baselines` returns, measured even where it is known."""
     if task.averaged:
         return _of_several(task, stream, length, n, device)
     counts = torch.zeros(task.num_classes, dtype=torch.int64, device=device)
@@ -85,7 +91,7 @@ def _ends(
 
     All answers are added to `counts`.
     """
-    end = min(length, task.positions(length))  # a length can count the answer, or leave out slots
+    end = task.last_read(length) + 1
     for row in range(0, n, _ROWS):
         rows, read, last = min(_ROWS, n - row), 0, None
         for piece in task.segments(stream.from_row(row), rows, length, _SEGMENT, device):

@@ -1,45 +1,59 @@
-"""Exact baselines of tasks whose strings are uniform walks over a finite automaton.
+"""Exact baselines of tasks whose strings are walks over a finite automaton.
 
-Where a task says so (`uniform_walks`), a string of length L is a walk from the start, each step
-along one of the edges there, all equally likely. With T the matrix of that walk (Q, Q) and p_k the
-distribution of states after k symbols, p_k = p_0 T^k, so that no baseline needs to be measured:
+Where a task tells how its strings are drawn (`SampledTask.drawing`), a string is a walk from the
+start, each symbol with a probability that the state gives. With T the matrix of that walk (Q, Q)
+and p_k the distribution of states after k symbols, p_k = p_(k-1) T, no baseline needs to be
+measured. L is the last position, which is asked:
 
     position    max over classes of the probability at L
     majority    the probability at L of the class that is asked most often at 1 .. L
-    last_token  sum over symbols of the largest joint probability of symbol and class at L
+    last_token  sum over symbols of the largest joint probability of the last symbol that is no
+                query, and the class at L
 
-T^k and the sum over k come of one power of a matrix (2Q, 2Q), by squaring: a length of a million is
-no slower than one of a thousand. Results are rounded to nine digits, so that equal ones are equal.
+A stretch of positions with the same probabilities is one power of a matrix (2Q, 2Q), by squaring:
+a length of a million is no slower than one of a thousand. Results are rounded to nine digits, so
+that equal ones are equal.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lrbench.tasks.base import SampledTask
-from lrbench.tasks.machine import NOWHERE, UNASKED, Machine
+from lrbench.tasks.machine import NOWHERE, UNASKED, Chances, Drawing, Machine
 
-MOST_SYMBOLS, MOST_STATES = 32, 512  # beyond, baselines are measured: the power would take seconds
+MOST_STATES = 512  # beyond, baselines are measured: the power would take seconds
+MOST_SYMBOLS = 32  # of `uniform_walks`: their machines, made when asked for, have up to S^2 states
 DIGITS = 9
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 
 def exact_baselines(task: SampledTask, length: int) -> dict[str, float] | None:
     """Return {baseline: accuracy} of strings of `length`; None where they have to be measured."""
-    if not task.uniform_walks or len(task.vocabulary) > MOST_SYMBOLS:
+    if task.uniform_walks and len(task.vocabulary) > MOST_SYMBOLS:
         return None
     machine = task.machine()
     if machine is None or machine.states > MOST_STATES:
         return None
-    before, visits = _walked(machine, length - 1)
-    classes = task.num_classes
-    joint = _joint(machine, before, classes)
+    drawing = task.drawing(length)
+    if drawing is None:
+        return None
+    visits, joint = _walked(machine, drawing)
+    asked = machine.targets != UNASKED
+    classes = np.zeros((machine.states, task.num_classes))
+    classes[asked, machine.targets[asked]] = 1
+    joint = joint @ classes
     at_end = joint.sum(0)
-    often = np.round((at_end + _by_answer(machine, visits, classes)) / length, DIGITS)
+    if abs(at_end.sum() - 1) > 1e-6:  # some strings end where nothing is asked
+        return None
+    often = np.round(visits @ classes / length, DIGITS)
     found = {
-        "uniform": 1 / classes,
+        "uniform": 1 / task.num_classes,
         "majority": at_end[often.argmax()],
         "position": at_end.max(),
         "last_token": joint.max(1).sum(),
@@ -47,34 +61,47 @@ def exact_baselines(task: SampledTask, length: int) -> dict[str, float] | None:
     return {name: round(float(value), DIGITS) for name, value in found.items()}
 
 
-def _walked(machine: Machine, steps: int) -> tuple[Floats, Floats]:
-    """Return p_steps (Q,), and the sum of p_1 .. p_steps (Q,)."""
-    states = machine.states
-    walk = np.zeros((states, states))
+def _walked(machine: Machine, drawing: Drawing) -> tuple[Floats, Floats]:
+    """Return how often states are asked (Q,), and of the end: last symbol and state (S, Q)."""
+    state = np.zeros(machine.states)
+    state[machine.start] = 1
+    asked, joint, place = np.zeros_like(state), None, 0
+    before, symbol, after = _edges(machine)
+    for count, chances in _pieces(drawing):
+        taken, walk = chances[before, symbol], np.zeros((machine.states, machine.states))
+        np.add.at(walk, (before, after), taken)
+        if joint is not None:
+            joint = joint @ np.linalg.matrix_power(walk, count)
+        elif place == drawing.read:
+            joint = np.zeros((machine.symbols, machine.states))
+            np.add.at(joint, (symbol, after), state[before] * taken)
+        state, visits = _powers(walk, state, count)
+        asked, place = asked + visits, place + count
+    assert joint is not None
+    return (state if drawing.at_end else asked), joint
+
+
+def _pieces(drawing: Drawing) -> Iterator[tuple[int, Chances]]:
+    """Yield the stretches that are not empty, the position of the last symbol on its own."""
+    place = 0
+    for count, chances in drawing.stretches:
+        before = min(max(drawing.read - place, 0), count)
+        alone = int(place <= drawing.read < place + count)
+        for part in (before, alone, count - before - alone):
+            if part:
+                yield part, chances
+        place += count
+
+
+def _edges(machine: Machine) -> tuple[Indices, Indices, Indices]:
+    """Return state, symbol and next state of each edge."""
     before, symbol = np.nonzero(machine.table != NOWHERE)
-    np.add.at(walk, (before, machine.table[before, symbol]), 1)
-    walk /= walk.sum(1, keepdims=True)
+    return before, symbol, machine.table[before, symbol]
+
+
+def _powers(walk: Floats, state: Floats, steps: int) -> tuple[Floats, Floats]:
+    """Return p_steps (Q,) from p_0, and the sum of p_1 .. p_steps (Q,)."""
+    states = len(walk)
     both = np.block([[walk, walk], [np.zeros_like(walk), np.eye(states)]])
-    start = np.zeros(2 * states)
-    start[machine.start] = 1
-    ended = start @ np.linalg.matrix_power(both, steps)
+    ended = np.concatenate((state, np.zeros(states))) @ np.linalg.matrix_power(both, steps)
     return ended[:states], ended[states:]
-
-
-def _joint(machine: Machine, before: Floats, classes: int) -> Floats:
-    """Return the probabilities (S, C) of last symbol and class, a step after p (Q,)."""
-    table, targets = machine.table, machine.targets
-    chances = (table != NOWHERE) / (table != NOWHERE).sum(1, keepdims=True) * before[:, None]
-    joint = np.zeros((machine.symbols, classes))
-    states, symbols = np.nonzero(table != NOWHERE)
-    answers = targets[table[states, symbols]]
-    there = answers != UNASKED
-    np.add.at(joint, (symbols[there], answers[there]), chances[states[there], symbols[there]])
-    return joint
-
-
-def _by_answer(machine: Machine, visits: Floats, classes: int) -> Floats:
-    """Return how often each class is asked (C,) in visits of states (Q,)."""
-    there = machine.targets != UNASKED
-    counted = np.bincount(machine.targets[there], visits[there], minlength=classes)
-    return counted.astype(np.float64)

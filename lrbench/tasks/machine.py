@@ -18,6 +18,21 @@ NOWHERE = -1  # in `Machine.table`: no valid string goes on with this symbol
 UNASKED = -1  # in `Machine.targets`: nothing is asked here
 
 State = Any  # whatever a task describes its states by; hashable
+Chances = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How the symbols of strings of one length are drawn: a random walk over a machine.
+
+    stretches: pairs of a number of positions and the probabilities (Q, S) that a symbol is drawn
+    there in a state; one after the other they are the string. read: the place of the last symbol
+    that is no query. at_end: whether nothing counts as asked before the last position.
+    """
+
+    stretches: tuple[tuple[int, Chances], ...]
+    read: int
+    at_end: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,6 +80,17 @@ class Machine:
     def targets(self) -> NDArray[np.int64]:
         """The answers as an array (Q,), `UNASKED` where nothing is asked."""
         return np.array([UNASKED if one is None else one for one in self.answers], dtype=np.int64)
+
+    def evenly(self, symbols: Sequence[int] | None = None) -> Chances:
+        """Return probabilities (Q, S): uniform over the edges of a state, or those of `symbols`.
+
+        A state without such an edge has a row of zeros.
+        """
+        there = self.table != NOWHERE
+        if symbols is not None:
+            there &= np.isin(np.arange(self.symbols), symbols)
+        chances: Chances = there / np.maximum(there.sum(1, keepdims=True), 1)
+        return chances
 
     def shortest_endings(self) -> list[tuple[int, ...]]:
         """Return of each state that asks nothing the fewest symbols to one that asks, else none."""

@@ -91,6 +91,13 @@ class Always(Sum):
         return torch.ones_like(tokens), ()
 
 
+class OftenTheSame(Sum):
+    """Strings that are not the uniform ones that `uniform_walks` says they are."""
+
+    def _tokens(self, *place: Any) -> Any:
+        return super()._tokens(*place).clamp(max=1)
+
+
 class Raises(Sum):
     def oracle(self, tokens: Any) -> list[int]:
         raise ArithmeticError("no oracle today")
@@ -108,6 +115,7 @@ class Raises(Sum):
         (Floats, "strings"),
         (WrongMachine, "machine"),
         (Always, "baselines"),
+        (OftenTheSame, "baselines"),
         (Raises, "oracle"),
     ],
 )

@@ -21,7 +21,7 @@ from lrbench.tasks.automata.random import (
     automaton,
 )
 from lrbench.tasks.base import IGNORE, Carry, Device
-from lrbench.tasks.machine import Machine
+from lrbench.tasks.machine import Drawing, Machine
 from lrbench.tasks.stream import Stream, integers
 
 RESET_P = 0.1  # the default, which completion reads below as it is written
@@ -108,6 +108,14 @@ class Dfa(MooreTask):
     def uniform_letters(self) -> bool:
         """Whether none of them resets: that one has a chance of its own."""
         return bool(self.config.kind != "reset")
+
+    def drawing(self, length: int) -> Drawing:
+        """Uniform letters; the last one resets where there is one."""
+        chances = self._machine.evenly()
+        if self.config.kind == "reset":
+            chances[:, :-1] = (1 - self.config.reset_p) / (self._machine.symbols - 1)
+            chances[:, -1] = self.config.reset_p
+        return self._drawn(length, (length, chances))
 
     def drawn(self) -> dict[str, Any]:
         """Return the automaton, as result.json says it."""

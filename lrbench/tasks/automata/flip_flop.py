@@ -12,7 +12,7 @@ from lrbench.checks import fraction
 from lrbench.registry import register_task
 from lrbench.tasks.automata.moore import UNIT, MooreTask
 from lrbench.tasks.base import IGNORE, Carry, Device
-from lrbench.tasks.machine import explored
+from lrbench.tasks.machine import NOWHERE, Drawing, explored
 from lrbench.tasks.stream import Stream, integers
 
 WRITE, READ, SKIP, ZERO = range(4)  # symbols; ZERO and the one after it are the bits
@@ -72,6 +72,17 @@ class FlipFlop(MooreTask):
     def valid_length(self, length: int) -> bool:
         """Whether there is room for a w and an r."""
         return length >= 4 and length % 2 == 0
+
+    def drawing(self, length: int) -> Drawing:
+        """A pair that writes, pairs by `task.ignore`, and one that reads."""
+        ignore, machine = self.config.ignore, self._machine
+        bits = machine.evenly((ZERO, ZERO + 1))
+        between = bits.copy()  # a state waits for an instruction or for a bit
+        rest = (1 - ignore) / 2
+        between[machine.table[:, READ] != NOWHERE, :ZERO] = rest, rest, ignore
+        first, last = machine.evenly((WRITE,)), machine.evenly((READ,))
+        ends = ((1, first), (1, bits)), ((1, last), (1, bits))
+        return self._drawn(length, *ends[0], (length - 4, between), *ends[1])
 
     def oracle(self, tokens: Sequence[int]) -> list[int]:
         """Look back from each r for the last w."""

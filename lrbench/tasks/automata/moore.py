@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from lrbench.tasks.base import IGNORE, Batch, Carry, Device, Task
-from lrbench.tasks.machine import NOWHERE, Machine
+from lrbench.tasks.machine import NOWHERE, Chances, Drawing, Machine
 from lrbench.tasks.stream import Stream, integers
 
 ASKS = ("all", "last")
@@ -53,8 +54,22 @@ class MooreTask(Task):
     @property
     def uniform_letters(self) -> bool:
         """Where every letter may come in every state; what overrides `_letters` draws otherwise."""
+        return self._draws_uniformly
+
+    def drawing(self, length: int) -> Drawing | None:
+        """Uniform letters; None where a class draws them otherwise and does not tell how."""
+        if not self._draws_uniformly:
+            return None
+        return self._drawn(length, (self.positions(length), self._machine.evenly()))
+
+    @property
+    def _draws_uniformly(self) -> bool:
         own = type(self)._letters is MooreTask._letters and type(self)._tokens is MooreTask._tokens
         return own and bool((self._machine.table != NOWHERE).all())
+
+    def _drawn(self, length: int, *stretches: tuple[int, Chances]) -> Drawing:
+        """Return the walk of strings that are these stretches, one after the other."""
+        return Drawing(stretches, self.last_read(length), at_end=self.asks == "last")
 
     def answers(self, tokens: Tensor) -> Tensor:
         """Return the targets (B, T) of given whole strings (B, T)."""
@@ -142,6 +157,16 @@ class WalkTask(MooreTask):
     def chances(self, length: int) -> Sequence[Sequence[float]]:
         """Return how likely each letter is in each state, (Q, S), in strings of `length`."""
 
+    def drawing(self, length: int) -> Drawing:
+        """The chances of letters, as `_letters` rounds them."""
+        shares = np.diff(self._shares(length).numpy(), prepend=0, append=UNIT) / UNIT
+        return self._drawn(length, (self.positions(length), shares))
+
+    def _shares(self, length: int) -> Tensor:
+        """Return where the share of each letter but the last ends, (Q, S - 1) int64 of UNIT."""
+        shares = torch.tensor(self.chances(length), dtype=torch.float64).cumsum(1)
+        return (shares[:, :-1] * UNIT).round().long()
+
     def _letters(
         self,
         stream: Stream,
@@ -156,8 +181,7 @@ class WalkTask(MooreTask):
         """Draw a word a position, and take the letter in whose share of [0, 1) it falls."""
         words = integers(stream, step, rows, start, stop, UNIT, device)
         if (place := (length, str(device))) not in self._bounds:
-            shares = torch.tensor(self.chances(length), dtype=torch.float64).cumsum(1)
-            self._bounds[place] = (shares[:, :-1] * UNIT).round().long().to(device)
+            self._bounds[place] = self._shares(length).to(device)
         bounds = self._bounds[place]
         symbols, edges = self._machine.symbols, self._on(self._edges, words)
         state = self._first(len(words), words.device) if carry is None else carry[0]

@@ -15,7 +15,7 @@ from lrbench.registry import register_task
 from lrbench.tasks.automata.moore import MooreTask
 from lrbench.tasks.base import IGNORE, Batch, Carry, Device
 from lrbench.tasks.chomsky.slots import BITS, DIGITS, EMPTY, TIMES, QueryConfig
-from lrbench.tasks.machine import Machine, explored
+from lrbench.tasks.machine import Drawing, Machine, explored
 from lrbench.tasks.stream import Stream, integers
 from lrbench.tasks.symbols.mod_arith import ModArith, ModArithConfig
 
@@ -87,6 +87,16 @@ class QueriedTask(MooreTask):
     def positions(self, length: int) -> int:
         """The symbols and the query."""
         return length + self.query
+
+    def last_read(self, length: int) -> int:
+        """The last symbol before the query."""
+        return self.positions(length) - 1 - self.query
+
+    def drawing(self, length: int) -> Drawing:
+        """Uniform symbols among those that may come, then the query."""
+        symbols, evenly = range(len(self.symbols)), self._machine.evenly
+        query = (int(self.query), evenly((len(symbols),)))
+        return self._drawn(length, (self.last_read(length) + 1, evenly(symbols)), query)
 
     def oracle(self, tokens: Sequence[int]) -> list[int]:
         """Ask nothing but at the end; there what `output` says."""

@@ -16,7 +16,7 @@ from lrbench.tasks.automata.moore import ASKS, MooreTask
 from lrbench.tasks.base import IGNORE, Batch, Carry, Device, LabelledTask
 from lrbench.tasks.groups.algebra import FiniteGroup, group
 from lrbench.tasks.groups.letters import SETS, letters_of
-from lrbench.tasks.machine import Machine, explored
+from lrbench.tasks.machine import Drawing, Machine, explored
 from lrbench.tasks.stream import Stream, integers
 
 VIEWS = ("product", "cup")
@@ -118,6 +118,21 @@ class Group(MooreTask):
     def positions(self, length: int) -> int:
         """The start symbol, the letters, the cup."""
         return self.starts + length + bool(self.cups)
+
+    def last_read(self, length: int) -> int:
+        """The last letter: the cup is the question."""
+        return self.starts + length - 1
+
+    def drawing(self, length: int) -> Drawing:
+        """The start symbol, uniform letters, a uniform cup."""
+        evenly, letters = self._machine.evenly, len(self.letters)
+        points = range(letters, letters + self.cups)
+        return self._drawn(
+            length,
+            (int(self.starts), evenly((letters + self.cups,))),
+            (length, evenly(range(letters))),
+            (int(bool(self.cups)), evenly(points)),
+        )
 
     def _views(self) -> Machine:
         """Return the automaton: the group's elements, what stands before them, and answers."""
