@@ -76,7 +76,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """One task under one protocol. `chance` is the best measured baseline at each length.
+    """One task under one protocol. `chance` is the best baseline at each length.
 
     `axis` is what the lengths are: over a corpus, what its splits differ in.
     """

@@ -230,7 +230,7 @@ def settings_of(runs: pd.DataFrame | Columns, collection: Collection) -> Setting
 def chances(
     filled_cells: Iterable[FilledCell], references: Path | None = None
 ) -> dict[str, float | None]:
-    """Return the best measured baseline of each task: the runs' own, else the one that is kept."""
+    """Return the best baseline of each task: the runs' own, else the one that is kept."""
     by_task: dict[str, list[FilledCell]] = {}
     for filled in filled_cells:
         by_task.setdefault(filled.task, []).append(filled)

@@ -101,7 +101,7 @@ def fresh_table(grid: Grid) -> Table:
     notes = (
         f"{grid.scored_by} at the test length on fresh strings of the checkpoint each rule keeps: "
         + "; ".join(f"{name} = {rule_legend(name, grid.filled_cells)}" for name in rules),
-        f"chance: the best measured baseline, mean over runs; id, band and last choose nothing at"
+        f"chance: the best baseline, mean over runs; id, band and last choose nothing at"
         f" {unseen}" + (f", but a perfect look there ended {early} of the runs" if early else ""),
     )
     return Table("On fresh strings, by every rule", columns, tuple(rows), notes, "evidence")

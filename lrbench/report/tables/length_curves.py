@@ -240,7 +240,7 @@ def _of_task(curves: Sequence[LengthCurve], rule: str, digits: int) -> Table:
     notes = [
         f"accuracy at each length on {_strings(runs)} fresh strings of the checkpoint of the rule"
         f" {rule} ({legend}), mean ± sample std (n) over n runs; horizon: of the median"
-        " run; chance: the best measured baseline"
+        " run; chance: the best baseline"
     ]
     if any(_says_nothing(score) for run in runs for score in run.values()):
         notes.append(NOTHING_SAID)

@@ -91,12 +91,12 @@ def _legend(frame: pd.DataFrame, protocol: Protocol) -> list[str]:
         rules[0] += " (the paper's)"
         look = (
             f"{usual} look: the number the paper's rule prints; guessing: what it gives a guesser;"
-            " chance: the best measured baseline; paper: as printed"
+            " chance: the best baseline; paper: as printed"
         )
     else:
         look = (
             f"{usual} look: at the test length, when rule {usual} kept its checkpoint; chance: the"
-            " best measured baseline"
+            " best baseline"
         )
     errors_legend = (
         "NRMSE: root of squared error over squared target, at every position; lower is better"
