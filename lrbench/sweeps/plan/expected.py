@@ -118,19 +118,21 @@ def published_rate(settings: Settings) -> float | None:
 
     The median of those with the same model and, as far as there are such, the same sizes, protocol
     and task; of another depth, in proportion to the layers. None where no published run has the
-    model.
+    model; nor where none has it on the same corpus, whose strings are as long as they are.
     """
-    name, protocol = settings.get("model.name"), settings.get("protocol.name")
+    name, protocol, task = map(settings.get, ("model.name", "protocol.name", "task.name"))
     there = [
         one
         for one in published_costs()
-        if one.model == name and declared(one.protocol).by_split == _by_split(protocol)
+        if one.model == name
+        and declared(one.protocol).by_split == _by_split(protocol)
+        and (one.task == task or not _by_split(protocol))
     ]
     wanted = {
         "layers": settings.get("model.layers"),
         "width": settings.get("model.width"),
         "protocol": protocol,
-        "task": settings.get("task.name"),
+        "task": task,
     }
     for key, value in wanted.items():
         there = [one for one in there if getattr(one, key) == value] or there

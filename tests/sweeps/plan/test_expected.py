@@ -41,7 +41,8 @@ def test_the_likest_published_runs_tell() -> None:
     assert published_rate(settings(**{"model.layers": 2})) == pytest.approx(9e-6)
     assert published_rate(settings(**{"model.layers": 4})) == pytest.approx(1.6e-5)  # four of one
     assert published_rate(settings(**{"task.name": "parity"})) == pytest.approx(4e-6)
-    assert published_rate(settings(**{"protocol.name": "rir2023"})) == 1.0
+    assert published_rate(settings(**{"protocol.name": "rir2023", "task.name": "listops"})) == 1.0
+    assert published_rate(settings(**{"protocol.name": "rir2023", "task.name": "logic"})) is None
     assert published_rate(settings(**{"model.name": "mamba"})) is None
 
 
