@@ -34,6 +34,7 @@ from lrbench.tasks import make_task
 from lrbench.tasks.baselines import best_baseline, known_baselines
 from lrbench.tasks.corpus.storage import identity
 from lrbench.tasks.corpus.task import CorpusTask
+from lrbench.training.procedure import procedure_for
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 Row = dict[str, Any]
@@ -50,6 +51,21 @@ def at_length(settings: str, length: int) -> list[Baseline] | None:
     """Return the baselines at a length where they are known exactly."""
     task = task_of(settings)
     return None if task.fixed else known_baselines(task, length)
+
+
+def is_known(settings: str, longest: int) -> bool:
+    """Whether no baseline need be measured for tests up to a length."""
+    task = task_of(settings)
+    return bool(longest) and at_length(settings, task.nearest_length(longest)) is not None
+
+
+@cache
+def by_protocol(settings: str) -> Row:
+    """Return what the protocol of these settings says of baselines and guessing."""
+    config: Any = config_from(json.loads(settings))
+    procedure = procedure_for(config)
+    baselines, guessing = procedure.levels(procedure.trial(0, "cpu"), lambda *_: None)
+    return {"baselines": baselines, "guessing": guessing}
 
 
 @cache
@@ -77,17 +93,14 @@ class Levels:
         self.of_splits = isinstance(task_of(self.settings), CorpusTask)
 
     def baselines(self) -> list[Row]:
-        """Return the rows of all lengths, or splits, that the result has.
+        """Return the rows of all splits that the result has.
 
         Raises UserError where a split on disk is not the one that the run was tested on.
         """
-        places = {row.get("split", row.get("length")): row["n"] for row in self.result["baselines"]}
+        places = {row["split"]: row["n"] for row in self.result["baselines"]}
         return [row for place, n in places.items() for row in self._at(place, n)]
 
     def _at(self, place: Any, n: int) -> list[Row]:
-        if not self.of_splits:
-            kept = [row for row in self.result["baselines"] if row["length"] == place]
-            return [dict(row) for row in at_length(self.settings, place) or kept]
         for split in (self.trained_on, place):
             data = self.result.get("data", {}).get(split)
             if data and hashes(self.settings, split) != data["sha256"]:
@@ -100,7 +113,11 @@ class Levels:
 
     def anew(self) -> Row:
         """Return the result with its baselines, and the guessing that follows from them."""
-        baselines, guessing = self.baselines(), []
+        longest = max((row.get("length", 0) for row in self.result["baselines"]), default=0)
+        if not self.of_splits and is_known(self.settings, longest):
+            return self.result | by_protocol(self.settings)
+        baselines = self.baselines() if self.of_splits else self.result["baselines"]
+        guessing = []
         for row in self.result["guessing"]:
             there: Any = [one for one in baselines if one["length"] == row["length"]]
             best = best_baseline(there)

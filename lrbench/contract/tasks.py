@@ -161,6 +161,8 @@ def guessing_is_not_enough(task: LabelledTask, lengths: Sequence[int]) -> Findin
         drawn = drawn_baselines(task, STREAM, length, STRINGS, CPU)
         known = known_baselines(task, length) or drawn
         for one, other in zip(known, drawn, strict=True):
+            if one["baseline"] == "majority":
+                continue  # where classes tie over all positions, either may be it
             if abs(one["value"] - other["value"]) > FAR:
                 said = f"{one['value']:.3f} by `drawing`, {other['value']:.3f} on {STRINGS} strings"
                 return Finding(name, False, f"length {length}: {one['baseline']} is {said}")

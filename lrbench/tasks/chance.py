@@ -18,6 +18,7 @@ that equal ones are equal.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ from lrbench.tasks.machine import NOWHERE, UNASKED, Chances, Drawing, Machine
 MOST_STATES = 512  # beyond, baselines are measured: the power would take seconds
 MOST_SYMBOLS = 32  # of `uniform_walks`: their machines, made when asked for, have up to S^2 states
 DIGITS = 9
+DRAWS = ("_letters", "_tokens", "_strings", "_pieces")  # what strings come from
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -35,6 +37,8 @@ Indices = NDArray[np.int64]
 
 def exact_baselines(task: SampledTask, length: int) -> dict[str, float] | None:
     """Return {baseline: accuracy} of strings of `length`; None where they have to be measured."""
+    if task.averaged or not _tells_its_own(type(task)):
+        return None
     if task.uniform_walks and len(task.vocabulary) > MOST_SYMBOLS:
         return None
     machine = task.machine()
@@ -59,6 +63,13 @@ def exact_baselines(task: SampledTask, length: int) -> dict[str, float] | None:
         "last_token": joint.max(1).sum(),
     }
     return {name: round(float(value), DIGITS) for name, value in found.items()}
+
+
+def _tells_its_own(cls: type) -> bool:
+    """Whether no class below the one that tells how strings are drawn draws them otherwise."""
+    tells = "uniform_walks" if cls.drawing is SampledTask.drawing else "drawing"  # type: ignore[attr-defined]
+    below = list(takewhile(lambda one: tells not in vars(one), cls.__mro__))
+    return not any(draws in vars(one) for one in below for draws in DRAWS)
 
 
 def _walked(machine: Machine, drawing: Drawing) -> tuple[Floats, Floats]:

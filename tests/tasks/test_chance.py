@@ -182,6 +182,30 @@ def test_a_group_is_one_in_its_elements() -> None:
         assert set((found or {}).values()) == {round(1 / 60, 9)}
 
 
+def test_whoever_draws_otherwise_than_is_told_is_measured() -> None:
+    group, total = TASKS.get("group"), TASKS.get("sum")
+
+    class Biased(group.cls):  # type: ignore[name-defined,misc]
+        def _letters(self, *place: Any) -> Any:
+            return super()._letters(*place).clamp(max=1)
+
+    class Renamed(group.cls):  # type: ignore[name-defined,misc]
+        @property
+        def title(self) -> str:
+            return "renamed"
+
+    class Skewed(total.cls):  # type: ignore[name-defined,misc]
+        def _tokens(self, *place: Any) -> Any:
+            return super()._tokens(*place).clamp(max=1)
+
+    class Averaged(group.cls):  # type: ignore[name-defined,misc]
+        averaged = True
+
+    assert exact_baselines(Renamed(group.config()), 40) is not None
+    for task in (Biased(group.config()), Averaged(group.config()), Skewed(total.config())):
+        assert exact_baselines(task, 40) is None
+
+
 def test_rows_tell_that_they_are_exact_and_unknown_ones_are_measured() -> None:
     rows = known_baselines(task_of("sum"), 40)
     assert [(row["length"], row["value"], row["n"]) for row in rows or []] == [(40, 0.2, 0)] * 4

@@ -31,7 +31,7 @@ from lrbench.tables import SUITE, load_table, table_names
 from lrbench.training.procedure import EvaluationRequest, procedure_for
 from lrbench.training.trial import Trial
 
-CLOSE = 1e-9  # of chance, which is counts divided by counts
+CLOSE = 1e-9  # of chance: counts divided by counts, or computed to nine digits
 UNTRAINED = 0.5  # a score that no weights reach by chance before they are trained
 GUESSED = 200  # strings of the shortest length that untrained weights are asked
 

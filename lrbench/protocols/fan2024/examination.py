@@ -218,6 +218,6 @@ def guessing_row(best: Baseline, length: int, strings: int, looks: int) -> Guess
 
 
 def baselines_at(trial: Trial, length: int) -> list[Baseline]:
-    """Measure what knows nothing of the rule at a length, on strings of their own."""
+    """Return what knows nothing of the rule at a length, on strings of its own if not known."""
     stream, n = trial.stream("baseline", length), baseline_strings(length)
     return measure_baselines(trial.task, stream, length, n, trial.device)

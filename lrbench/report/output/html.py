@@ -23,7 +23,7 @@ HOW_TO_READ = (
     "Models are trained on short strings and tested on longer ones. A model that learnt the rule"
     " stays at 1; one that learnt the training length falls to chance. The runs of a row differ in"
     " their seed alone; mean ± sample standard deviation (n) is over n runs. Compare an accuracy"
-    " with chance, the best measured score of a rule without memory. Compare the best of several"
+    " with chance, the best score of a rule without memory. Compare the best of several"
     " looks with guessing, the best of as many looks by chance."
 )
 FIGURES = (

@@ -45,7 +45,7 @@ def against_chance(value: float, n: int, chance: float | None) -> str:
         return shown
     if is_guessing(value, n, chance):
         _, high = wilson(round(value * n), n)
-        below = high < chance and value < chance / 2  # chance is measured, so near it is at it
+        below = high < chance and value < chance / 2  # chance may be measured, so near it is at it
         return f"{shown}, {'below' if below else 'at'} chance ({chance:.2f})"
     return f"{shown} (chance {chance:.2f})"
 

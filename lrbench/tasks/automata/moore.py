@@ -54,18 +54,14 @@ class MooreTask(Task):
     @property
     def uniform_letters(self) -> bool:
         """Where every letter may come in every state; what overrides `_letters` draws otherwise."""
-        return self._draws_uniformly
-
-    def drawing(self, length: int) -> Drawing | None:
-        """Uniform letters; None where a class draws them otherwise and does not tell how."""
-        if not self._draws_uniformly:
-            return None
-        return self._drawn(length, (self.positions(length), self._machine.evenly()))
-
-    @property
-    def _draws_uniformly(self) -> bool:
         own = type(self)._letters is MooreTask._letters and type(self)._tokens is MooreTask._tokens
         return own and bool((self._machine.table != NOWHERE).all())
+
+    def drawing(self, length: int) -> Drawing | None:
+        """Uniform letters; None where some letter may not come."""
+        if (self._machine.table == NOWHERE).any():
+            return None
+        return self._drawn(length, (self.positions(length), self._machine.evenly()))
 
     def _drawn(self, length: int, *stretches: tuple[int, Chances]) -> Drawing:
         """Return the walk of strings that are these stretches, one after the other."""
@@ -159,8 +155,9 @@ class WalkTask(MooreTask):
 
     def drawing(self, length: int) -> Drawing:
         """The chances of letters, as `_letters` rounds them."""
-        shares = np.diff(self._shares(length).numpy(), prepend=0, append=UNIT) / UNIT
-        return self._drawn(length, (self.positions(length), shares))
+        positions = self.positions(length)
+        shares = np.diff(self._shares(positions).numpy(), prepend=0, append=UNIT) / UNIT
+        return self._drawn(length, (positions, shares))
 
     def _shares(self, length: int) -> Tensor:
         """Return where the share of each letter but the last ends, (Q, S - 1) int64 of UNIT."""
