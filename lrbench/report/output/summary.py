@@ -31,7 +31,7 @@ from lrbench.report.output.display import (
 )
 from lrbench.report.output.verdict_sentence import lengths_of_test, verdict_sentence
 from lrbench.report.paper.recipe import faithful_on, lookup_run, other_recipe
-from lrbench.report.paper.reference import Reference, Split, lookup_on
+from lrbench.report.paper.reference import Reference, Split, ablation, lookup_on
 from lrbench.report.runs.certificates import read_answers
 from lrbench.report.runs.record import baselines_by_split, best_baseline, guessing_at
 from lrbench.statistics import FEWEST_STRINGS, SOLVED
@@ -416,8 +416,10 @@ class _OnSplits(Summary):
         task, model = self.result["task"], self.result["model"]
         source = str(self.settings.get("train_split") or "train")
         settings = {f"task.{key}": value for key, value in _node(self.result, "task").items()}
+        encoder = _node(self.result, "model").get("encoder") or {}
+        row = ablation(model, {f"model.encoder.{key}": value for key, value in encoder.items()})
         return [
-            lookup_on(split, model, folder=self.references)
+            lookup_on(split, model, row=row, folder=self.references)
             if faithful_on(split, settings)
             else None
             for split in (Split(task, name, source) for name in self.splits)

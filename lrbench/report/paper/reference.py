@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+from lrbench.checks import written
 from lrbench.errors import UserError
 from lrbench.metrics import ACCURACY, METRICS, Metric, metric_among
 
@@ -354,6 +357,19 @@ def printed_on(split: Split, table: str = "", folder: Path | None = None) -> lis
     Without `table`, of all its tables, and the first where two have the same model.
     """
     return list(_numbers(folder or reference_dir(), "", *_named_split(split), table))
+
+
+def ablation(model: str, settings: Mapping[str, Any]) -> str | None:
+    """Return the paper's row of a model without a part; None for the model as it is.
+
+    settings: a run's, flat. Without several parts it is a row that no paper has.
+    """
+    lacking = [
+        row["model"]
+        for row in names("ablations")
+        if row["lrbench_model"] == model and written(settings.get(row["setting"])) == row["value"]
+    ]
+    return ", ".join(lacking) or None
 
 
 def lookup_on(

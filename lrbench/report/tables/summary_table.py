@@ -30,7 +30,14 @@ from lrbench.report.grids.splits import (
 )
 from lrbench.report.output.cells import MISSING, Column, PrintedCell, Table, span, spread
 from lrbench.report.paper.recipe import faithful, faithful_on
-from lrbench.report.paper.reference import Reference, Split, lookup, lookup_on, reference_dir
+from lrbench.report.paper.reference import (
+    Reference,
+    Split,
+    ablation,
+    lookup,
+    lookup_on,
+    reference_dir,
+)
 from lrbench.report.runs.collection import Collection, groups
 from lrbench.report.runs.columns import CELL, RUN_COLUMNS, Columns
 from lrbench.report.tables.horizons import (
@@ -323,10 +330,13 @@ def _split_table(
     for rivals in groups(runs[[*RUN_COLUMNS]], ["model"]):
         model = rivals["model"][0]
         keys = differences(rivals, collection)
+        theirs = {}
         for cell in groups(rivals, CELL):
             rows += _split_rows(collection, cell, keys, splits, scores)
-        settings = settings_of(rivals, collection)
-        rows += _paper_row(str(model), splits, settings, references)
+            settings = settings_of(cell, collection)
+            theirs[ablation(str(model), settings)] = settings
+        for row, settings in theirs.items():
+            rows += _paper_row(str(model), row, splits, settings, references)
     rows += [
         (first, *BLANK, name, PrintedCell(""), *rest)
         for first, name, *rest in baseline_rows(columns)
@@ -380,11 +390,17 @@ def _split_rows(
 
 
 def _paper_row(
-    model: str, splits: tuple[Split, ...], settings: Mapping[str, Any], references: Path | None
+    model: str,
+    row: str | None,
+    splits: tuple[Split, ...],
+    settings: Mapping[str, Any],
+    references: Path | None,
 ) -> list[tuple[PrintedCell, ...]]:
-    """The paper's numbers where it has such a model."""
+    """The paper's numbers where it has such a model; `row` is its name there if it lacks a part."""
     theirs = [
-        lookup_on(split, model, folder=references) if faithful_on(split, settings) else None
+        lookup_on(split, model, row=row, folder=references)
+        if faithful_on(split, settings)
+        else None
         for split in splits
     ]
     names = [each.model for each in theirs if each]

@@ -15,7 +15,7 @@ from tests.made_up_results import make_split_result
 FOLDER = Path("outputs/listops/bbt_grc/rir2023/aaaaaaaaaaaa/s0")
 
 
-def summary(result: dict[str, Any], references: Path) -> str:
+def summary(result: dict[str, Any], references: Path | None = None) -> str:
     console = Console(file=StringIO(), width=80)
     run_summary(result, FOLDER, console, references)
     assert isinstance(console.file, StringIO)
@@ -77,6 +77,21 @@ def test_made_pairs_of_logic_have_no_number_of_the_papers(printed: Path) -> None
     text = summary(content, printed)
     assert "0.777" not in text and "paper:" not in text
     assert "--splits test_12,test_11,test_10" in text
+
+
+def test_a_model_without_a_part_has_the_papers_number_of_it() -> None:
+    """The papers' own files; of a model without two parts no paper has a number."""
+    content = make_split_result({"near_iid": 0.99}, model="rir_ebt_grc")
+    for lacking, number, name in (
+        ({}, "0.9972", "RIR-EBT-GRC in"),
+        ({"s4d": False}, "0.9978", "RIR-EBT-GRC (-S4D) in"),
+        ({"align": "none"}, "0.9883", "RIR-EBT-GRC (-Beam Align) in"),
+        ({"s4d": False, "align": "none"}, "", ""),
+    ):
+        content["config"]["model"]["encoder"] = lacking
+        text = summary(content)
+        assert number in text and name in text
+        assert ("paper:" in text) is bool(name)
 
 
 def test_a_run_that_diverged_before_its_first_look(printed: Path) -> None:

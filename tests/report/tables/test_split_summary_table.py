@@ -45,6 +45,21 @@ def test_a_table_for_each_task_and_training_split(runs: Path, write_splits: Writ
     ]
 
 
+def test_runs_without_a_part_stand_above_the_papers_number_without_it(
+    runs: Path, write_splits: Write
+) -> None:
+    write_splits({"near_iid": 0.99}, model="rir_ebt_grc")
+    folder = write_splits({"near_iid": 0.98}, model="rir_ebt_grc", fingerprint=B)
+    config = json.loads((folder.parent / "config.json").read_text())
+    config["model"]["encoder"] = {"s4d": False}
+    (folder.parent / "config.json").write_text(json.dumps(config))
+    result = json.loads((folder / "result.json").read_text()) | {"config": config}
+    (folder / "result.json").write_text(json.dumps(result))
+    text = render(collect(runs))
+    assert "paper: RIR-EBT-GRC " in text and "0.9972" in text
+    assert "paper: RIR-EBT-GRC (-S4D)" in text and "0.9978" in text
+
+
 @pytest.mark.slow
 def test_every_format_of_a_mixture(
     runs: Path, write: Write, write_splits: Write, fail: Write, printed: Path
