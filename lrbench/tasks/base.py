@@ -158,9 +158,9 @@ class SampledTask(TaskBase):
         return min(length, self.positions(length)) - 1
 
     def drawing(self, length: int) -> Drawing | None:
-        """How strings of a valid length are drawn as a walk over `machine()`; None: not told.
+        """Return the walk over `machine()` that strings of a valid length are; None: not told.
 
-        With it baselines are exact. Here: what `uniform_walks` says.
+        Where it is told, baselines are exact. Here it is what `uniform_walks` says.
         """
         machine = self.machine() if self.uniform_walks else None
         if machine is None:

@@ -68,7 +68,7 @@ def exact_baselines(task: SampledTask, length: int) -> dict[str, float] | None:
 def _tells_its_own(cls: type) -> bool:
     """Whether no class below the one that tells how strings are drawn draws them otherwise."""
     tells = "uniform_walks" if cls.drawing is SampledTask.drawing else "drawing"  # type: ignore[attr-defined]
-    below = list(takewhile(lambda one: tells not in vars(one), cls.__mro__))
+    below = takewhile(lambda one: tells not in vars(one), cls.__mro__)
     return not any(draws in vars(one) for one in below for draws in DRAWS)
 
 
