@@ -11,6 +11,7 @@ from lrbench.report.paper.recipe import faithful_on
 from lrbench.report.paper.reference import (
     Reference,
     Split,
+    ablation,
     load,
     lookup_on,
     measured_on,
@@ -20,6 +21,7 @@ from lrbench.report.paper.reference import (
     reference_dir,
     table_of,
 )
+from lrbench.tables import load_table
 
 NEAR = Split("listops", "near_iid")
 
@@ -114,3 +116,17 @@ def test_titles_name_the_training_split_only_where_it_is_unusual() -> None:
     assert Split("listops", "lra_test", "lra_train").title == "lra_test"
     assert NEAR.title == "near_iid"
     assert Split("listops", "near_iid", "lra_train").title == "near_iid, trained on lra_train"
+
+
+def test_ablations_are_called_as_the_tables_call_them() -> None:
+    """A run on its own and a cell of the paper's tables have the same row of the paper."""
+    cells = [
+        cell for name in ("rir2023_table2", "rir2023_table5") for cell in load_table(name).cells
+    ]
+    seen = set()
+    for cell in cells:
+        settings = dict(override.split("=", 1) for override in cell.overrides)
+        if found := ablation(settings["model"], settings):
+            assert cell.reference == found
+            seen.add(found)
+    assert seen == {row["model"] for row in names("ablations")}
