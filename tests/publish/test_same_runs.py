@@ -42,6 +42,7 @@ SHORTER = {  # published with a smaller budget than their table asks for, as the
         ("rnn_grc", "epochs=3"),
         ("pooled", "epochs=3"),
         ("ebt_grc", "epochs=2"),
+        ("rir_ebt_grc", "epochs=2"),
     ],
 }
 
