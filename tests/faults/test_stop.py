@@ -25,9 +25,15 @@ def sends(numbers: list[int]) -> dict[str, object]:
     ("fault", "reported"),
     [
         (["act_at", {"step": 33, **sends([TERM])}], "SIGTERM: stopped at update 33"),
-        (["act_at", {"step": 40, **sends([INT])}], "SIGINT: stopped during an exam"),
+        (
+            ["act_at", {"step": 40, **sends([INT])}],
+            "SIGINT: stopped during a look; the same command goes on from update 30",
+        ),
         (["act_at", {"step": 33, **sends([INT, INT])}], "interrupted"),
-        (["act_when", {"phase": "look", **sends([TERM])}], "SIGTERM: stopped during an exam"),
+        (
+            ["act_when", {"phase": "look", **sends([TERM])}],
+            "SIGTERM: stopped during a look; the same command goes on from",
+        ),
         (["act_when", {"phase": "checkpoint", **sends([INT, INT])}], "interrupted"),
         (["act_when", {"phase": "examination", **sends([INT])}], "SIGINT: stopped during an exam"),
     ],

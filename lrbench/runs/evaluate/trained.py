@@ -165,6 +165,8 @@ def _beside(run: Path, bad: str = "") -> str:
     others = (rule for rule in rule_names() if rule != bad)
     there = [rule for rule in others if (run / "checkpoints" / f"{rule}.pt").is_file()]
     again = "the command that began it, with force=true, trains it again"
+    if not (run / "result.json").is_file():
+        again = "the command that began it goes on with it"
     if not there:
         return f"the run has no {'other ' if bad else ''}checkpoint; {again}"
     return f"the run has those of the rules {', '.join(there)}: --which RULE takes one; {again}"

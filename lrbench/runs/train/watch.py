@@ -90,12 +90,9 @@ class GroupWatch:
         self.failures[trial.seed] = error
 
     def check(self, read: int = 0, planned: int = 0) -> None:
-        """Stop during an examination; what was trained is already kept."""
+        """Stop during a look or an examination."""
         if self.stop.requested:
-            raise Interrupted(
-                f"{self.stop.name}: stopped during an examination;"
-                " the same command goes on with what is not scored yet"
-            )
+            raise Interrupted(f"{self.stop.name}: stopped during {self._left_off()}")
         for seed, lease in list(self.leases.items()):  # others may end meanwhile
             if lease.lost:
                 raise _taken_over(self.runs[seed], lease)
@@ -106,6 +103,18 @@ class GroupWatch:
         self.tracking.ended(trial.seed, result)
         run.finish(result)
         self.leases.pop(trial.seed).release()
+
+    def _left_off(self) -> str:
+        """Return what was cut off and where the same command goes on.
+
+        A look is part of its update: only what was kept before the update is there.
+        """
+        left = [one for one in self.trials if one.stopped is None and one.seed not in self.failures]
+        if not left:
+            return "an examination; the same command goes on with what is not scored yet"
+        kept = min(self.runs[trial.seed].saved_step for trial in left)
+        start = f"update {kept:,}" if kept > 0 else "the beginning"
+        return f"a look; the same command goes on from {start}"
 
     def _save(self, trial: Trial, believed: list[str] | None = None) -> None:
         if self.runs[trial.seed].saved_step != trial.step or believed:

@@ -123,7 +123,8 @@ def check_nesting(tokens: Sequence[int]) -> None:
         if not depth and place < end:
             raise UserError(f"the expression ends at token {place + 1}, but {end - place} follow")
     if depth or end < 0:
-        raise UserError(f"the expression is cut short: {depth} operators are not closed")
+        are = "operator is" if depth == 1 else "operators are"
+        raise UserError(f"the expression is cut short: {depth} {are} not closed")
 
 
 def evaluate_all(tokens: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.uint8]:

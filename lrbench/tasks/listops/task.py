@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lrbench.errors import UserError
+from lrbench.errors import UserError, unknown
 from lrbench.locations import data_dir
 from lrbench.registry import register_task
 from lrbench.tasks.corpus.recipe import load
@@ -58,7 +58,12 @@ class Listops(CorpusTask):
     def read(self, split: str) -> Strings:
         if split == RELEASED_TEST:
             return from_file(_fetched())
-        return from_file(Path(split)) if split.endswith(".tsv") else load(RECIPE, split)
+        if split.endswith(".tsv"):
+            return from_file(Path(split))
+        made = (*RECIPE.splits, *RECIPE.views)
+        if split not in made:
+            raise unknown("listops: split", split, (*made, RELEASED_TEST))
+        return load(RECIPE, split)
 
     def baselines(self, split: str, trained_on: str) -> Mapping[str, float]:
         return baselines(self.load(trained_on), self.load(split))

@@ -67,8 +67,17 @@ def test_a_run_that_lacks_a_file_is_told_which_and_what_to_do(output_dir: Path) 
     for path in (moved / "checkpoints").iterdir():
         path.unlink()
     (moved / "checkpoints").rmdir()
-    with pytest.raises(UserError, match=r"\nthe run has no checkpoint; the command that began it"):
+    with pytest.raises(
+        UserError, match=r"\nthe run has no checkpoint; .*, with force=true, trains"
+    ):
         trained(moved, "last")
+    back = moved.rename(folder)
+    (back / "result.json").unlink()
+    (back / "checkpoints").mkdir()
+    with pytest.raises(
+        UserError, match=r"no checkpoint; the command that began it goes on with it"
+    ):
+        trained(back, "last")
 
 
 def test_settings_that_nothing_reads_are_refused_as_typed_and_read_in_a_run(

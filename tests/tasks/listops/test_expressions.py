@@ -77,9 +77,9 @@ def test_every_released_line(released: Strings) -> None:
     ("text", "why"),
     [
         ("", "cut short"),
-        ("[MAX", "1 operators are not closed"),
-        ("[MAX 1 2", "1 operators are not closed"),
-        ("[MAX 1 [SM 2 ]", "1 operators are not closed"),
+        ("[MAX", "1 operator is not closed"),
+        ("[MAX 1 2", "1 operator is not closed"),
+        ("[MAX 1 [SM 2 ]", "1 operator is not closed"),
         ("]", "token 1 is ']' without an operator"),
         ("1 2", "ends at token 1, but 1 follow"),
         ("[MAX 1 ] ]", "ends at token 3, but 1 follow"),

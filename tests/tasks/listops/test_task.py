@@ -46,6 +46,8 @@ def test_the_released_test_file_by_its_name(task: Listops, tmp_path: Path) -> No
         task.load("released_test")
     d20s(tmp_path / FOLDER / FILES[0].name)
     assert len(task.load("released_test")) == 3
+    with pytest.raises(UserError, match=r"split 'released' unknown.*released_test"):
+        task.load("released")
 
 
 def test_a_wrong_label_names_file_and_line(task: Listops, tmp_path: Path) -> None:
