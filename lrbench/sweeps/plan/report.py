@@ -21,6 +21,7 @@ from lrbench.sweeps.plan.plan import Plan, PlannedRun
 
 PARALLEL = "hydra/launcher=joblib"
 UNKNOWN = "unknown"
+MORE = "more than "
 COLUMNS = ("finished", "elsewhere", "skipped", "diverged", "failed")
 
 
@@ -94,7 +95,8 @@ def plan_table(plan: Plan) -> None:
     if longest == UNKNOWN:
         line += "; no run like them tells how long they take"
     elif everything:
-        line += f"; one after the other up to about {longest}"
+        bound = "" if longest.startswith(MORE) else "up to about "
+        line += f"; one after the other {bound}{longest}"
     say(console, line)
     expected = [estimate.of(run) for run in everything]
     known = [each for each in expected if each is not None]
@@ -121,7 +123,7 @@ def _expected(runs: Sequence[PlannedRun], estimate: Estimate) -> str:
     if not known:
         return UNKNOWN
     mark = "~" if any(each.published for each in known) else ""
-    more = "more than " if len(known) < len(runs) else ""
+    more = MORE if len(known) < len(runs) else ""
     return f"{more}{mark}{duration(sum(each.seconds for each in known))}"
 
 

@@ -77,3 +77,16 @@ def test_a_plan_tells_what_its_time_is_of(
     assert "\n2 runs: 0 finished, 2 to do" in text
     plan_table(plan_of("seed=0"))
     assert "\n1 run: 0 finished, 1 to do" in capsys.readouterr().out
+
+
+def test_runs_of_an_unknown_time_make_the_sum_a_lower_bound(
+    plan_of: Callable[..., Plan],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    plan = plan_of("seed=0,1")
+    first = plan.runs[0]
+    known = Expected(15.0, False, True)
+    monkeypatch.setattr(Estimate, "of", lambda estimate, run: known if run is first else None)
+    plan_table(plan)
+    assert "; one after the other more than 15 s\n" in capsys.readouterr().out
