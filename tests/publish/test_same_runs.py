@@ -43,6 +43,7 @@ SHORTER = {  # published with a smaller budget than their table asks for, as the
         ("pooled", "epochs=3"),
         ("ebt_grc", "epochs=2"),
         ("rir_ebt_grc", "epochs=2"),
+        ("ordered_memory", "epochs=2"),
     ],
 }
 
