@@ -158,9 +158,9 @@ class SampledTask(TaskBase):
         return min(length, self.positions(length)) - 1
 
     def drawing(self, length: int) -> Drawing | None:
-        """Return the walk over `machine()` that strings of a valid length are; None: not told.
+        """Return how strings of a valid length walk over `machine()`, or None.
 
-        Where it is told, baselines are exact. Here it is what `uniform_walks` says.
+        Baselines are exact for a task that returns it. By default a task does if `uniform_walks`.
         """
         machine = self.machine() if self.uniform_walks else None
         if machine is None:

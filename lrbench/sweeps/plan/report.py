@@ -21,7 +21,6 @@ from lrbench.sweeps.plan.plan import Plan, PlannedRun
 
 PARALLEL = "hydra/launcher=joblib"
 UNKNOWN = "unknown"
-MORE = "more than "
 COLUMNS = ("finished", "elsewhere", "skipped", "diverged", "failed")
 
 
@@ -91,14 +90,14 @@ def plan_table(plan: Plan) -> None:
     everything = [run for runs in missing.values() for run in runs]
     finished = len(plan.runs) - len(everything)
     line = f"{plural(len(plan.runs), 'run')}: {finished} finished, {len(everything)} to do"
+    expected = [estimate.of(run) for run in everything]
     longest = _expected(everything, estimate)
     if longest == UNKNOWN:
         line += "; no run like them tells how long they take"
     elif everything:
-        bound = "" if longest.startswith(MORE) else "up to about "
+        bound = "" if None in expected else "up to about "
         line += f"; one after the other {bound}{longest}"
     say(console, line)
-    expected = [estimate.of(run) for run in everything]
     known = [each for each in expected if each is not None]
     cores = available_cores()
     if known and cores > 1 and len(everything) > 1:
@@ -123,7 +122,7 @@ def _expected(runs: Sequence[PlannedRun], estimate: Estimate) -> str:
     if not known:
         return UNKNOWN
     mark = "~" if any(each.published for each in known) else ""
-    more = MORE if len(known) < len(runs) else ""
+    more = "more than " if len(known) < len(runs) else ""
     return f"{more}{mark}{duration(sum(each.seconds for each in known))}"
 
 
