@@ -78,7 +78,7 @@ WRONG = {
     "no digit": ("12", LINES[0][1], "its label is '12', not a digit"),
     "empty label": ("", LINES[0][1], "its label is '', not a digit"),
     "another token": ("6", "( ( ( [MUX 5 ) 6 ) ] )", r"token 1 is '\[MUX'"),
-    "cut short": ("6", "( ( ( [MAX 5 ) 6", "1 operators are not closed"),
+    "cut short": ("6", "( ( ( [MAX 5 ) 6", "1 operator is not closed"),
     "a parenthesis less": ("6", "( ( ( [MAX 5 ) 6 ) ]", "round parentheses"),
     "right-branching": ("6", "( [MAX ( 5 ( 6 ] ) ) )", "round parentheses"),
     "no parentheses": ("6", "[MAX 5 6 ]", "round parentheses"),
