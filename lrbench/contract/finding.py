@@ -96,12 +96,14 @@ class Comparison:
         self.floor = floor
         self.worst = 0.0
         self.where = ""
+        self.shapes = ""
 
     def add(self, where: str, ours: Any, theirs: Any) -> None:
         """Compare tensors (or tuples of them) with reference ones; `where` is told if worst."""
         found, expected = tensors_of(ours), tensors_of(theirs)
         if [t.shape for t in found] != [t.shape for t in expected]:
-            self._note(math.inf, f"{where}: shapes {_shapes(found)} instead of {_shapes(expected)}")
+            self.shapes = f"{where}: shapes {_shapes(found)}, expected {_shapes(expected)}"
+            self._note(math.inf, where)
             return
         for difference in _relative(found, expected, self.floor):
             self._note(difference, where)
@@ -110,7 +112,9 @@ class Comparison:
         """Return whether all that was compared agrees, with the largest difference."""
         passed = self.worst <= self.tolerance
         size = "not finite" if math.isinf(self.worst) else f"{self.worst:.1e}"
-        place = f" at {self.where}" if self.where else ""
+        if self.shapes:
+            return Finding(name, False, f"{subject}: {self.shapes}")
+        place = f" ({self.where})" if self.where else ""
         return Finding(
             name, passed, f"{subject}: largest difference {size}{place}; allowed {self.tolerance:g}"
         )

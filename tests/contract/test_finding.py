@@ -37,11 +37,13 @@ def test_not_finite_fails(bad: float, side: int) -> None:
     pair[side] = torch.tensor([1.0, bad])
     finding = compare(*pair, tolerance=1e9).finding("x", "y")
     assert finding.passed is False
-    assert "not finite at here" in finding.detail
+    assert "not finite (here)" in finding.detail
 
 
 def test_shapes_and_imaginary_parts_count() -> None:
-    assert compare(torch.ones(2), torch.ones(2, 1)).worst == math.inf
+    comparison = compare(torch.ones(2), torch.ones(2, 1))
+    assert comparison.worst == math.inf
+    assert comparison.finding("x", "what").detail == "what: here: shapes (2,), expected (2, 1)"
     assert compare((torch.ones(2),), (torch.ones(2), torch.ones(2))).worst == math.inf
     assert compare(torch.tensor([1 + 1j]), torch.tensor([1 + 0j])).worst == pytest.approx(1)
 
@@ -51,7 +53,7 @@ def test_the_worst_place_is_kept() -> None:
     comparison.add("there", torch.ones(1) * 1.5, torch.ones(1))
     comparison.add("elsewhere", torch.ones(1) * 1.25, torch.ones(1))
     detail = comparison.finding("x", "what").detail
-    assert detail == "what: largest difference 5.0e-01 at there; allowed 1e-09"
+    assert detail == "what: largest difference 5.0e-01 (there); allowed 1e-09"
 
 
 def test_states_may_nest() -> None:

@@ -32,9 +32,11 @@ def keeps_shape_and_dtype(make: EncoderFactory, strings: PaddedStrings) -> Findi
         for lengths in SHAPES:
             given = PaddedStrings(strings.width, lengths)
             y = encoder(given.inputs(dtype), given.mask())
-            if (y.shape, y.dtype) != ((len(lengths), encoder.out_width), dtype):
-                shapes = f"lengths {lengths} become {tuple(y.shape)} {shown(y.dtype)}"
-                return Finding("shape, dtype", False, shapes)
+            expected = (len(lengths), encoder.out_width)
+            if (y.shape, y.dtype) != (expected, dtype):
+                became = f"lengths {lengths} become {tuple(y.shape)} {shown(y.dtype)}"
+                due = f"{expected} {shown(dtype)}, as out_width={encoder.out_width} says"
+                return Finding("shape, dtype", False, f"{became}; expected {due}")
     shapes = f"(N, S, {encoder.width}) to (N, {encoder.out_width})"
     return Finding("shape, dtype", True, f"{shapes} in {', '.join(map(shown, dtypes))}")
 

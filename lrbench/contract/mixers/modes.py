@@ -37,8 +37,11 @@ def keeps_shape_and_dtype(make: MixerFactory, context: Context) -> Finding:
     for dtype in dtypes:
         mixer = make(dtype=dtype)
         for given, y in _outputs(mixer, context, dtype):
-            if (y.shape, y.dtype) != ((*given.shape[:-1], mixer.out_width), dtype):
-                return Finding(NAME, False, f"{_described(given)} becomes {_described(y)}")
+            expected = (*given.shape[:-1], mixer.out_width)
+            if (y.shape, y.dtype) != (expected, dtype):
+                became = f"{_described(given)} becomes {_described(y)}"
+                due = f"{expected} {shown(dtype)}, as out_width={mixer.out_width} says"
+                return Finding(NAME, False, f"{became}; expected {due}")
     return Finding(NAME, True, f"(B, T, D) to (B, T, D) in {', '.join(map(shown, dtypes))}")
 
 
