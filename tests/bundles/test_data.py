@@ -31,6 +31,7 @@ from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
 from lrbench.plugins import name_plugin
 from lrbench.registry import ENCODERS
+from lrbench.runs.train import display
 from lrbench.runs.train.job import run_cell
 from lrbench.tables import load_table
 from lrbench.tasks.corpus.storage import describe, identity, read, write
@@ -126,6 +127,17 @@ def test_all_as_recorded(packed: Path) -> None:
     assert all(score.recorded == score.now and score.recorded_n == score.now_n for score in scores)
     assert {score.p for score in scores} == {1.0}
     assert findings[-1].text == "2 of 2 runs scored again on their splits"
+
+
+def test_how_far_it_is_is_said_run_by_run(
+    packed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(display, "QUIET_SECONDS", -1.0)
+    verified(packed)
+    lines = capsys.readouterr().err.splitlines()
+    first, second = (next(line for line in lines if f"({n} of 2)" in line) for n in (1, 2))
+    assert first.startswith("listops/") and second.startswith("logic/")
+    assert all("scoring again: " in line for line in lines)
 
 
 def test_anonymous(data: Path, trained: Path, tmp_path: Path) -> None:

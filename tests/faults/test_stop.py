@@ -75,7 +75,7 @@ def test_a_stopped_evaluation_writes_nothing(
     program = lab.start("evaluate", str(folder), "--lengths", "7", sabotage=[fault])
 
     assert program.wait() == 130
-    assert program.err == "lrbench: SIGTERM: stopped; no evaluation was written\n"
+    assert program.err == "lrbench: SIGTERM: stopped before the end; no score was kept\n"
     assert not (folder / "evaluations").exists()
 
 

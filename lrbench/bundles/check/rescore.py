@@ -24,6 +24,7 @@ from lrbench.errors import UserError
 from lrbench.metrics import ACCURACY, METRICS
 from lrbench.records import FURTHER, Evaluation, Result
 from lrbench.runs.evaluate.evaluation import score_run
+from lrbench.runs.train.display import ExaminationDisplay
 from lrbench.runs.train.validate import check_fits, resolve_device
 from lrbench.schema import config_from
 from lrbench.training.procedure import procedure_for
@@ -88,6 +89,7 @@ def rescore(
     seed: int,
     device: str,
     entry: bool = False,
+    display: ExaminationDisplay | None = None,
 ) -> list[ScoreComparison]:
     """Score the checkpoint of one run at the lengths it tells accuracies of.
 
@@ -116,7 +118,8 @@ def rescore(
     rows = []
     for count, lengths in by_count.items():
         text = ",".join(map(str, lengths))
-        rows += score_run(folder, text, rule, count, device, purpose=f"verify {seed}")[0]
+        purpose = f"verify {seed}"
+        rows += score_run(folder, text, rule, count, device, purpose, display=display)[0]
     rows.sort(key=lambda row: row["length"])
     whole = _right_throughout(run, rows, stated_sequence(result, config, rule))
     return whole + [
@@ -135,7 +138,13 @@ def rescore(
 
 
 def rescore_splits(
-    folder: Path, run: str, result: Result, rule: str, splits: Sequence[str], device: str
+    folder: Path,
+    run: str,
+    result: Result,
+    rule: str,
+    splits: Sequence[str],
+    device: str,
+    display: ExaminationDisplay | None = None,
 ) -> list[ScoreComparison]:
     """Score the checkpoint of one run on those of `splits` that it tells accuracies of.
 
@@ -149,7 +158,8 @@ def rescore_splits(
     if not recorded:
         return []
     check_fits(_config(result), resolve_device(device))
-    rows, _ = score_run(folder, "", rule, None, device, splits=",".join(recorded))
+    named = ",".join(recorded)
+    rows, _ = score_run(folder, "", rule, None, device, splits=named, display=display)
     return [
         ScoreComparison(
             run=run,

@@ -59,6 +59,7 @@ from lrbench.report.runs.schema import result_complaint
 from lrbench.report.suite.lock import has_lock
 from lrbench.runs.folder import checkpoints
 from lrbench.runs.folder.files import UnreadableFile
+from lrbench.runs.train.display import ExaminationDisplay
 
 __all__ = ["BAD", "GOOD", "OPEN", "BundleFinding", "Opened", "Options", "open_bundle", "verify"]
 
@@ -341,7 +342,7 @@ def _scores(
     rule = opened.choice.rule
     comparisons: list[ScoreComparison] = []
     unscored = []
-    for run, result in sorted(opened.results.items()):
+    for number, (run, result) in enumerate(sorted(opened.results.items()), 1):
         if f"{layout.RUNS}/{run}/checkpoints/{rule}.pt" not in opened.files:
             if _tells_scores(result, rule):
                 text = f"not scored again: no checkpoints/{rule}.pt of it in the bundle"
@@ -350,18 +351,12 @@ def _scores(
         try:
             path = runs / run / "checkpoints" / f"{rule}.pt"
             refuse_other(_loaded(path), result, rule, path)
-            if over_corpus(result):
-                if run not in states:
-                    raise UserError("its task or its model is not here")
-                found = states[run]
-                here = [name for name in found if not obstacle(result, found, name).why]
-                comparisons += rescore_splits(runs / run, run, result, rule, here, options.device)
-                continue
-            comparisons += rescore(
-                *(runs / run, run, result, rule, options.strings, options.seed, options.device),
-                entry=opened.entry,
-            )
-            if left := not_read(result, rule):
+            if over_corpus(result) and run not in states:
+                raise UserError("its task or its model is not here")
+            place = f"{run} ({number} of {len(opened.results)})"
+            with ExaminationDisplay("scoring again", [place], passing=True) as display:
+                comparisons += _of_run(runs / run, run, opened, options, states.get(run), display)
+            if not over_corpus(result) and (left := not_read(result, rule)):
                 text = f"not scored again: its scores {', '.join(left)}, which nobody reads"
                 unscored.append(BundleFinding(run, OPEN, text))
         except (UserError, OSError, *DAMAGED) as error:
@@ -371,6 +366,23 @@ def _scores(
                 first = f"{', '.join(away)} was not run; read it, then add --trust-plugins"
             unscored.append(BundleFinding(run, OPEN if away else BAD, f"not scored again: {first}"))
     return comparisons, unscored
+
+
+def _of_run(
+    folder: Path,
+    run: str,
+    opened: Opened,
+    options: Options,
+    found: States | None,
+    display: ExaminationDisplay,
+) -> list[ScoreComparison]:
+    """Score a run again: on fresh strings, or on the splits `found` here as they were."""
+    result, rule, device = opened.results[run], opened.choice.rule, options.device
+    if found is None:
+        counts = options.strings, options.seed
+        return rescore(folder, run, result, rule, *counts, device, opened.entry, display)
+    here = [name for name in found if not obstacle(result, found, name).why]
+    return rescore_splits(folder, run, result, rule, here, device, display)
 
 
 def _tells_scores(result: Mapping[str, Any], rule: str) -> bool:

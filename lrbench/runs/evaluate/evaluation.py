@@ -111,7 +111,7 @@ def take_weights(model: nn.Module, weights: dict[str, Tensor], folder: Path, whi
 def _checked(stop: StopRequest) -> Check:
     def check(read: int = 0, planned: int = 0) -> None:
         if stop.requested:
-            raise Interrupted(f"{stop.name}: stopped; no evaluation was written")
+            raise Interrupted(f"{stop.name}: stopped before the end; no score was kept")
 
     return check
 

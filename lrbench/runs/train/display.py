@@ -147,12 +147,13 @@ class Part:
 class ExaminationDisplay(Shown):
     """Shows how much of the strings of some examinations has been read, and the time left.
 
-    doing: `examining` or `evaluating`. names: of each examination. They may go side by side in
-    threads.
+    doing: `examining`, `evaluating` or `scoring again`. names: of each examination, which may have
+    several parts, one after another. Examinations may go side by side in threads. `passing` bars go
+    away when they end.
     """
 
-    def __init__(self, doing: str, names: Sequence[str]) -> None:
-        super().__init__(_bar(TextColumn("{task.percentage:>3.0f}%")))
+    def __init__(self, doing: str, names: Sequence[str], passing: bool = False) -> None:
+        super().__init__(_bar(TextColumn("{task.percentage:>3.0f}%"), passing))
         self.doing, self.names = doing, list(names)
         self.parts: list[Part] = []
         self.pace = Pace()
@@ -192,7 +193,7 @@ class ExaminationDisplay(Shown):
         left = [0 if part.ended else max(0, part.planned - part.read) for part in begun]
         whole = sum(part.planned for part in begun)
         # those that wait are as long as the others, as far as anybody knows
-        each = len(self.names) / len(begun)
+        each = len(self.names) / len({part.name for part in begun})
         waiting = whole * (each - 1)
         share = 1 - (sum(left) + waiting) / (whole * each)
         what = self.names[0] if len(self.names) == 1 else f"{len(self.names)} runs"
@@ -217,7 +218,7 @@ def _scores(trial: Trial, look: Look) -> tuple[str, str]:
     return short, f"{short}  {beside}"
 
 
-def _bar(done: TextColumn) -> Progress:
+def _bar(done: TextColumn, passing: bool = False) -> Progress:
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
@@ -225,4 +226,5 @@ def _bar(done: TextColumn) -> Progress:
         TextColumn("{task.fields[note]}"),
         TimeRemainingColumn(),
         console=messages(),
+        transient=passing,
     )

@@ -91,6 +91,25 @@ def test_a_group_tells_of_all_its_examinations(
     assert line == "3 runs  examining: 20%  about 36 s left" and not more
 
 
+def test_parts_of_one_examination_add_up(
+    clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = ExaminationDisplay("scoring again", ["run (1 of 1)"])
+    first, second = (shown.part("run (1 of 1)", unwatched) for _ in range(2))
+    first(planned=300)
+    first(read=300)
+    first.end()
+    second(planned=700)
+    for _ in range(2):
+        clock[0] += 11.0
+        second(read=100)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split("  about")[0] for line in lines] == [
+        "run (1 of 1)  scoring again: 40%",
+        "run (1 of 1)  scoring again: 50%",
+    ]
+
+
 def test_nobody_said_how_much_there_is(
     clock: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
