@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lrbench.checks import shown
+from lrbench.checks import nearest, shown
 from lrbench.errors import UserError
 from lrbench.records import IRRELEVANT
 from lrbench.tables import SUITE, TableCell, TableSpec
@@ -97,7 +97,10 @@ def chosen_cells(table: TableSpec, arguments: Sequence[str]) -> TableSpec:
             for key in SELECTING
         )
         chosen = shown(" ".join(typed))
-        raise UserError(f"table '{table.name}' has no cell with {chosen}\nit has {known}")
+        strange = ((name, key) for key, names in selected.items() for name in names)
+        hints = [nearest(n, sorted(there[key])) for n, key in strange if n not in there[key]]
+        near = f".{hints[0]}" if len(hints) == 1 and hints[0] else ""
+        raise UserError(f"table '{table.name}' has no cell with {chosen}{near}\nit has {known}")
     return replace(table, cells=tuple(cells))
 
 

@@ -85,8 +85,10 @@ def test_task_and_model_choose_among_the_cells() -> None:
         ("task=sum", "model=a"),
         ("task=sum", "model=b"),
     ]
-    with pytest.raises(UserError, match="no cell with task=mod_arith"):
+    with pytest.raises(UserError, match="no cell with task=mod_arith\nit has"):
         table_cells(TABLE, ["task=mod_arith"])
+    with pytest.raises(UserError, match=r"task=even_par\. Did you mean 'even_pair'\?"):
+        table_cells(TABLE, ["task=even_par"])
 
 
 def test_what_tells_cells_apart() -> None:
