@@ -34,6 +34,7 @@ from lrbench.certificates.witness import SearchBudget, search
 from lrbench.config import Config
 from lrbench.disk import may_write
 from lrbench.errors import UserError
+from lrbench.protocols.base import declared
 from lrbench.records import recorded
 from lrbench.runs.evaluate.evaluation import take_weights
 from lrbench.runs.evaluate.kept import (
@@ -208,10 +209,11 @@ def loaded(
     task = make_task(config.task)
     check_own_machine(config.task)
     if task.machine() is None:
+        where = "on its splits" if declared(config.protocol.name).by_split else "at any length"
         raise UserError(
-            f"task {task.name} is no finite automaton that lrbench knows (Task.machine), so no"
-            " string can be told wrong without drawing it\n"
-            "lrbench evaluate scores such a run on strings of any length, or on splits",
+            f"task {task.name} is no finite automaton that lrbench knows (Task.machine), so there"
+            " is none to compare the model with\n"
+            f"`lrbench evaluate {folder}` scores it {where}",
             exit_code=2,
         )
     torch.set_num_threads(config.threads)

@@ -383,6 +383,7 @@ def test_a_series_is_no_automaton(
         pytest.fail(ended.err)
     ended = lrbench("certify", str(next(tmp_path.glob("runs/*/*/*/*/s0"))))
     assert ended.code == 2 and "no finite automaton" in ended.err
+    assert ended.err.endswith("s0` scores it at any length\n")
 
 
 @pytest.mark.parametrize("letters", ["swaps", "generators"])
