@@ -44,6 +44,7 @@ SHORTER = {  # published with a smaller budget than their table asks for, as the
         ("ebt_grc", "epochs=2"),
         ("rir_ebt_grc", "epochs=2"),
         ("ordered_memory", "epochs=2"),
+        ("crvnn", "epochs=2"),
     ],
 }
 
