@@ -110,10 +110,10 @@ class Comparison:
 
     def finding(self, name: str, subject: str) -> Finding:
         """Return whether all that was compared agrees, with the largest difference."""
-        passed = self.worst <= self.tolerance
-        size = "not finite" if math.isinf(self.worst) else f"{self.worst:.1e}"
         if self.shapes:
             return Finding(name, False, f"{subject}: {self.shapes}")
+        passed = self.worst <= self.tolerance
+        size = "not finite" if math.isinf(self.worst) else f"{self.worst:.1e}"
         place = f" ({self.where})" if self.where else ""
         return Finding(
             name, passed, f"{subject}: largest difference {size}{place}; allowed {self.tolerance:g}"

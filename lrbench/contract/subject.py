@@ -213,6 +213,12 @@ def ways(mixer: Mixer) -> tuple[str | None, ...]:
     return (None, *mixer.modes)
 
 
+def misshapen(y: Tensor, expected: tuple[int, ...], dtype: torch.dtype) -> str:
+    """Say what `y` is and what was expected, whose last number is the layer's `out_width`."""
+    due = f"{expected} {shown(dtype)}, as out_width={expected[-1]} says"
+    return f"{tuple(y.shape)} {shown(y.dtype)}; expected {due}"
+
+
 def shown(dtype: torch.dtype) -> str:
     """Return 'float64' for torch.float64."""
     return str(dtype).removeprefix("torch.")

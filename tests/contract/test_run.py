@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -142,6 +144,10 @@ def test_what_a_failure_says(examine: Examine) -> None:
     assert "outputs before a perturbed input, in training mode" in reversed_in_time
     beside = told(broken.NormOverStrings, "training")
     assert "outputs beside a perturbed string, in training mode" in beside
+    assert re.search(
+        r"\) float32; expected \(.* float64, as out_width=\d+ says$",
+        told(broken.WrongDtype, "shape, dtype"),
+    )
     assert "outputs before a perturbed input" in told(broken.LeaksWhenLong, "long strings")
     assert "T=400, gradients" in told(broken.CutsTheGradient, "long strings")
     assert "finite differences" in told(broken.CutsWithoutAState, "long strings")

@@ -15,6 +15,7 @@ from lrbench.contract.subject import (
     EncoderFactory,
     PaddedStrings,
     finest,
+    misshapen,
     shown,
     tolerance,
 )
@@ -34,9 +35,8 @@ def keeps_shape_and_dtype(make: EncoderFactory, strings: PaddedStrings) -> Findi
             y = encoder(given.inputs(dtype), given.mask())
             expected = (len(lengths), encoder.out_width)
             if (y.shape, y.dtype) != (expected, dtype):
-                became = f"lengths {lengths} become {tuple(y.shape)} {shown(y.dtype)}"
-                due = f"{expected} {shown(dtype)}, as out_width={encoder.out_width} says"
-                return Finding("shape, dtype", False, f"{became}; expected {due}")
+                became = f"lengths {lengths} become {misshapen(y, expected, dtype)}"
+                return Finding("shape, dtype", False, became)
     shapes = f"(N, S, {encoder.width}) to (N, {encoder.out_width})"
     return Finding("shape, dtype", True, f"{shapes} in {', '.join(map(shown, dtypes))}")
 

@@ -21,7 +21,16 @@ from lrbench.contract.passes import (
     steps_are_possible,
     trainable,
 )
-from lrbench.contract.subject import Context, MixerFactory, finest, shown, tolerance, ways, whole
+from lrbench.contract.subject import (
+    Context,
+    MixerFactory,
+    finest,
+    misshapen,
+    shown,
+    tolerance,
+    ways,
+    whole,
+)
 from lrbench.mixers.base import Mixer
 
 NAME = "shape, dtype"
@@ -39,9 +48,8 @@ def keeps_shape_and_dtype(make: MixerFactory, context: Context) -> Finding:
         for given, y in _outputs(mixer, context, dtype):
             expected = (*given.shape[:-1], mixer.out_width)
             if (y.shape, y.dtype) != (expected, dtype):
-                became = f"{_described(given)} becomes {_described(y)}"
-                due = f"{expected} {shown(dtype)}, as out_width={mixer.out_width} says"
-                return Finding(NAME, False, f"{became}; expected {due}")
+                told = f"{tuple(given.shape)} {shown(given.dtype)}"
+                return Finding(NAME, False, f"{told} becomes {misshapen(y, expected, dtype)}")
     return Finding(NAME, True, f"(B, T, D) to (B, T, D) in {', '.join(map(shown, dtypes))}")
 
 
@@ -54,10 +62,6 @@ def _outputs(mixer: Mixer, context: Context, dtype: torch.dtype) -> Iterator[tup
     if steps_are_possible(mixer):
         position = context.inputs(1, dtype)[:, 0]
         yield position, mixer.step(position, mixer.initial_state(context.batch))[0]
-
-
-def _described(tensor: Tensor) -> str:
-    return f"{tuple(tensor.shape)} {shown(tensor.dtype)}"
 
 
 def modes_agree(make: MixerFactory, context: Context) -> Finding:

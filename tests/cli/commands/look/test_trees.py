@@ -47,6 +47,15 @@ def test_the_balanced_tree_of_listops(lrbench: Run) -> None:
     assert lrbench("show", "--tree", folder, "7").out.splitlines()[-1] == "7"
 
 
+def test_there_is_no_automaton_to_compare_with(lrbench: Run) -> None:
+    folder = train(lrbench, "listops", "bbt_grc")
+    for command in ("certify", "diagnose"):
+        refused = lrbench(command, folder)
+        assert (refused.code, refused.out) == (2, "")
+        assert "task listops is no finite automaton" in refused.err
+        assert refused.err.endswith(f"`lrbench evaluate {folder}` scores it on its splits\n")
+
+
 @pytest.mark.parametrize(
     "model",
     [
