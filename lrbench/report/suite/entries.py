@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from lrbench.report.grids.lengths import check_rule
 from lrbench.report.grids.selection import parsed_value
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.columns import Answer, Settings
@@ -170,7 +171,11 @@ class Suite:
 
 
 def suite_of(collection: Collection, spec: TableSpec, lock: Lock, rule: str) -> Suite:
-    """Sort the runs of a suite's protocol into entries, searches and refused ones."""
+    """Sort the runs of a suite's protocol into entries, searches and refused ones.
+
+    Raises UserError for a rule that the protocol does not have: nothing is scored by it.
+    """
+    check_rule(spec.protocol, rule)
     runs = collection.runs
     rows = runs[(runs["protocol"] == spec.protocol) & (runs["status"] != "failed")]
     labels = _labels(collection, rows, spec, lock)

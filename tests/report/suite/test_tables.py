@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from scipy.stats import trim_mean
 
+from lrbench.errors import UserError
 from lrbench.report.output.cells import Table
 from lrbench.report.runs.collect import collect
 from lrbench.report.suite.entries import suite_of
@@ -55,6 +56,17 @@ def test_scores_are_the_middle_half_over_tasks_and_seeds(tmp_path: Path, enter: 
     assert row(found["accuracy at 500"], "chance")["parity"] == "0.200"
     horizons = row(found["how far each run holds on random strings"], "lstm")
     assert horizons["parity"] == "40; 40; 40"
+
+
+def test_a_rule_that_the_suite_does_not_have_is_refused(tmp_path: Path, enter: Enter) -> None:
+    """Nothing was scored by it, and a score of 0 would be read as a model that failed."""
+    for at in TASKS:
+        for seed in SEEDS:
+            enter(at, lambda length: 1.0, LSTM, seed=seed)
+    collection, spec = collect(tmp_path / "runs"), load_table("suite_v1")
+    for made in (suite_tables, compact_suite):
+        with pytest.raises(UserError, match=r"rule 'best' unknown.*\nknown: id, last"):
+            made(collection, spec, "best")
 
 
 def test_only_names_stand_at_the_left(tmp_path: Path, enter: Enter) -> None:
