@@ -146,6 +146,9 @@ class _Turns:
                 return False
             if self.watch.stopping:
                 self._call_back()
+                going_on = [trial for trial in going_on if trial.stopped != "failed"]
+                if not going_on:  # none of them came back
+                    continue
                 self.watch.updated(going_on[0])  # who wants to stop can: all are between updates
             self._hand_out(going_on)
             self._hear(list(self.crew.processes), POLL_SECONDS)

@@ -6,7 +6,9 @@ import dataclasses
 import os
 import signal
 from collections.abc import Callable
+from contextlib import nullcontext
 from multiprocessing import Pipe
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -121,6 +123,39 @@ def test_a_stop_leaves_every_member_between_two_updates(tiny: Make) -> None:
         while alone.step < member.step:
             alone.update()
         assert same_weights(member, alone)
+
+
+class Quitting(Diary):
+    """Stops at once, and notes which trial it is told of."""
+
+    stopping = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[int] = []
+
+    def updated(self, trial: LengthTrial) -> None:
+        self.told.append(trial.seed)
+        raise Interrupted("stopped")
+
+
+@pytest.mark.parametrize("lost", [{0}, {0, 1}])
+def test_a_member_that_fails_while_all_are_called_back_is_not_kept(
+    tiny: Make, monkeypatch: pytest.MonkeyPatch, lost: set[int]
+) -> None:
+    """Its checkpoint would say that it has ended, and nobody would train it again."""
+    trials, watch = group(tiny(), 2), Quitting()
+    crew: Any = SimpleNamespace(processes={"a process": None})
+    turns = processes._Turns(trials, watch, crew)
+
+    def fail() -> None:
+        for seed in lost:
+            turns._fail(trials[seed], RuntimeError("killed"))
+
+    monkeypatch.setattr(turns, "_call_back", fail)
+    with pytest.raises(Interrupted) if len(lost) < len(trials) else nullcontext():
+        turns.run()
+    assert watch.told == [seed for seed in (1,) if seed not in lost]
 
 
 class Killing(Diary):
