@@ -10,6 +10,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+import pandas as pd
+
 from lrbench.certificates import check
 from lrbench.errors import UserError
 from lrbench.publish.changes import Changes
@@ -25,7 +27,7 @@ from lrbench.report.runs.record import evaluation_files
 from lrbench.report.suite.entries import folders_of, suite_of
 from lrbench.report.suite.lock import read_lock
 from lrbench.runs.folder.environment import FOLDERS
-from lrbench.tables import SUITE, TableCell, TableSpec
+from lrbench.tables import SUITE, TableCell, TableSpec, load_table
 
 
 def publish(
@@ -159,9 +161,16 @@ def chosen_runs(
 
 
 def _suite_runs(collection: Collection, spec: TableSpec) -> dict[Place, str]:
-    """Every entry's runs, of any model and either division, and those of their searches."""
+    """Every entry's runs, of any model and either division, and those of their searches.
+
+    Where only some of the suite's cells are wanted, those of their tasks and models.
+    """
     suite = suite_of(collection, spec, read_lock(spec.name), spec.rule)
     rows = collection.runs[collection.runs["folder"].isin(folders_of(suite))]
+    if spec.cells != load_table(spec.name).cells:
+        wanted = {(cell.task, cell.model) for cell in spec.cells}
+        places = zip(rows["task"], rows["model"], strict=True)
+        rows = rows[pd.Series([place in wanted for place in places], rows.index, dtype=bool)]
     return {_place(run): str(run.folder) for run in rows.itertuples()}
 
 

@@ -44,3 +44,17 @@ def test_a_suites_page(lrbench: Any, runs: Path, tmp_path: Path) -> None:
     assert row.split(" | ")[1:3] == ["2 x 10", "37 runs, and 36 of the search"]
     again = lrbench("publish", "--check", "--rebuild", str(results))
     assert again.code == 0, again.out
+
+
+def test_only_the_runs_that_are_named_are_published(
+    lrbench: Any, runs: Path, tmp_path: Path
+) -> None:
+    """A model that the table lists, and one that it does not; tasks are named as `sweep` does."""
+    results = tmp_path / "results"
+    at = "--runs", str(runs), "--output", str(results)
+    for words, copied in ((["model=lstm"], "1 run"), (["task=parity", "model=mine"], "6 runs")):
+        ended = lrbench("publish", "suite_v1", *words, *at)
+        assert ended.code == 0, ended.err
+        assert f"{copied} copied" in ended.err
+    found = {path.parts[-6:-4] for path in results.rglob("s*/result.json")}
+    assert found == {("parity", "lstm"), ("parity", "mine")}
