@@ -274,8 +274,9 @@ class _AtLengths(Summary):
         yield from self._horizons()
         yield from self._positions()
         if self.rows and self.result.get("horizon") != {}:
-            longest = max(self.lengths)
-            longer = [length for length in LONGER if length > longest][:2] or [10 * longest + 1]
+            longest, odd = max(self.lengths), any(length % 2 for length in self.lengths)
+            known = [length if odd else length - 1 for length in LONGER]  # flip_flop: even alone
+            longer = [length for length in known if length > longest][:2] or [10 * longest + odd]
             lengths = ",".join(map(str, longer))
             which = "" if "best" in declared(self.result["protocol"]).rules else " --which last"
             yield "look further", again(self.result, self.folder, f"{which} --lengths {lengths}")

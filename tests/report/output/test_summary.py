@@ -233,6 +233,26 @@ def test_to_look_further_names_the_plugins_that_it_needs(
     assert f"look further  {told}" in summary(content, references)
 
 
+@pytest.mark.parametrize(
+    ("lengths", "told"),
+    [
+        ([40, 500], "5002,50020"),
+        ([40, 43, 500], "5003,50021"),
+        ([39, 499], "5003,50021"),
+        ([600_000], "6000000"),
+        ([600_001], "6000011"),
+    ],
+)
+def test_to_look_further_has_lengths_of_the_tested_parity(
+    result: Make, references: Path, lengths: list[int], told: str
+) -> None:
+    """Strings of flip_flop have even lengths, those of mod_arith odd ones."""
+    content = result()
+    row = next(one for one in content["evaluations"] if one["kind"] == "test")
+    content["evaluations"] = [row | {"length": length} for length in lengths]
+    assert f"--lengths {told}\n" in summary(content, references)
+
+
 def test_too_few_strings_tell_no_horizon(result: Make, references: Path) -> None:
     content = result(horizon={"best": {"text": "< 40", "upper": 40, "float64": None}})
     assert "horizon       < 40\n" in summary(content, references)
