@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
+from lrbench.errors import UserError
 from lrbench.locations import cache_dir, published_dir
 from lrbench.protocols.base import declared
 from lrbench.records import Result
@@ -142,12 +143,20 @@ def published_rate(settings: Settings) -> float | None:
 
 @cache
 def published_costs() -> tuple[Cost, ...]:
-    """Return what each published run of a CPU took, trained for its whole number of updates."""
+    """Return what each published run of a CPU took, trained for its whole number of updates.
+
+    A table that cannot be read, such as one that was being published when that was killed, tells
+    nothing.
+    """
     found = []
     for path in sorted(published_dir().glob(f"*/{TABLE}")):
-        if "varying" not in files.read_json(path.with_name(SETTINGS)):
-            continue  # measurements, no runs
-        for run, settings in ended_runs(path.parent):
+        try:
+            if "varying" not in files.read_json(path.with_name(SETTINGS)):
+                continue  # measurements, no runs
+            runs = ended_runs(path.parent)
+        except (UnreadableFile, UserError):
+            continue
+        for run, settings in runs:
             steps, seconds, symbols = run["steps"], run["train_seconds"], _symbols(settings)
             if run["device"] != "cpu" or not (steps and seconds and symbols):
                 continue

@@ -61,6 +61,20 @@ def test_published_tables_tell_what_many_models_cost() -> None:
     assert all(0 < one.seconds < 100 for one in costs)
 
 
+@pytest.mark.parametrize("beside", [None, "{}", '{"schema": 1, "varying": []}'])
+def test_a_table_that_was_published_by_half_tells_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, beside: str | None
+) -> None:
+    """runs.csv is written before the settings beside it."""
+    folder = tmp_path / "sum_table"
+    folder.mkdir()
+    (folder / "runs.csv").write_text("task,model\n")
+    if beside is not None:
+        (folder / "settings.json").write_text(beside)
+    monkeypatch.setattr(expected, "published_dir", lambda: tmp_path)
+    assert published_costs.__wrapped__() == ()
+
+
 @pytest.fixture
 def pace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The file that remembers how fast this machine is; there is none yet."""
