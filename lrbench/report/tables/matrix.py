@@ -43,6 +43,7 @@ from lrbench.tables import SUITE, WALKS, TableSpec
 FIRST = {"prefixes": prefix_table, "depths": depth_table}  # kinds with a table before the paper's
 GUESSED = (Verdict.AT_CHANCE, Verdict.BELOW_CHANCE)
 UNRANKED = (*GUESSED, Verdict.NOT_LEARNED, UNFINISHED)  # nothing of these is a best
+DIGITS = 4  # of accuracies, where nobody asks for another number
 COMPACT_DIGITS = SUITE_DIGITS = 3
 
 
@@ -53,7 +54,7 @@ def paper_tables(
     references: Path | None = None,
     *,
     choose: Sequence[str] = (),
-    digits: int = 4,
+    digits: int | None = None,
     models: Sequence[str] | None = None,
     splits: Sequence[Split] = (),
 ) -> list[Table]:
@@ -66,12 +67,14 @@ def paper_tables(
     known. Raises UserError for an unknown rule or fingerprint.
     """
     rule = rule or spec.rule
+    if digits is None:
+        digits = SUITE_DIGITS if spec.kind in (SUITE, WALKS) else DIGITS
     if spec.kind == "lengths":
         return length_tables(collection, spec, rule, references, choose=choose, digits=digits)
     if spec.kind == SUITE:
-        return suite_tables(collection, spec, rule, digits=min(digits, SUITE_DIGITS))
+        return suite_tables(collection, spec, rule, digits=digits)
     if spec.kind == WALKS:
-        return walk_tables(collection, spec, choose=choose, digits=min(digits, SUITE_DIGITS))
+        return walk_tables(collection, spec, choose=choose, digits=digits)
     shares: dict[str, Any] = {"choose": choose, "digits": digits, "splits": splits}
     tables: list[Table] = []
     if (first := FIRST.get(spec.kind)) is not None:
@@ -164,15 +167,15 @@ def compact_of(
     references: Path | None = None,
     *,
     choose: Sequence[str] = (),
-    digits: int = COMPACT_DIGITS,
+    digits: int | None = None,
 ) -> Table:
     """Return `spec` as one small table: of these `rows`, or of all that have runs.
 
     Raises UserError for a row without runs, and as `paper_tables` does.
     """
-    rule = rule or spec.rule
+    rule, digits = rule or spec.rule, COMPACT_DIGITS if digits is None else digits
     if spec.kind == SUITE:
-        table = compact_suite(collection, spec, rule, min(digits, SUITE_DIGITS))
+        table = compact_suite(collection, spec, rule, digits)
         by_label = {row[0].text: row for row in table.rows}
         names = list(by_label) if rows is None else _known_rows(rows, list(by_label), spec.name)
         return replace(table, rows=tuple(by_label[name] for name in names))

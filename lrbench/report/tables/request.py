@@ -19,15 +19,15 @@ from lrbench.report.paper.reference import Reference, Split, printed, printed_mo
 from lrbench.report.runs.collection import Collection, by_split
 from lrbench.report.runs.columns import UnderWay
 from lrbench.report.tables.matrix import (
+    DIGITS,
     compact_of,
     paper_tables,
     tables_of_grid,
 )
 from lrbench.report.tables.summary_table import report_tables
 from lrbench.statistics import mean
-from lrbench.tables import TableCell, TableSpec
+from lrbench.tables import SUITE, TableCell, TableSpec
 
-DIGITS = 4
 LEVEL_DIGITS = 3  # of chance and guessing
 SHORTEST = 4  # digits of a fingerprint that may stand for all of it
 
@@ -36,7 +36,8 @@ SHORTEST = 4  # digits of a fingerprint that may stand for all of it
 class Request:
     """A `table`, or `rows` (models) and `columns` (tasks); without either, every run there is.
 
-    No `rule` means the table's own, or best; no `part` all of them. A `table` can be `compact`.
+    No `rule` means the table's own, or best; no `part` all of them; no `digits` as many decimals
+    as a table of its kind usually has. A `table` can be `compact`.
     """
 
     table: TableSpec | None = None
@@ -44,7 +45,7 @@ class Request:
     columns: tuple[str, ...] = ()
     rule: str = ""
     fingerprints: tuple[str, ...] = ()
-    digits: int = DIGITS
+    digits: int | None = None
     part: str = ""
     compact: bool = False
 
@@ -93,6 +94,12 @@ def tables_of(
 
 
 def _all_tables(collection: Collection, request: Request, references: Path | None) -> list[Table]:
+    if request.table and request.table.kind == SUITE and request.fingerprints:
+        raise UserError(
+            f"--fingerprint chooses between runs that compete for a cell; in {request.table.name}"
+            " none do: other settings have a row of their own\nleave it out",
+            exit_code=2,
+        )
     check_fingerprints(collection, request.fingerprints)
     chosen: dict[str, Any] = {"choose": request.fingerprints, "digits": request.digits}
     if request.table:
@@ -106,11 +113,12 @@ def _all_tables(collection: Collection, request: Request, references: Path | Non
                 )
             return [table]
         return paper_tables(collection, spec, rule, references, **chosen)
+    digits = DIGITS if request.digits is None else request.digits
     if request.selective:
-        names = (request.rows, request.columns)
+        names, chosen["digits"] = (request.rows, request.columns), digits
         return chosen_tables(collection, *names, request.rule, references, **chosen)
     tables = report_tables(narrowed(collection, request), references)
-    return [rounded(table, request.digits) for table in tables]
+    return [rounded(table, digits) for table in tables]
 
 
 def narrowed(collection: Collection, request: Request) -> Collection:

@@ -16,6 +16,7 @@ from lrbench.report.runs.collect import collect
 from lrbench.report.suite.entries import suite_of
 from lrbench.report.suite.lock import Lock, read_lock
 from lrbench.report.suite.tables import compact_suite, suite_tables
+from lrbench.report.tables.request import Request, tables_of
 from lrbench.tables import load_table
 
 Enter = Callable[..., Path]
@@ -67,6 +68,25 @@ def test_a_rule_that_the_suite_does_not_have_is_refused(tmp_path: Path, enter: E
     for made in (suite_tables, compact_suite):
         with pytest.raises(UserError, match=r"rule 'best' unknown.*\nknown: id, last"):
             made(collection, spec, "best")
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_as_many_decimals_as_asked_for(tmp_path: Path, enter: Enter, *, compact: bool) -> None:
+    for at in TASKS:
+        for seed in SEEDS:
+            enter(at, lambda length: 1.0, LSTM, seed=seed)
+    collection, spec = collect(tmp_path / "runs"), load_table("suite_v1")
+    for digits, score in ((None, "1.000 ["), (2, "1.00 ["), (5, "1.00000 [")):
+        asked = Request(spec, digits=digits, compact=compact)
+        first = tables_of(collection, asked)[0]
+        assert score in "\n".join(cell.text for row in first.rows for cell in row)
+
+
+def test_a_fingerprint_chooses_nothing_in_a_suite(tmp_path: Path, enter: Enter) -> None:
+    enter(0, lambda length: 1.0, LSTM)
+    asked = Request(load_table("suite_v1"), fingerprints=("0123456789ab",))
+    with pytest.raises(UserError, match="--fingerprint chooses between runs"):
+        tables_of(collect(tmp_path / "runs"), asked)
 
 
 def test_only_names_stand_at_the_left(tmp_path: Path, enter: Enter) -> None:

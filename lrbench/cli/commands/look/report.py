@@ -98,7 +98,10 @@ def report(
     ] = "",
     digits: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Decimals of accuracies: 4, with --compact 3."),
+        typer.Option(
+            metavar="N",
+            help="Decimals of accuracies: 4; with --compact, and of a suite or walks, 3.",
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write here instead of to stdout.")
@@ -127,8 +130,7 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Print or write the report."""
-    from lrbench.report.tables.matrix import COMPACT_DIGITS
-    from lrbench.report.tables.request import DIGITS, Request
+    from lrbench.report.tables.request import Request
 
     folders = list(runs or [])
     if published:
@@ -159,8 +161,7 @@ def report(
             "--compact is one small table of a paper's: it goes with --table, without --part",
             exit_code=2,
         )
-    decimals = digits if digits is not None else COMPACT_DIGITS if compact else DIGITS
-    _check(format, rule, decimals, part, table, [*_names(rows), *_names(columns)])
+    _check(format, rule, digits, part, table, [*_names(rows), *_names(columns)])
     if figures or format == "html":
         from lrbench.report.figures.draw import require_matplotlib
 
@@ -177,7 +178,7 @@ def report(
         columns=_names(columns),
         rule=rule,
         fingerprints=_names(fingerprint),
-        digits=decimals,
+        digits=digits,
         part=part,
         compact=compact,
     )
@@ -233,7 +234,7 @@ def _show(collection: Collection, request: Request, figures: Path | None, wide: 
 
 
 def _check(
-    format: str, rule: str, digits: int, part: str, table: str, names: Sequence[str]
+    format: str, rule: str, digits: int | None, part: str, table: str, names: Sequence[str]
 ) -> None:
     """Raise UserError for what cannot be meant, before anything is read."""
     if format not in FORMATS:
@@ -244,7 +245,7 @@ def _check(
         raise unknown("rule", rule, rule_names(), exit_code=2)
     if part and part not in PARTS:
         raise unknown("part", part, PARTS, exit_code=2)
-    if not 1 <= digits <= MOST_DIGITS:
+    if digits is not None and not 1 <= digits <= MOST_DIGITS:
         raise UserError(f"--digits must be 1 to {MOST_DIGITS}, not {digits}", exit_code=2)
     if table and names:
         raise UserError(
