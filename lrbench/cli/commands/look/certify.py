@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lrbench.cli.given import refuse
 from lrbench.errors import UserError
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ HELP = (
     " lrbench certify --check RUN/certificates/last.json\n\n"
     "For example: lrbench certify outputs/sum/lstm/fan2024/0123456789ab/s0"
 )
+OF_A_SEARCH = ("which", "complete", "beam", "longest", "nodes", "foretell", "output", "device")
 EXIT = {"certified": 0, "open": 1, "wrong": 3}
 
 
@@ -39,6 +41,7 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 
 def certify(
+    ctx: typer.Context,
     run: Annotated[Path | None, typer.Argument(metavar="RUN", help="A run's folder.")] = None,
     which: Annotated[
         str, typer.Option(help="The rule of the checkpoint: last, best, id or band.")
@@ -78,6 +81,7 @@ def certify(
 ) -> None:
     """Certify a run."""
     if check is not None:
+        refuse(ctx, OF_A_SEARCH, "a search, not with --check FILE, which checks what is in FILE")
         _check(check, run)
         return
     if run is None:

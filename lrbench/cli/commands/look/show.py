@@ -16,6 +16,7 @@ import typer
 
 from lrbench.checks import at_least, between, nearest, shown
 from lrbench.cli.completion import complete_show, typed
+from lrbench.cli.given import refuse
 from lrbench.errors import UserError
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 
 def show(
+    ctx: typer.Context,
     arguments: Arguments = None,
     tree: Annotated[
         Path | None,
@@ -162,6 +164,7 @@ def show(
     if tree is not None:
         show_trees(tree, arguments or [], which)
         return
+    refuse(ctx, ["which"], "--tree RUN")
     values = pairs(arguments or [])
     entry = TASKS.get(values.pop("task", "sum"))
     if getattr(entry.cls, "one_answer", False):

@@ -9,6 +9,7 @@ import typer
 
 from lrbench.checks import shown
 from lrbench.cli.completion import complete_table
+from lrbench.cli.given import refuse
 from lrbench.errors import UserError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ HELP = (
 )
 
 NAMED = 5  # files that could not be used, in full
+OF_RUNS = ("runs", "output", "fingerprint", "force")  # options without a meaning for --rebuild
 MEASURED_PAGES = "python -m benchmarks.pages"
 
 
@@ -33,6 +35,7 @@ def add_to(app: typer.Typer, panel: str) -> None:
 
 
 def publish(
+    ctx: typer.Context,
     table: Annotated[
         str | None,
         typer.Argument(
@@ -90,6 +93,7 @@ def publish(
     if rebuild is not None and certificates:
         raise UserError("--certificates goes with a table to publish", exit_code=2)
     if rebuild is not None:
+        refuse(ctx, OF_RUNS, "a table to publish, not with --rebuild DIR")
         raise typer.Exit(_rebuild(rebuild, page, check))
     choose = tuple(fingerprint.replace(",", " ").split())
     _publish(str(table), overrides or [], runs, output, choose, force, certificates)

@@ -361,6 +361,8 @@ def test_an_output_replaces_nobodys_files(run: Path, lrbench: Run, tmp_path: Pat
         (("nowhere", "--complete", "nan"), "--complete must be between", 2),
         (("nowhere", "--longest", "0"), "--longest must be between", 2),
         (("--check", "nowhere.json"), "nowhere.json", 1),
+        (("--check", "x.json", "--which", "best"), "--which goes with a search, not with", 2),
+        (("--check", "x.json", "--beam", "9", "--device", "cpu"), "--beam and --device go", 2),
     ],
 )
 def test_what_cannot_be_meant(

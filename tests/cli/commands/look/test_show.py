@@ -107,6 +107,12 @@ def test_mistakes(lrbench: Run, words: str, message: str) -> None:
     assert len(ended.err.splitlines()) <= 6 and "Traceback" not in ended.err
 
 
+def test_a_rule_is_of_a_runs_checkpoint(lrbench: Run) -> None:
+    ended = lrbench("show", "task=sum", "--which", "last")
+    assert (ended.code, ended.out) == (2, "")
+    assert "--which goes with --tree RUN" in ended.err
+
+
 def test_a_task_that_contradicts_itself(lrbench: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     @dataclass
     class WrongConfig(SumConfig):

@@ -20,6 +20,9 @@ Run = Callable[..., Any]
         ("fan2024_table2", "--rebuild", "results"),
         ("fan2024_table2", "--check"),
         ("fan2024_table2", "--page", "README.md"),
+        ("--rebuild", "results", "--force"),
+        ("--rebuild", "results", "--fingerprint", "abcd"),
+        ("--rebuild", "results", "--runs", "mine", "--output", "elsewhere"),
     ],
 )
 def test_words_that_do_not_go_together(lrbench: Run, arguments: tuple[str, ...]) -> None:
