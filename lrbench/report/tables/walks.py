@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from lrbench.report.grids.filled_cell import FilledCell
 from lrbench.report.grids.selection import chances, select
 from lrbench.report.output.cells import Column, PrintedCell, Table, estimate
 from lrbench.report.runs.collection import Collection
-from lrbench.report.tables.notes import other_settings
+from lrbench.report.tables.notes import capped, competing, other_settings, unsuccessful
 from lrbench.statistics import FEWEST, percentiles, resample
 from lrbench.tables import TableSpec
 from lrbench.walks import FACTORS, Station, StationReading, Walk
@@ -39,13 +40,15 @@ Array = npt.NDArray[Any]
 class Stand:
     """A station with its runs: their accuracies as its reading has them, and the one number.
 
-    place: of its runs among all, so that two readings of them are resampled alike.
+    place: of its runs among all, so that two readings of them are resampled alike. contested:
+    several configurations compete for it, and none is chosen.
     """
 
     station: Station
     place: int
     accuracies: tuple[float, ...]
     chance: float | None
+    contested: bool = False
 
     @property
     def values(self) -> list[float]:
@@ -151,7 +154,8 @@ def walked(collection: Collection, spec: TableSpec, choose: Sequence[str] = ()) 
     def stand(station: Station) -> Stand:
         place = places[station.overrides]
         cell = cells[place]
-        return Stand(station, place, _accuracies(cell, station.reading), levels[cell.task])
+        accuracies = _accuracies(cell, station.reading)
+        return Stand(station, place, accuracies, levels[cell.task], cell.contested)
 
     found = []
     for walk in spec.walks:
@@ -173,8 +177,14 @@ def walk_tables(
 ) -> list[Table]:
     """Return a table a walk, and one that says what of each contradiction is which factor."""
     found = walked(collection, spec, choose)
-    last = _factors(spec, found, digits)
-    notes = (*last.notes, *other_settings(select(collection, spec, choose)))
+    last, cells = _factors(spec, found, digits), select(collection, spec, choose)
+    shown = pd.concat([cell.runs for cell in cells])
+    notes = (
+        *last.notes,
+        *other_settings(cells),
+        *capped((line for cell in cells for line in competing(cell, collection)), "cells"),
+        *unsuccessful(shown[~shown.index.duplicated()]),
+    )
     return [*(_steps(spec, one, digits) for one in found), replace(last, notes=notes)]
 
 
@@ -243,9 +253,14 @@ def _claim(value: float) -> PrintedCell:
 
 
 def _missing(stands: Iterable[Stand]) -> Iterator[str]:
-    without = [stand.station.label for stand in stands if not stand.accuracies]
-    if without:
-        yield f"no run has ended of: {'; '.join(dict.fromkeys(without))}"
+    without = [stand for stand in stands if not stand.accuracies]
+    for contested, told in (
+        (False, "no run has a number of"),
+        (True, "several configurations compete, and none is shown, of"),
+    ):
+        labels = [stand.station.label for stand in without if stand.contested is contested]
+        if labels:
+            yield f"{told}: {'; '.join(dict.fromkeys(labels))}"
 
 
 def _factors(spec: TableSpec, found: Sequence[Walked], digits: int) -> Table:

@@ -131,12 +131,35 @@ def test_a_setting_that_no_file_names_is_at_its_default(runs: Path, tmp_path: Pa
     assert [len(stand.accuracies) for stand in other.stands] == [0] * 5
 
 
+def test_runs_that_diverged_are_in_no_value_and_named(runs: Path, spec: TableSpec) -> None:
+    for seed in (1, 2):
+        path = runs / "sum/blockdiag/walks" / ("2" * 12) / f"s{seed}" / "result.json"
+        result = json.loads(path.read_text()) | {"status": "diverged", "evaluations": []}
+        path.write_text(json.dumps(result))
+    steps, factors = walk_tables(collect(runs), spec)
+    assert (row(steps, "slow")["runs"], row(steps, "slow")["value"]) == ("1", "0.300")
+    named = [note for note in factors.notes if note.startswith("diverged: ")]
+    assert [note.partition(" at ")[0][-2:] for note in named] == ["s1", "s2"]
+
+
+def test_configurations_that_compete_are_named(runs: Path, spec: TableSpec) -> None:
+    """It is not that no run has ended: training again would change nothing."""
+    write(runs, 2, 0.01, 0, 0.5, "f" * 12)
+    steps, factors = walk_tables(collect(runs), spec)
+    assert row(steps, "slow")["value"] == "-"
+    assert "several configurations compete, and none is shown, of: slow" in steps.notes
+    assert any(note.endswith("choose one with --fingerprint") for note in factors.notes)
+    steps, factors = walk_tables(collect(runs), spec, choose=["f" * 12])
+    assert row(steps, "slow")["value"] == "0.500"
+    assert any(note.endswith(f"{'f' * 12} is shown, not {'2' * 12}") for note in factors.notes)
+
+
 def test_a_station_without_runs_is_named(runs: Path, spec: TableSpec) -> None:
     for path in (runs / "sum/blockdiag/walks" / ("2" * 12)).glob("*/result.json"):
         path.unlink()
     steps, factors = walk_tables(collect(runs), spec)
     assert row(steps, "slow")["value"] == row(steps, "slow")["change"] == "-"
-    assert "no run has ended of: slow" in steps.notes
+    assert "no run has a number of: slow" in steps.notes
     assert row(factors, "A to B")["our gap"] == row(factors, "A to B")["training"] == "-"
 
 
