@@ -12,6 +12,9 @@ import pytest
 from lrbench.protocols.base import declared
 from lrbench.report.runs.certificates import EXTENT
 from lrbench.report.suite.lock import lock_path
+from tests.cli.conftest import lrbench
+
+__all__ = ["lrbench"]  # a fixture
 
 CONTENT: dict[str, Any] = json.loads(lock_path("suite_v1").read_text())
 LENGTHS = (40, 256, 500, 5000)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from lrbench.report.runs.collect import collect
 from lrbench.report.suite import rules
@@ -199,3 +200,22 @@ def test_sizes_are_bounded_and_a_model_must_be_there(entered: Path, enter: Enter
         "2,000,001 parameters; an entry has at most 2,000,000",
         "a state of 70,000 numbers; an entry has at most 65,536",
     ]
+
+
+def test_an_entry_has_the_weights_of_every_run_that_has_scores(
+    entered: Path, enter: Enter, lrbench: Callable[..., Any], tmp_path: Path
+) -> None:
+    """`lrbench verify` would refuse it; of runs of the search nobody asks for weights."""
+    whole(enter)
+    words = ("enter", "lstm", "--runs", str(entered), "--output", "lstm.zip")
+    ended = lrbench(*words)
+    assert (ended.code, ended.out) == (1, "") and not (tmp_path / "lstm.zip").exists()
+    assert "no checkpoints/last.pt below" in ended.err and "and 28 more" in ended.err
+    for result in entered.glob("*/lstm/suite_v1/*/s[012]/result.json"):
+        weights = result.parent / "checkpoints" / "last.pt"
+        weights.parent.mkdir()
+        told = json.loads(result.read_text())
+        state = {key: told[key] for key in ("fingerprint", "seed")}
+        torch.save(state | {"model": {}, "step": 5000}, weights)
+    ended = lrbench(*words)
+    assert ended.code == 0 and (tmp_path / "lstm.zip").exists()

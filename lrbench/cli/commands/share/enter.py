@@ -74,11 +74,24 @@ def enter(
         lines = [f"{model} is no entry of {suite} yet:", *wrong[:SHOWN], *more]
         raise UserError("\n".join([*lines, f"lrbench sweep --table {suite} does what is missing"]))
     made = pack(runs, TableChoice(spec, (model,), (), spec.rule), path.name)
+    entry = next(entry for entry in found.entries if entry.label == model)
+    scored = {run.folder for run in entry.every_run if run.tested}
+    _refuse_lost(sorted(scored.intersection(made.without_checkpoint)), spec.rule, runs)
     write(path, made.data)
     size = len(made.data) / 2**20
-    division = next(entry.division for entry in found.entries if entry.label == model)
     messages().print(
-        f"wrote {path}: division {division}, {made.runs} runs, {made.files} files, {size:.1f} MiB",
+        f"wrote {path}: division {entry.division}, {made.runs} runs, {made.files} files,"
+        f" {size:.1f} MiB",
         markup=False,
     )
     typer.echo(f"{made.digest}  {path}")
+
+
+def _refuse_lost(lost: list[str], rule: str, runs: Path) -> None:
+    """Raise UserError where runs that have scores have no weights: `verify` needs them."""
+    if lost:
+        more = f", and {len(lost) - SHOWN} more" if len(lost) > SHOWN else ""
+        raise UserError(
+            f"no checkpoints/{rule}.pt below {runs} in {', '.join(lost[:SHOWN])}{more}\n"
+            "lrbench verify scores the weights of every run: train these runs again (force=true)"
+        )
