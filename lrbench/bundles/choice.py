@@ -15,7 +15,7 @@ from lrbench.report.grids.selection import select
 from lrbench.report.output.cells import to_markdown
 from lrbench.report.output.display import plural
 from lrbench.report.runs.collection import Collection
-from lrbench.report.suite.entries import folders_of, suite_of
+from lrbench.report.suite.entries import folders_of, refuse_fingerprints, suite_of
 from lrbench.report.suite.lock import read_lock
 from lrbench.report.tables.matrix import paper_tables
 from lrbench.report.tables.request import chosen_tables
@@ -79,6 +79,8 @@ class TableChoice:
 
         Raises UserError where there is none, or where configurations compete for a cell.
         """
+        if self.table:
+            refuse_fingerprints(self.table, choose)
         if self.table and self.table.kind == SUITE:
             suite = suite_of(collection, self.table, read_lock(self.table.name), self.rule)
             found = folders_of(suite, self.rows)

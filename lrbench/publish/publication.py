@@ -24,7 +24,7 @@ from lrbench.report.runs.collect import collect
 from lrbench.report.runs.collection import Collection
 from lrbench.report.runs.files import shown
 from lrbench.report.runs.record import evaluation_files
-from lrbench.report.suite.entries import folders_of, suite_of
+from lrbench.report.suite.entries import folders_of, refuse_fingerprints, suite_of
 from lrbench.report.suite.lock import read_lock
 from lrbench.runs.folder.environment import FOLDERS
 from lrbench.tables import SUITE, TableCell, TableSpec, load_table
@@ -143,6 +143,7 @@ def chosen_runs(
 
     Raises UserError where configurations compete for a cell and `choose` does not say which.
     """
+    refuse_fingerprints(spec, choose)
     if spec.kind == SUITE:
         return [(spec.cells[0], _suite_runs(collection, spec))]
     found = []

@@ -46,6 +46,15 @@ def test_a_suites_page(lrbench: Any, runs: Path, tmp_path: Path) -> None:
     assert again.code == 0, again.out
 
 
+@pytest.mark.parametrize("words", [("publish", "suite_v1"), ("bundle", "--table", "suite_v1")])
+def test_a_fingerprint_chooses_no_run_of_a_suite(
+    lrbench: Any, runs: Path, words: tuple[str, ...]
+) -> None:
+    ended = lrbench(*words, "--runs", str(runs), "--fingerprint", "abcd")
+    assert (ended.code, ended.out) == (2, "")
+    assert "--fingerprint chooses between runs" in ended.err
+
+
 def test_only_the_runs_that_are_named_are_published(
     lrbench: Any, runs: Path, tmp_path: Path
 ) -> None:

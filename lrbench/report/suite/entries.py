@@ -8,13 +8,14 @@ other test strings is refused: its numbers do not compare.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from lrbench.errors import UserError
 from lrbench.report.grids.lengths import check_rule
 from lrbench.report.grids.selection import parsed_value
 from lrbench.report.runs.collection import Collection
@@ -23,7 +24,7 @@ from lrbench.report.runs.record import STRINGS
 from lrbench.report.suite.lock import LAYERS, Lock, LockedTask
 from lrbench.report.suite.scores import Array, scaled_score
 from lrbench.report.tables.horizons import Reached, reached
-from lrbench.tables import TableCell, TableSpec, first_enough
+from lrbench.tables import SUITE, TableCell, TableSpec, first_enough
 
 MAIN, OPEN = "main", "open"
 PLUGINS = "versions.plugins."  # and the name of one: of none there is no such setting
@@ -168,6 +169,19 @@ class Suite:
     entries: list[SuiteEntry]
     tried: list[Tried]
     refused: Counter[str]
+
+
+def refuse_fingerprints(spec: TableSpec, chosen: Sequence[str]) -> None:
+    """Raise UserError where fingerprints are chosen of a suite: of each there is a row of its own.
+
+    Of any other table they choose between the configurations that compete for a cell.
+    """
+    if spec.kind == SUITE and chosen:
+        raise UserError(
+            f"--fingerprint chooses between runs that compete for a cell; in {spec.name} none do:"
+            " other settings have a row of their own\nleave it out",
+            exit_code=2,
+        )
 
 
 def suite_of(collection: Collection, spec: TableSpec, lock: Lock, rule: str) -> Suite:

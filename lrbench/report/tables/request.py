@@ -18,6 +18,7 @@ from lrbench.report.output.cells import PrintedCell, Table, spread
 from lrbench.report.paper.reference import Reference, Split, printed, printed_modulus, printed_on
 from lrbench.report.runs.collection import Collection, by_split
 from lrbench.report.runs.columns import UnderWay
+from lrbench.report.suite.entries import refuse_fingerprints
 from lrbench.report.tables.matrix import (
     DIGITS,
     compact_of,
@@ -26,7 +27,7 @@ from lrbench.report.tables.matrix import (
 )
 from lrbench.report.tables.summary_table import report_tables
 from lrbench.statistics import mean
-from lrbench.tables import SUITE, TableCell, TableSpec
+from lrbench.tables import TableCell, TableSpec
 
 LEVEL_DIGITS = 3  # of chance and guessing
 SHORTEST = 4  # digits of a fingerprint that may stand for all of it
@@ -94,12 +95,8 @@ def tables_of(
 
 
 def _all_tables(collection: Collection, request: Request, references: Path | None) -> list[Table]:
-    if request.table and request.table.kind == SUITE and request.fingerprints:
-        raise UserError(
-            f"--fingerprint chooses between runs that compete for a cell; in {request.table.name}"
-            " none do: other settings have a row of their own\nleave it out",
-            exit_code=2,
-        )
+    if request.table:
+        refuse_fingerprints(request.table, request.fingerprints)
     check_fingerprints(collection, request.fingerprints)
     chosen: dict[str, Any] = {"choose": request.fingerprints, "digits": request.digits}
     if request.table:
