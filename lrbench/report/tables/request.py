@@ -27,7 +27,7 @@ from lrbench.report.tables.matrix import (
 )
 from lrbench.report.tables.summary_table import report_tables
 from lrbench.statistics import mean
-from lrbench.tables import TableCell, TableSpec
+from lrbench.tables import WALKS, TableCell, TableSpec
 
 LEVEL_DIGITS = 3  # of chance and guessing
 SHORTEST = 4  # digits of a fingerprint that may stand for all of it
@@ -97,6 +97,12 @@ def tables_of(
 def _all_tables(collection: Collection, request: Request, references: Path | None) -> list[Table]:
     if request.table:
         refuse_fingerprints(request.table, request.fingerprints)
+        if request.table.kind == WALKS and request.rule and not request.compact:
+            raise UserError(
+                f"--rule chooses nothing in {request.table.name}: each of its steps is read by a"
+                " rule of its own\nleave it out",
+                exit_code=2,
+            )
     check_fingerprints(collection, request.fingerprints)
     chosen: dict[str, Any] = {"choose": request.fingerprints, "digits": request.digits}
     if request.table:

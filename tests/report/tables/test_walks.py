@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from lrbench.errors import UserError
 from lrbench.report.figures.draw import drawings
 from lrbench.report.figures.walk_chart import walk_figure
 from lrbench.report.output.cells import Table
 from lrbench.report.runs.collect import collect
-from lrbench.report.tables.request import Request
+from lrbench.report.tables.request import Request, tables_of
 from lrbench.report.tables.walks import walk_tables, walked
 from lrbench.tables import TableSpec, load_table
 from tests.report.conftest import evaluation, make_result
@@ -152,6 +153,13 @@ def test_configurations_that_compete_are_named(runs: Path, spec: TableSpec) -> N
     steps, factors = walk_tables(collect(runs), spec, choose=["f" * 12])
     assert row(steps, "slow")["value"] == "0.500"
     assert any(note.endswith(f"{'f' * 12} is shown, not {'2' * 12}") for note in factors.notes)
+
+
+def test_a_rule_chooses_nothing(runs: Path, spec: TableSpec) -> None:
+    """Each station is read by its own: asked for another, the table was the same."""
+    with pytest.raises(UserError, match="--rule chooses nothing in mine"):
+        tables_of(collect(runs), Request(spec, rule="best"))
+    assert len(tables_of(collect(runs), Request(spec))) == 2
 
 
 def test_a_station_without_runs_is_named(runs: Path, spec: TableSpec) -> None:
