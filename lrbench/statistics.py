@@ -84,6 +84,15 @@ class Share:
     high: float
 
 
+def correct_of(value: float, n: int) -> int:
+    """Return how many of n strings are right at an accuracy of `value`.
+
+    Of `averaged` tasks the accuracy is a share of positions. It is rounded down, as a run's own
+    interval and horizon are: a model with wrong answers is never counted as one without.
+    """
+    return math.floor(value * n + 1e-6)
+
+
 def wilson(successes: int, n: int, z: float = 1.96) -> tuple[float, float]:
     """Return the Wilson score interval of a proportion, `successes` of `n` (Wilson 1927).
 

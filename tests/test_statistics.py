@@ -16,6 +16,7 @@ from lrbench.statistics import (
     Share,
     at_chance,
     bootstrap_mean,
+    correct_of,
     difference_of_means,
     expected_maximum,
     guessing_best_of,
@@ -87,6 +88,14 @@ def test_t_interval_by_hand() -> None:
 def test_t_interval_is_scipys(values: list[int], level: float) -> None:
     expected = stats.t.interval(level, len(values) - 1, mean(values), stats.sem(values))
     assert t_interval(values, level) == pytest.approx(expected, rel=1e-6)
+
+
+@given(st.integers(1, 10**7).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_right_strings_are_told_from_their_share(counts: tuple[int, int]) -> None:
+    right, n = counts
+    assert correct_of(right / n, n) == right
+    if right < n:
+        assert correct_of((right + 0.9) / n, n) == right, "a share of positions is rounded down"
 
 
 def test_wilson_by_hand() -> None:

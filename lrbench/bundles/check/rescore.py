@@ -27,6 +27,7 @@ from lrbench.runs.evaluate.evaluation import score_run
 from lrbench.runs.train.display import ExaminationDisplay
 from lrbench.runs.train.validate import check_fits, resolve_device
 from lrbench.schema import config_from
+from lrbench.statistics import correct_of
 from lrbench.training.procedure import procedure_for
 
 AT_FURTHER = 100  # strings, at most: these are long
@@ -70,7 +71,7 @@ class ScoreComparison:
             return float(not same or math.isclose(self.now, self.recorded, rel_tol=ROUNDING))
         from scipy.stats import fisher_exact
 
-        right = round(self.recorded * self.recorded_n), round(self.now * self.now_n)
+        right = correct_of(self.recorded, self.recorded_n), correct_of(self.now, self.now_n)
         wrong = self.recorded_n - right[0], self.now_n - right[1]
         return float(fisher_exact([right, wrong]).pvalue)
 

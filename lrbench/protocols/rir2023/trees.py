@@ -16,7 +16,7 @@ from lrbench.errors import UserError
 from lrbench.protocols.rir2023.scores import batches_by_length
 from lrbench.protocols.rir2023.trial import EpochTrial
 from lrbench.records import TREES, Evaluation, evaluation
-from lrbench.statistics import wilson
+from lrbench.statistics import correct_of, wilson
 from lrbench.tasks.corpus.task import CorpusTask
 from lrbench.training.scoring import evaluating
 from lrbench.training.trial import Check
@@ -52,7 +52,7 @@ def tree_rows(
         row = evaluation(longest, split, metric, value, len(strings), which=which, kind=TREES)
         row["chance"], row["baseline"] = values[best][metric], best
         if metric.startswith("trees"):
-            row["interval"] = list(wilson(round(value * len(strings)), len(strings)))
+            row["interval"] = list(wilson(correct_of(value, len(strings)), len(strings)))
         rows.append(row)
     rows[0]["seconds"] = round(time.perf_counter() - began, 3)
     return rows

@@ -19,7 +19,7 @@ from lrbench.registry import FOREIGN
 from lrbench.report.output.cells import Table as Grid
 from lrbench.report.output.cells import duration
 from lrbench.report.paper.recipe import exact_start
-from lrbench.statistics import wilson
+from lrbench.statistics import correct_of, wilson
 
 LARGE = 64  # numbers of a state for each unit of width and layer: more are worth a word
 
@@ -40,7 +40,7 @@ def plural(number: int, noun: str) -> str:
 
 def interval(value: float, n: int) -> str:
     """Return the 95 % Wilson interval of an accuracy measured on n strings."""
-    low, high = wilson(round(value * n), n)
+    low, high = wilson(correct_of(value, n), n)
     return f"[{low:.4f}, {high:.4f}]"
 
 

@@ -15,7 +15,7 @@ from lrbench.records import BY_LENGTH, Evaluation, Result
 from lrbench.report.output.display import plural
 from lrbench.report.runs.columns import Answer
 from lrbench.report.runs.record import baselines_by_split, best_baseline
-from lrbench.statistics import FEWEST_STRINGS, SOLVED, passes, wilson
+from lrbench.statistics import FEWEST_STRINGS, SOLVED, correct_of, passes, wilson
 
 LONGEST_WORD = 40  # characters of a wrong string that are shown
 
@@ -44,7 +44,7 @@ def against_chance(value: float, n: int, chance: float | None) -> str:
     if chance is None:
         return shown
     if is_guessing(value, n, chance):
-        _, high = wilson(round(value * n), n)
+        _, high = wilson(correct_of(value, n), n)
         below = high < chance and value < chance / 2  # chance may be measured, so near it is at it
         return f"{shown}, {'below' if below else 'at'} chance ({chance:.2f})"
     return f"{shown} (chance {chance:.2f})"
@@ -52,12 +52,12 @@ def against_chance(value: float, n: int, chance: float | None) -> str:
 
 def is_guessing(value: float, n: int, chance: float | None) -> bool:
     """Whether an accuracy on n strings is no better than chance, where chance is known."""
-    return chance is not None and wilson(round(value * n), n)[0] <= chance
+    return chance is not None and wilson(correct_of(value, n), n)[0] <= chance
 
 
 def holds(value: float, n: int) -> bool:
     """Whether an accuracy on n strings counts as knowing them."""
-    return passes(round(value * n), n) if n >= FEWEST_STRINGS else value >= SOLVED
+    return passes(correct_of(value, n), n) if n >= FEWEST_STRINGS else value >= SOLVED
 
 
 def lengths_of_test(result: Result, rule: str) -> dict[int, Evaluation]:
@@ -163,6 +163,6 @@ def _score(row: Evaluation, levels: Mapping[str, Mapping[str, tuple[float, int |
     share = f"{row['value']:.4f} of {row['split']}"
     if not known:
         return share
-    low, _ = wilson(round(row["value"] * row["n"]), row["n"])
+    low, _ = wilson(correct_of(row["value"], row["n"]), row["n"])
     beaten = "baseline" if low > max(known) else "no better than the baseline,"
     return f"{share} ({beaten} {max(known):.3f})"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from lrbench.report.output.cells import Column, PrintedCell
 from lrbench.report.runs.columns import Answer, Answers
-from lrbench.statistics import FEWEST_STRINGS, horizon
+from lrbench.statistics import FEWEST_STRINGS, correct_of, horizon
 
 
 class Reached(NamedTuple):
@@ -31,7 +31,7 @@ def reached(scores: Iterable[tuple[int, float, int]]) -> Reached:
 
     One that ended at a length with a single wrong string has ONE_WRONG behind it.
     """
-    counted = [(x, round(value * n), n) for x, value, n in scores if n >= FEWEST_STRINGS]
+    counted = [(x, correct_of(value, n), n) for x, value, n in scores if n >= FEWEST_STRINGS]
     if not counted:
         return UNKNOWN
     found = horizon(counted)

@@ -145,6 +145,7 @@ def test_horizons() -> None:
     assert reached([(40, 1.0, 10)]).text == "?"
     assert reached([(40, 1.0, 1000), (500, 0.9975, 400)]).text == "40†", "one wrong string"
     assert reached([(40, 1.0, 1000), (500, 0.995, 400)]).text == "40"
+    assert reached([(40, 0.9969, 1000)]).text == "< 40", "of averaged tasks: rounded down"
     assert reached([(40, 0.9975, 400), (500, 1.0, 1000)]).text == "< 40†"
     assert passes(FEWEST_STRINGS, FEWEST_STRINGS)
     assert not passes(FEWEST_STRINGS - 1, FEWEST_STRINGS - 1)
