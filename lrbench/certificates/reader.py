@@ -8,8 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from lrbench.errors import UserError
+from lrbench.mixers.states import changed, leaves
 
 SYMBOLS = 1 << 14  # rows x positions of a piece, where whole strings are read
+WHOLE_NUMBERS = "its state holds whole numbers, which do not move by small steps"
 
 
 class SymbolReader:
@@ -52,12 +54,8 @@ class SymbolReader:
 
 
 def tensors(state: Any) -> list[Tensor]:
-    """Return the tensors of a carried state, which may be nested lists and tuples of them."""
-    if isinstance(state, Tensor):
-        return [state]
-    if isinstance(state, list | tuple):
-        return [leaf for part in state for leaf in tensors(part)]
-    return []
+    """Return the tensors of a carried state."""
+    return leaves(state)
 
 
 def chosen(state: Any, rows: Tensor) -> Any:
@@ -65,13 +63,12 @@ def chosen(state: Any, rows: Tensor) -> Any:
 
     Everything with a first dimension is taken to have the strings there, as mixers promise.
     """
-    if isinstance(state, Tensor):
-        return state[rows.to(state.device)] if state.dim() else state
-    if isinstance(state, tuple) and hasattr(state, "_fields"):
-        return type(state)(*(chosen(part, rows) for part in state))
-    if isinstance(state, list | tuple):
-        return type(state)(chosen(part, rows) for part in state)
-    return state
+    return changed(lambda leaf: leaf[rows.to(leaf.device)] if leaf.dim() else leaf, state)
+
+
+def holds_whole_numbers(state: Any) -> bool:
+    """Whether a part of a carried state is of whole numbers, such as a count of positions."""
+    return any(not leaf.is_floating_point() and not leaf.is_complex() for leaf in leaves(state))
 
 
 def flat(state: Any) -> Tensor:
@@ -87,14 +84,12 @@ def unflat(numbers: Tensor, like: Any) -> Any:
     """Return carried states of real numbers (B, D), laid out as those of one string."""
     at = 0
 
-    def taken(part: Any) -> Any:
+    def taken(leaf: Tensor) -> Tensor:
         nonlocal at
-        if isinstance(part, Tensor):
-            real = torch.view_as_real(part) if part.is_complex() else part
-            size = real[0].numel()
-            mine = numbers[:, at : at + size].to(real.dtype).unflatten(1, real.shape[1:])
-            at += size
-            return torch.view_as_complex(mine.contiguous()) if part.is_complex() else mine
-        return type(part)(taken(one) for one in part)
+        real = torch.view_as_real(leaf) if leaf.is_complex() else leaf
+        size = real[0].numel()
+        mine = numbers[:, at : at + size].to(real.dtype).unflatten(1, real.shape[1:])
+        at += size
+        return torch.view_as_complex(mine.contiguous()) if leaf.is_complex() else mine
 
-    return taken(like)
+    return changed(taken, like)

@@ -474,6 +474,7 @@ def _saturation(part: str, x: Numbers) -> Saturation:
 def _real(leaf: Tensor) -> Tensor:
     """Return a tensor of carried states as real numbers (B, n)."""
     real = torch.view_as_real(leaf) if leaf.is_complex() else leaf
+    real = real if real.is_floating_point() else real.double()
     return real.detach().reshape(len(leaf), -1)
 
 
@@ -482,9 +483,9 @@ def _names(state: Sequence[Any]) -> tuple[str, ...]:
     names = []
     for number, layer in enumerate(state, 1):
         parts = len(tensors(layer))
-        fields = getattr(layer, "_fields", None)
+        fields = sorted(layer) if isinstance(layer, dict) else getattr(layer, "_fields", ())
         for part in range(1, parts + 1):
-            more = f", {fields[part - 1]}" if fields else f", {part} of {parts}"
+            more = f", {part} of {parts}" if len(fields) != parts else f", {fields[part - 1]}"
             names.append(f"layer {number}" + (more if parts > 1 else ""))
     return tuple(names)
 

@@ -115,7 +115,7 @@ class Mixer(nn.Module):
 
     @abstractmethod
     def initial_state(self, batch: int) -> Any:
-        """Return x_0 for `batch` strings: a tensor, or a tuple of tensors, batch first."""
+        """Return x_0 for `batch` strings: tensors, batch first (`states.py` says how they nest)."""
 
     @abstractmethod
     def forward(self, u: Tensor, state: Any = None, mode: str | None = None) -> tuple[Tensor, Any]:

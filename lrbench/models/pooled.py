@@ -25,6 +25,7 @@ from lrbench.checks import at_least, named_as_typed, of_kind, one_of, only_with
 from lrbench.encoders.base import Encoder, lengths_of
 from lrbench.errors import UserError, unknown
 from lrbench.mixers.base import Mixer
+from lrbench.mixers.states import changed, leaves
 from lrbench.models.bare import Bare, BareConfig
 from lrbench.models.base import Backbone, Carry
 from lrbench.registry import (
@@ -201,18 +202,13 @@ def _check_final(config: PooledConfig, stack: Backbone) -> None:
 
 
 def _picked(state: Any, rows: Tensor) -> Any:
-    """Return some strings' states: of a tensor with the batch first, or a tuple of such."""
-    if isinstance(state, Tensor):
-        return state[rows]
-    if isinstance(state, dict):
-        return {key: _picked(part, rows) for key, part in state.items()}
-    return type(state)(_picked(part, rows) for part in state)
+    """Return some strings' states, of tensors with the batch first."""
+    return changed(lambda leaf: leaf[rows], state)
 
 
 def _real(state: Any, row: int) -> Tensor:
     """Return one string's state as real numbers in a row."""
-    if isinstance(state, Tensor):
-        one = torch.view_as_real(state[row]) if state.is_complex() else state[row]
-        return one.flatten()
-    parts = state.values() if isinstance(state, dict) else state
-    return torch.cat([_real(part, row) for part in parts])
+    ones = [leaf[row] for leaf in leaves(state)]
+    return torch.cat(
+        [(torch.view_as_real(one) if one.is_complex() else one).flatten() for one in ones]
+    )

@@ -10,6 +10,7 @@ from lrbench.checks import from_a_user
 from lrbench.errors import UserError
 from lrbench.models.build import count_parameters
 from lrbench.models.pooled import Pooled, PooledConfig
+from tests.mixers.kinds_of_state import KINDS, Halves
 
 LENGTHS = torch.tensor([5, 1, 7, 5, 2])
 MASK = torch.arange(8) < LENGTHS[:, None]
@@ -64,6 +65,15 @@ def test_final_states_of_any_kind(mixer: str) -> None:
     assert found.shape == (5, last.state_size) and found.is_floating_point()
     whole = encoder(x[2:3, :7], MASK[2:3, :7])
     torch.testing.assert_close(found[2:3], whole, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_final_states_may_be_named(kind: str) -> None:
+    encoder, x = encoder_of(mixer="rnn", pool="final", backbone="bare"), inputs()
+    encoder.stack.mixers[0] = Halves(kind, 16).double()
+    found = encoder(x, MASK)
+    whole = encoder(x[2:3, :7], MASK[2:3, :7])
+    torch.testing.assert_close(found[2:3], whole)
 
 
 def test_settings_reach_mixer_and_stack() -> None:

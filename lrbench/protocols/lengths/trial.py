@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lrbench.config import Config
 from lrbench.kernels.cross_entropy import mean_cross_entropy
+from lrbench.mixers.states import changed
 from lrbench.protocols.base import declared
 from lrbench.protocols.fan2024.rules import LengthRules
 from lrbench.protocols.lengths.scoring import final_targets, score_each, score_lengths
@@ -86,7 +87,7 @@ class LengthsTrial(BatchTrial):
         state = self._beginnings(len(batch.tokens))
         logits, after = self.model(batch.tokens, state, generator=self.generator)
         if protocol.carry:
-            self.carried = _each(after, lambda tensor: tensor.detach().clone())
+            self.carried = changed(lambda tensor: tensor.detach().clone(), after)
         loss = self.loss(logits, batch.targets)
         loss.backward()
         return loss.detach()
@@ -141,7 +142,7 @@ class LengthsTrial(BatchTrial):
     def load(self, state: dict[str, Any]) -> None:
         super().load(state)
         kept = state.get("carried")
-        self.carried = kept and _each(kept, lambda tensor: tensor.to(self.device))
+        self.carried = kept and changed(lambda tensor: tensor.to(self.device), kept)
         self.rules = self._new_rules(state["rules"])
 
     def _new_rules(self, kept: dict[str, Look] | None = None) -> LengthRules:
@@ -181,12 +182,14 @@ class LengthsTrial(BatchTrial):
         state = [mixer.initial_state(rows) for mixer in model.stateful]  # type: ignore[union-attr]
         if self.carried is not None:
             on = torch.rand(rows, generator=self.generator, device=self.device) < protocol.carry
-            state = [_chosen(on, old, new) for old, new in zip(self.carried, state, strict=True)]
+            state = changed(lambda new, old: _where(on, old, new), state, self.carried)
         if protocol.state_noise:
-            state = _each(state, self._noisy)
+            state = changed(self._noisy, state)
         return state
 
     def _noisy(self, tensor: Tensor) -> Tensor:
+        if not tensor.is_floating_point() and not tensor.is_complex():
+            return tensor
         noise = torch.randn(
             tensor.shape, generator=self.generator, device=tensor.device, dtype=tensor.dtype
         )
@@ -194,15 +197,6 @@ class LengthsTrial(BatchTrial):
         return tensor + deviation * noise
 
 
-def _each(state: Any, change: Any) -> Any:
-    """Return a state, lists and tuples of tensors, with every tensor of numbers changed."""
-    if isinstance(state, Tensor):
-        return change(state) if state.is_floating_point() or state.is_complex() else state
-    return type(state)(_each(part, change) for part in state)
-
-
-def _chosen(on: Tensor, old: Any, new: Any) -> Any:
+def _where(on: Tensor, old: Tensor, new: Tensor) -> Tensor:
     """Return the rows of `old` where `on` (B,), else those of `new`."""
-    if isinstance(new, Tensor):
-        return torch.where(on.view(-1, *[1] * (new.dim() - 1)), old, new)
-    return type(new)(_chosen(on, before, after) for before, after in zip(old, new, strict=True))
+    return torch.where(on.view(-1, *[1] * (new.dim() - 1)), old, new)

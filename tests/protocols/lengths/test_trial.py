@@ -10,10 +10,13 @@ import torch
 from lrbench.cli.hydra.compose import composed
 from lrbench.config import Config
 from lrbench.errors import UserError
+from lrbench.mixers.states import leaves
 from lrbench.protocols.lengths.trial import LengthsTrial
+from lrbench.runs.folder.checkpoints import plain
 from lrbench.tasks.base import IGNORE
 from lrbench.training.procedure import procedure_for
 from lrbench.training.trial import unwatched
+from tests.mixers.kinds_of_state import KINDS, stack
 
 Make = Callable[..., Config]
 
@@ -139,6 +142,25 @@ def test_all_carried_states_are_where_the_strings_before_ended(small: Make) -> N
     for mine, theirs in zip(kept, ended, strict=True):
         for a, b in zip(mine, theirs, strict=True):
             assert torch.allclose(a, b, atol=1e-6) and float(a.abs().max()) > 1e-3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_states_of_every_kind_are_carried_and_noisy(small: Make, kind: str) -> None:
+    """From a checkpoint, too, which has plain tuples; a count of positions gets no noise."""
+    settings = ("protocol.carry=1", "protocol.state_noise=0.1")
+    trial, again = (LengthsTrial(small(*settings), 0) for _ in range(2))
+    for one in (trial, again):
+        one.model = stack(kind, counts=True)
+    with torch.no_grad():
+        _, after = trial.model(torch.tensor([[0, 1], [2, 1]]))
+    again.carried = [plain(after[0])]
+    state = again._beginnings(2)
+    (found,), (ended,) = state, after
+    assert type(found) is type(ended)
+    (h, count), (before, _) = leaves(found), leaves(ended)
+    assert count.tolist() == [[2], [2]]
+    assert 0 < float((h - before).detach().abs().max()) < 1
+    assert again.model(torch.tensor([[0], [1]]), state)[0].shape == (2, 1, 3)
 
 
 def test_every_symbol_of_a_look_is_told(small: Make) -> None:
