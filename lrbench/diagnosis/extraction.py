@@ -42,7 +42,7 @@ class Extracted:
     task needs, the empty string's own among them. questions: strings asked for one answer each.
     strings: random strings of `length` asked at each position. distinguishing: the shortest string
     on which the automaton and the task differ, None where they are equal; given, right: answers of
-    the model itself and of the task there.
+    the model itself and of the task there, None where nothing is asked.
     """
 
     machine: Machine | None
@@ -85,8 +85,8 @@ def extract(
     word = distinguishing(hypothesis, machine)
     given = right = None
     if word is not None:
-        given = oracle.answers([word])[0]
         right = machine.answers[machine.walk(word)[-1]]
+        given = None if right is None else oracle.answers([word])[0]
     queries = len(oracle.queried)
     return Extracted(hypothesis, needed, queries, len(strings), LENGTH, "", word, given, right)
 

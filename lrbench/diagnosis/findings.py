@@ -106,10 +106,12 @@ def _extracted(found: Diagnosis) -> str:
     if seen.distinguishing is None:
         return f"{count}; equal to the task's on what was asked ({effort}), which proves nothing"
     word = " ".join(found.symbols[symbol] for symbol in seen.distinguishing)
-    right = "-" if seen.right is None else found.classes[seen.right]
     states = (
         f"{count} (the task's: {seen.needed}); the shortest string that tells them apart: {word}"
     )
+    if seen.right is None:
+        return f"{states}, which the automaton takes for no valid string; nothing is asked there"
+    right = found.classes[seen.right]
     if seen.given == seen.right:
         return f"{states}, where the model itself is right ({right})"
     given = "nothing finite" if seen.given in (None, NOT_FINITE) else found.classes[seen.given or 0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from itertools import product
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from lrbench.diagnosis.extraction import (
     extract,
     random_words,
 )
+from lrbench.diagnosis.findings import _extracted
 from lrbench.tasks.machine import Machine
 
 from ..certificates.exact import exact_rnn
@@ -103,6 +105,25 @@ def test_the_shortest_string_of_a_planted_mistake(seed: int) -> None:
     assert len(found.distinguishing) == len(shortest)
     assert found.given == planted.run(found.distinguishing)[-1]
     assert found.right == task.run(found.distinguishing)[-1] != found.given
+
+
+def test_a_string_that_asks_nothing_has_no_answers() -> None:
+    """After four times the first of forty symbols another may come, which no random string meets.
+
+    The automaton has one state for what the task has five for, and no edge by that symbol.
+    """
+    rows = [[min(q + 1, 4), *([0] * 4), None, *([0] * 34)] for q in range(5)]
+    rows[4][5] = 5
+    delta = tuple(map(tuple, [*rows, [0] * 40]))
+    machine = Machine(tuple("abcdef"), 0, delta, (0, 0, 0, 0, 0, None))
+    found = extract(Automaton(machine), machine)
+    assert found.machine is not None and found.machine.states == 2
+    assert (found.distinguishing, found.given, found.right) == ((0, 0, 0, 0, 5), None, None)
+    said = _extracted(
+        SimpleNamespace(extracted=found, symbols=[*map(str, range(40))], classes=("yes",))
+    )
+    assert said.endswith("the automaton takes for no valid string; nothing is asked there")
+    assert "yes" not in said
 
 
 @pytest.mark.parametrize("seed", range(20))
