@@ -51,7 +51,7 @@ from lrbench.runs.evaluate.kept import (
 from lrbench.runs.evaluate.trained import Trained, trained
 from lrbench.runs.folder import files
 from lrbench.runs.folder.files import UnreadableFile
-from lrbench.runs.train.own_task import check_own_machine
+from lrbench.runs.train.own_task import check_own_answer, check_own_machine
 from lrbench.runs.train.validate import resolve_device
 from lrbench.tasks import make_task
 from lrbench.tasks.base import IGNORE, Task
@@ -99,7 +99,8 @@ def certify_run(
     a witness to a counterexample's file as well (kept.py); what was found before of the same
     weights is where the search begins. Of linear recurrences accuracy on random strings of
     up to `foretell_to` symbols is foretold. Raises UserError for a folder that holds no such run,
-    for a task that is no finite automaton, and where nothing can be written.
+    for a task that is no finite automaton, for one of a plugin that is another automaton than it
+    says, and where nothing can be written.
     """
     if output is not None:
         _check_output(output)
@@ -115,6 +116,8 @@ def certify_run(
         if not may_write(place):
             raise UserError(f"'{place}' cannot be written to\nname another file with --output FILE")
     found = search(model, machine, budget, device, known_witness(file, subject))
+    if found.witness is not None:
+        check_own_answer(task, found.witness.tokens, found.witness.right)
     record: CertificateRecord = {
         "format": FORMAT,
         "version": VERSION,

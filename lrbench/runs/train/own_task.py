@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -13,7 +14,7 @@ from lrbench.plugins import named_before
 from lrbench.records import recorded
 from lrbench.registry import TASKS
 from lrbench.tasks import make_task
-from lrbench.tasks.base import LabelledTask
+from lrbench.tasks.base import IGNORE, LabelledTask, Task
 from lrbench.training.procedure import procedure_for
 
 
@@ -44,10 +45,32 @@ def check_own_machine(config: Any) -> None:
     if entry.builtin or not issubclass(entry.cls, LabelledTask):
         return
     if found := _broken_machine(entry.cls, _Settings(config)):
-        raise UserError(
-            f"task '{entry.name}': its machine() is not the task, so nothing can be told of every"
-            f" string\n{found}\nall checks: {_command(config)}"
+        raise _other_machine(config, found)
+
+
+def check_own_answer(task: Task, tokens: Sequence[int], right: int) -> None:
+    """Refuse a wrong string of a plugin's task whose oracle has another right answer at its end.
+
+    Its automaton may be the task on short strings, which are all that is compared beforehand, and
+    another one on longer strings. Raises UserError.
+    """
+    if TASKS.get(task.name).builtin or not isinstance(task, LabelledTask):
+        return
+    asked = list(task.oracle(tokens))[-1]
+    if asked != right:
+        answer = "nothing" if asked == IGNORE else task.class_names[asked]
+        raise _other_machine(
+            task.config,
+            f"it asks for {task.class_names[right]} at the end of a string of {len(tokens):,}"
+            f" symbols, its oracle for {answer}: {task.describe_string(tokens):.200}",
         )
+
+
+def _other_machine(config: Any, found: str) -> UserError:
+    return UserError(
+        f"task '{config.name}': its machine() is not the task, so nothing can be told of every"
+        f" string\n{found}\nall checks: {_command(config)}"
+    )
 
 
 class _Settings:

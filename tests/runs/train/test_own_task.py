@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 import torch
 
+from lrbench.certificates.witness import SearchBudget, Witness, WitnessSearch
 from lrbench.config import Config
 from lrbench.errors import UserError
 from lrbench.registry import TASKS, Entry
+from lrbench.runs.evaluate import certify
 from lrbench.runs.evaluate.certify import certify_run
 from lrbench.runs.evaluate.diagnose import diagnose_run
 from lrbench.runs.evaluate.ending import search_after_training
@@ -128,6 +130,38 @@ def test_a_right_one_is_looked_at_once_a_process(own: Callable[[type], None], ti
 class WrongMachine(Sum):
     def machine(self) -> Machine:
         return explored(0, self.modulus, lambda state, symbol: symbol, int)
+
+
+class ForgetfulMachine(Sum):
+    """Right on every string of up to 19 symbols, and no longer."""
+
+    def machine(self) -> Machine:
+        return explored(
+            (0, 0),
+            self.modulus,
+            lambda state, symbol: (
+                ((state[0] + symbol) % 5 if state[1] < 19 else 0, state[1] + 1)
+                if state[1] < 20
+                else state
+            ),
+            lambda state: state[0],
+        )
+
+
+def test_a_wrong_string_is_put_to_the_oracle(
+    own: Callable[[type], None], tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own(ForgetfulMachine)
+    (outcome,) = run_cell(tiny(task={"name": "own_one"}))
+    sought = WitnessSearch(SearchBudget())
+    monkeypatch.setattr(certify, "search", lambda *_: sought)
+    for tokens, right in (((1,) * 21, 0), ((1,) * 19, 4)):
+        sought.witness = Witness(tokens, 1, right, "families", False, 1)
+        if right == 0:
+            with pytest.raises(UserError, match=r"asks for 0 .* of 21 symbols, its oracle for 1"):
+                certify_run(outcome.folder)
+        else:
+            assert certify_run(outcome.folder, foretell_to=0).verdict == "wrong"
 
 
 class NoMachine(Sum):
