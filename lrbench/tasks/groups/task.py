@@ -101,7 +101,7 @@ class Group(MooreTask):
         self.group, self.letters = config.chosen()
         self.starts: bool = config.start_symbol
         self.cups = len(self.group.moves[0]) if config.view == "cup" else 0
-        super().__init__(config, self._views(), "all" if self.cups else config.ask)
+        super().__init__(config, self._views(config.ask), "all" if self.cups else config.ask)
         self.by_position = self.by_position and not self.cups
         points = tuple(f"cup {point}" for point in range(self.cups))
         names = self.group.names
@@ -134,8 +134,11 @@ class Group(MooreTask):
             (int(bool(self.cups)), evenly(points)),
         )
 
-    def _views(self) -> Machine:
-        """Return the automaton: the group's elements, what stands before them, and answers."""
+    def _views(self, asks: str) -> Machine:
+        """Return the automaton: the group's elements, what stands before them, and answers.
+
+        A start symbol has an answer where each position has; it alone is no string.
+        """
         table, letters, cups = self.group.table, len(self.letters), self.cups
         if not self.starts and not cups:
             edges = table[:, list(self.letters)].tolist()
@@ -158,7 +161,7 @@ class Group(MooreTask):
                 return at if kind == "place" else None
             if kind == "read":
                 return at
-            return self.group.order if kind == "begun" else None
+            return self.group.order if kind == "begun" and asks == "all" else None
 
         def name(state: tuple[str, int]) -> str:
             kind, at = state

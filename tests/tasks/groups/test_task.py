@@ -167,6 +167,13 @@ def test_a_start_symbol_is_an_answer_and_moves_no_letter(view: str) -> None:
     assert drawn.targets.tolist() == [task.oracle(row) for row in drawn.tokens.tolist()]
 
 
+def test_a_start_symbol_alone_is_no_string_where_the_last_is_asked() -> None:
+    for ask, asked in (("all", 6), ("last", None)):
+        task = task_of(group="S3", ask=ask, start_symbol=True)
+        assert task.machine().run((6, 4, 1)) == [asked, 4, task.oracle((6, 4, 1))[-1]]
+        assert task.sample(STREAM, 0, 5, 1, "cpu").targets[:, -1].max() < 6
+
+
 def test_groups_that_move_no_cups() -> None:
     with pytest.raises(ValueError, match=r"task\.view=cup: the elements of Z6 move no cups"):
         GroupConfig(group="Z6", view="cup")
