@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -287,7 +286,7 @@ def recheck(file: Path, folder: Path | None = None) -> Recheck:
     if right == IGNORE:
         raise UserError(f"'{file}': nothing is asked at the end of its string")
     logits = SymbolReader(model).at_end(torch.tensor([tokens]))[0]
-    given = int(logits.argmax()) if math.isfinite(float(logits.sum())) else None
+    given = int(logits.argmax()) if bool(logits.isfinite().all()) else None
     name = None if given is None else task.class_names[given]
     return Recheck(len(tokens), name, task.class_names[right], given != right)
 

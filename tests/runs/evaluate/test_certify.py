@@ -7,13 +7,22 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from lrbench.certificates import check
+from lrbench.certificates.reader import SymbolReader
 from lrbench.certificates.witness import SearchBudget
 from lrbench.cli.hydra.compose import composed
 from lrbench.errors import UserError
 from lrbench.runs.evaluate import certify
-from lrbench.runs.evaluate.certify import ROUNDED, UNEVEN, UNKNOWN, certify_run, of_these_weights
+from lrbench.runs.evaluate.certify import (
+    ROUNDED,
+    UNEVEN,
+    UNKNOWN,
+    certify_run,
+    of_these_weights,
+    recheck,
+)
 from lrbench.runs.train.job import run_cell
 from lrbench.training.precision import FLOAT32
 
@@ -79,6 +88,24 @@ def test_a_search_begins_from_the_shortest_string_known_of_the_weights(tmp_path:
     (run / "certificates/last.json").write_text(json.dumps(longer | {"weights_sha256": "ab"}))
     of_best.file.unlink()
     assert certify_run(run, "best", NOTHING).verdict == "open"
+
+
+def test_logits_whose_sum_overflows_are_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = trained(tmp_path, "model.mixer.init=random")
+    certify_run(run, "last", SearchBudget(complete=100, families=0, beam=0))
+    file = run / "counterexample.json"
+    first = recheck(file)
+    assert first.confirmed and first.given is not None
+    at_end = SymbolReader.at_end
+    huge = 1e38 * torch.tensor([1.0, 1, 1])  # and one of them three times as much
+    monkeypatch.setattr(
+        SymbolReader,
+        "at_end",
+        lambda *args: huge * (1 + 2 * (at_end(*args).argmax() == torch.arange(3))[None]),
+    )
+    assert recheck(file) == first
 
 
 def test_a_wrong_string_that_cannot_be_written_is_told(tmp_path: Path) -> None:
