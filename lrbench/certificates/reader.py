@@ -9,8 +9,11 @@ from torch import Tensor, nn
 
 from lrbench.errors import UserError
 from lrbench.mixers.states import changed, leaves
+from lrbench.tasks.machine import Machine
 
 SYMBOLS = 1 << 14  # rows x positions of a piece, where whole strings are read
+ALONE = 8  # symbols that are read one by one as well
+APART = 1e-2  # relative: by more than that answers are others, and not rounded otherwise
 WHOLE_NUMBERS = "its state holds whole numbers, which do not move by small steps"
 
 
@@ -18,13 +21,19 @@ class SymbolReader:
     """Steps a model through strings from carried states. Nothing of it is changed.
 
     The model runs as it is: its own dtype, its own mode. Raises UserError for a model that carries
-    no state from piece to piece.
+    no state from piece to piece, and for one that takes several symbols at a time.
     """
 
     def __init__(self, model: nn.Module, device: torch.device | str = "cpu") -> None:
         self.model = model.eval()
         self.device = torch.device(device)
         self.classes = 0  # of an answer; known once `numbers` has read a symbol
+        for layer in getattr(model, "stateful", ()):
+            if (multiple := getattr(layer, "length_multiple", 1)) > 1:
+                raise UserError(
+                    f"mixer {type(layer).__name__} reads {multiple} symbols at a time"
+                    " (length_multiple), and here strings are read symbol by symbol"
+                )
 
     @torch.no_grad()
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
@@ -42,6 +51,28 @@ class SymbolReader:
         for piece in tokens.to(self.device).split(max(1, SYMBOLS // len(tokens)), dim=1):
             logits, state = self.model(piece, state, read="last")
         return logits
+
+    def check_that_strings_stand_alone(self, machine: Machine) -> None:
+        """Raise UserError if some first symbols are answered otherwise alone, or when read again.
+
+        What is said of all strings would be said of those that were read side by side, and of that
+        one time.
+        """
+        following = machine.delta[machine.start]
+        symbols = torch.tensor([s for s, to in enumerate(following) if to is not None])
+        together, _ = self.step(symbols, None)
+        again, _ = self.step(symbols, None)
+        alone = torch.cat([self.step(one, None)[0] for one in symbols[:ALONE].split(1)])
+        size = float(together.abs().nan_to_num(0, 0, 0).max())
+        for other in (again[: len(alone)], alone):
+            if not torch.allclose(
+                other, together[: len(alone)], rtol=APART, atol=APART * size, equal_nan=True
+            ):
+                raise UserError(
+                    "this model's answer to a string is another one when it is read again, or"
+                    " beside other strings: nothing can be told of all strings\n"
+                    "`lrbench check` says what it depends on"
+                )
 
     def numbers(self, symbols: int) -> int:
         """Return how many numbers a string's carried state holds, after one of `symbols`."""

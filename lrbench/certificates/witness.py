@@ -119,7 +119,8 @@ def search(
 
     known: one that was found before, and by which search. It counts if it is still wrong and
     shorter than what is found now, which does not depend on it: so no search comes out longer than
-    one from the start. Raises UserError for a model without a carried state.
+    one from the start. Raises UserError for a model without a carried state, and for one whose
+    answers depend on chance or on other strings.
     """
     began = time.perf_counter()
     seeker = _Seeker(SymbolReader(model, device), machine, budget or SearchBudget())
@@ -168,6 +169,7 @@ class _Seeker:
         self.endings = machine.shortest_endings()
         self.found = WitnessSearch(budget)
         self.until = math.inf
+        reader.check_that_strings_stand_alone(machine)
         numbers = reader.numbers(machine.symbols)
         if getattr(reader.model, "state_size", 0) is None:  # it grows with the string
             numbers *= budget.longest

@@ -164,10 +164,10 @@ def survey(
     """Read random strings of a task to the longest of `lengths` and look at states and answers.
 
     `lengths` increase and are valid lengths of the task. Of a model whose state grows with the
-    string states are not looked at: `parts` is empty. Raises UserError for a model that carries no
-    state.
+    string states are not looked at: `parts` is empty. Raises UserError as `search` does.
     """
     reader = SymbolReader(model, device)
+    reader.check_that_strings_stand_alone(machine)
     numbers = reader.numbers(machine.symbols)
     fixed = getattr(model, "state_size", 0) is not None
     window = max(1, min(WINDOW, MOST_FLOATS // (strings * numbers)))
