@@ -189,9 +189,9 @@ class _Oracle:
                 at = table[at, tokens[:, place].numpy()]
                 here = np.where(targets[at] >= 0, _classes(logits), UNASKED)
                 for row, answer in zip(rows, here.tolist(), strict=True):
+                    if answer != UNASKED:  # of one beginning, equal logits may round otherwise
+                        answer = self.known.setdefault(words[row][: place + 1], answer)
                     found[row].append(answer)
-                    if answer != UNASKED:
-                        self.known.setdefault(words[row][: place + 1], answer)
         return found
 
     def _without_the_model(self, word: Word) -> int | None:

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 from itertools import product
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -105,6 +106,24 @@ def test_the_shortest_string_of_a_planted_mistake(seed: int) -> None:
     assert len(found.distinguishing) == len(shortest)
     assert found.given == planted.run(found.distinguishing)[-1]
     assert found.right == task.run(found.distinguishing)[-1] != found.given
+
+
+class Ties(nn.Module):
+    """Parity of bits, but of three ones and more both answers are equal, and rounded by row."""
+
+    def forward(
+        self, tokens: torch.Tensor, state: Any = None, read: str = ""
+    ) -> tuple[torch.Tensor, Any]:
+        ones = tokens.sum(1) + (0 if state is None else state[0])
+        odd = torch.stack([1 - ones % 2, ones % 2], 1).float()
+        rounded = 1e-7 * torch.arange(len(ones)).fmod(2)
+        tie = torch.stack([rounded, torch.full_like(rounded, 5e-8)], 1)
+        return torch.where(ones[:, None] < 3, odd, tie), [ones]
+
+
+def test_a_string_has_one_answer_even_if_rows_round_otherwise() -> None:
+    found = extract(Ties(), machine_of("parity", 2), most_states=20)
+    assert found.machine is not None or found.stopped
 
 
 def test_a_string_that_asks_nothing_has_no_answers() -> None:
