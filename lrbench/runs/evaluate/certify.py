@@ -114,7 +114,7 @@ def certify_run(
     for place in (file.parent, witness.parent):  # said before the work, not after it
         if not may_write(place):
             raise UserError(f"'{place}' cannot be written to\nname another file with --output FILE")
-    found = search(model, machine, budget, device, known_witness(file, subject))
+    found = search(model, machine, budget, device, known_witness(file, subject, witness))
     if found.witness is not None:
         check_own_answer(task, found.witness.tokens, found.witness.right)
     record: CertificateRecord = {

@@ -42,20 +42,21 @@ def witness_file(folder: Path, which: str) -> Path:
     return folder / (WITNESS if which == USUAL else f"counterexample-{which}.json")
 
 
-def known_witness(file: Path, subject: SubjectRecord) -> tuple[tuple[int, ...], str]:
+def known_witness(file: Path, subject: SubjectRecord, witness: Path) -> tuple[tuple[int, ...], str]:
     """Return the shortest wrong string that a certificate's file tells of these very weights.
 
-    Those of a run's other rules may be of the same weights, and count as well. With the string
-    comes the search that found it. Without one the string is empty.
+    Those of a run's other rules may be of the same weights, and count as well; so does the file of
+    the `witness`, which may lie there alone. With the string comes the search that found it.
+    Without one the string is empty.
     """
     rules = sorted(file.parent.glob("*.json")) if file.parent.name == FOLDER else [file]
-    told = [_witness_of(path, subject) for path in rules]
+    told = [_witness_of(path, subject) for path in (*rules, witness)]
     wrong = [(tokens, search) for tokens, search in told if tokens]
     return min(wrong, key=lambda one: len(one[0]), default=((), ""))
 
 
 def _witness_of(file: Path, subject: SubjectRecord) -> tuple[tuple[int, ...], str]:
-    content = _ours(file)
+    content = _ours(file, FORMAT, COUNTEREXAMPLE)
     witness = content.get("witness") if _is_of(content, subject) else None
     if not isinstance(witness, dict) or witness.get("found_by") not in SEARCHES:
         return (), ""
@@ -135,10 +136,10 @@ def are_tokens(tokens: Any) -> bool:
     )
 
 
-def _ours(file: Path) -> dict[str, Any]:
-    """What a certificate's file says; nothing where there is none that can be read."""
+def _ours(file: Path, *formats: str) -> dict[str, Any]:
+    """What a file of these formats, or a certificate's, says; nothing where none can be read."""
     try:
         content = files.read_json(file)
     except UnreadableFile:
         return {}
-    return content if content.get("format") == FORMAT else {}
+    return content if content.get("format") in (formats or (FORMAT,)) else {}

@@ -87,7 +87,23 @@ def test_a_search_begins_from_the_shortest_string_known_of_the_weights(tmp_path:
     assert certify_run(run, "best", NOTHING).record["witness"] == witness
     (run / "certificates/last.json").write_text(json.dumps(longer | {"weights_sha256": "ab"}))
     of_best.file.unlink()
+    (run / "counterexample-best.json").unlink()
     assert certify_run(run, "best", NOTHING).verdict == "open"
+
+
+def test_a_wrong_string_that_lies_there_alone_is_tried_before_it_goes(tmp_path: Path) -> None:
+    run = trained(tmp_path, "model.mixer.init=random")
+    found = certify_run(run, "last", SearchBudget(complete=100, families=0, beam=0))
+    found.file.unlink()
+    again = certify_run(run, "last", NOTHING)
+    first, second = found.record["witness"], again.record["witness"]
+    assert first is not None and second is not None and second["tokens"] == first["tokens"]
+    counterexample = run / "counterexample.json"
+    told = json.loads(counterexample.read_text())
+    found.file.unlink()
+    counterexample.write_text(json.dumps(told | {"weights_sha256": "ab"}))
+    assert certify_run(run, "last", NOTHING).verdict == "open"
+    assert not counterexample.exists()
 
 
 def test_logits_whose_sum_overflows_are_an_answer(

@@ -212,6 +212,10 @@ def test_files_tell_what_is_known_now_and_of_which_rule(
     (run / "certificates" / "best.json").write_text(json.dumps(of_others))
     file.write_text(json.dumps(of_others | {"which": "last"}))
     file.with_suffix(".npz").write_bytes(b"boxes of other weights")
+    assert lrbench("certify", str(run), *nothing).code == 3, "counterexample.json is of them"
+    file.write_text(json.dumps(of_others | {"which": "last"}))
+    (run / "counterexample.json").write_text(json.dumps(of_others | {"which": "last"}))
+    file.with_suffix(".npz").write_bytes(b"boxes of other weights")
     assert lrbench("certify", str(run), *nothing).code == 1
     assert json.loads(file.read_text())["verdict"] == "open"
     assert sorted(path.name for path in run.glob("*count*")) == ["counterexample-best.json"]
