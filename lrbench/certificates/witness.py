@@ -129,7 +129,8 @@ def search(
     for seek, share in zip(searches, (1 / 3, 1 / 2, 1.0), strict=True):
         seeker.may_take(share, began)
         seek()
-        if found.witness is not None and found.witness.found_by == COMPLETE:
+        by = found.witness.found_by if found.witness is not None else ""
+        if by == COMPLETE and COMPLETE not in found.out_of_time:
             break
     else:
         seeker.may_take(1.0, began)

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from lrbench.certificates import witness
 from lrbench.certificates.proof import find_proof
 from lrbench.certificates.witness import (
     LONGEST_COMPLETE,
@@ -289,6 +290,26 @@ def test_time_ends_a_search_and_the_search_says_so(monkeypatch: pytest.MonkeyPat
     none = search(model, machine, SearchBudget(seconds=0))
     assert (none.witness, none.strings, none.complete_to) == (None, 0, 0)
     assert none.out_of_time == ["complete", "families", "beam"]
+
+
+def test_what_was_found_before_time_was_over_is_made_shorter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not all shorter strings were tried: some pieces of them were waiting."""
+    monkeypatch.setattr(witness, "ROWS", 2)
+    late = witness._Seeker._late
+
+    def over(seeker: witness._Seeker, what: str) -> bool:
+        if what == witness.COMPLETE and seeker.found.witness is not None:
+            seeker.until = 0.0
+        return late(seeker, what)
+
+    monkeypatch.setattr(witness._Seeker, "_late", over)
+    model = Planted(machine_of("parity"), lambda word: word.count(1) > 2 and word[0] == 1)
+    longer = Planted(machine_of("parity"), lambda word: len(word) > 8 or model.mistaken(word))
+    found = search(longer, machine_of("parity"), SearchBudget(complete=2**12, longest=12))
+    assert found.out_of_time == ["complete"]
+    assert found.witness is not None and found.witness.length == 3
 
 
 def test_what_is_known_counts_if_it_is_shorter() -> None:
