@@ -10,7 +10,7 @@ step, and carry its cache (`reading.py`).
 
 What a layer must be is tried on a small input before its first update: (B, T, D) of one type on
 one device, the same output twice (nothing drawn, as by dropout, and nothing kept between calls),
-and no output that changes with later inputs. `lrbench check` asks more.
+and no output that changes with later inputs or with the other string. `lrbench check` asks more.
 
 What is not promised: training in groups, float64 where the layer cannot, a horizon beyond what its
 kernels were tested at. Parameters that say `_no_weight_decay` have none (mamba, S4 and others).
@@ -149,7 +149,7 @@ class ForeignMixer(Mixer):
 
     @torch.no_grad()
     def _try(self, u: Tensor) -> None:
-        """Raise UserError for a layer that draws or remembers something, or looks ahead."""
+        """Raise UserError for a layer that draws or remembers, looks ahead, or mixes strings."""
         library = library_of(layer_of(self.config.target).target)
         if library is not None and library.cuda and u.device.type != "cuda":
             raise UserError(f"{self.config.target} computes on a GPU only\nfix: device=cuda")
@@ -166,6 +166,14 @@ class ForeignMixer(Mixer):
                 f"{self.config.target} is not causal: outputs of the first {SEEN} of {u.shape[1]}"
                 " inputs change with the inputs after them\n"
                 "fix: a mask, or a recurrence in one direction; `lrbench check` tells where"
+            )
+        alone = torch.cat([self._read(string[None]) for string in u])
+        if not torch.allclose(alone, first, ALLOWED, ALLOWED):
+            raise UserError(
+                f"{self.config.target} mixes the strings of a batch: read alone, a string has"
+                " another output\n"
+                "fix: read (B, T, D); of torch's recurrent layers"
+                " model.mixer.args='{batch_first: true}'"
             )
 
 

@@ -43,6 +43,17 @@ class Backwards(Recurrent):
         return super().forward(x.flip(1))[0].flip(1)
 
 
+class BatchSecond(nn.Module):
+    """As torch reads unless told otherwise: (T, B, D), so that strings follow each other."""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.rnn = nn.GRU(dim, dim)
+
+    def forward(self, x):
+        return self.rnn(x)
+
+
 class Shorter(Recurrent):
     def forward(self, x):
         return super().forward(x)[0][:, 1:]

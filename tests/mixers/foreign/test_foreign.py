@@ -59,6 +59,7 @@ def test_each_layer_of_a_stack_knows_its_place(named: Named) -> None:
         ("Double", "float64 on cpu of"),
         ("Dropping", "another output for the same input the second time"),
         ("Remembering", "another output for the same input the second time"),
+        ("BatchSecond", r"mixes the strings of a batch: .*\n.*batch_first: true"),
     ],
 )
 def test_what_is_refused_before_the_first_update(named: Named, name: str, message: str) -> None:
@@ -94,7 +95,7 @@ def test_the_contract_sees_what_is_wrong(named: Named) -> None:
     assert "shape, dtype" in failures(target + "Shorter")
 
 
-@pytest.mark.parametrize("name", ["Backwards", "Shorter", "Dropping"])
+@pytest.mark.parametrize("name", ["Backwards", "BatchSecond", "Shorter", "Dropping"])
 def test_a_refused_layer_leaves_no_run(named: Named, name: str) -> None:
     named(name)
     words = [
