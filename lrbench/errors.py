@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import os
+import sys
+import traceback
 from collections.abc import Collection, Iterable
 
 MANY = 12  # more names than this are left to the command that lists them
@@ -33,6 +36,18 @@ class NoData(UserError):
 
 class Interrupted(Exception):
     """A signal asked the program to stop; everything needed to resume is on disk."""
+
+
+def where_written(error: BaseException) -> str:
+    """Return " (mine.py, line 12)", the last place in a user's own file; "" where there is none."""
+    others = [os.path.dirname(__file__), sys.prefix, sys.base_prefix]
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        foreign = frame.filename.startswith("<") or any(
+            frame.filename.startswith(folder + os.sep) for folder in others
+        )
+        if not foreign:
+            return f" ({os.path.basename(frame.filename)}, line {frame.lineno})"
+    return ""
 
 
 def unknown(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lrbench.checks import shown
-from lrbench.errors import UserError, unknown
+from lrbench.errors import UserError, unknown, where_written
 
 C = TypeVar("C", bound=type)
 
@@ -93,6 +93,8 @@ class Registry:
 
         def register(cls: C) -> C:
             self._check_free(name, cls)
+            if not cls.__module__.startswith("lrbench."):
+                _check_defaults(self.kind, name, config)
             text = source or (cls.__doc__ or "").strip().partition("\n")[0]
             self._entries[name] = Entry(name, cls, config, text, backbone or {})
             return cls
@@ -109,6 +111,21 @@ class Registry:
             f"{self.kind} '{name}' is already registered by {owner};"
             f" {cls.__module__}.{cls.__qualname__} must choose another name"
         )
+
+
+def _check_defaults(kind: str, name: str, config: type) -> None:
+    """Raise UserError for settings of a plug-in that cannot be made, or not be composed."""
+    from omegaconf import OmegaConf  # of which a process without plugins may have no need
+
+    try:
+        OmegaConf.structured(config())
+    except Exception as error:
+        first = (str(error) or type(error).__name__).partition("\n")[0]
+        raise UserError(
+            f"{kind} '{name}': {config.__name__}() cannot be made: {first}{where_written(error)}\n"
+            "each field needs a default that its checks accept, and a type such as int, float,"
+            " bool, str or list[int]"
+        ) from error
 
 
 def _check_name(kind: str, name: object) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 
 import pytest
 
+from lrbench.checks import at_least
 from lrbench.errors import UserError
 from lrbench.registry import (
     BACKBONES,
@@ -78,6 +79,51 @@ def test_a_taken_name_names_both() -> None:
 def test_a_configuration_must_be_a_dataclass() -> None:
     with pytest.raises(UserError, match="not a dataclass"):
         Registry("thing", {}).add("mine", int, "")
+
+
+@dataclass
+class NoDefault:
+    hidden: int
+
+
+@dataclass
+class Refusing:
+    hidden: int = 0
+
+    def __post_init__(self) -> None:
+        at_least("model.mixer.hidden", self.hidden, 1)
+
+
+@dataclass
+class WrongCall:
+    hidden: int = 1
+
+    def __post_init__(self) -> None:
+        at_least(1, hidden=self.hidden)  # type: ignore[call-arg,arg-type]
+
+
+@dataclass
+class OddType:
+    pair: tuple[int, str] = (1, "a")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (NoDefault, r"NoDefault\(\) cannot be made: .*'hidden'"),
+        (Refusing, r"hidden must be at least 1, not 0 \(test_registry.py, line \d+\)"),
+        (WrongCall, r"unexpected keyword argument 'hidden' \(test_registry.py, line \d+\)"),
+        (OddType, "'a' of type 'str'"),
+    ],
+)
+def test_settings_that_cannot_be_made_are_told_when_they_are_registered(
+    settings: type, message: str
+) -> None:
+    registry = Registry("thing", {})
+    with pytest.raises(UserError, match=message) as error:
+        registry.add("mine", settings, "")(Thing)
+    assert "\neach field needs a default that its checks accept" in str(error.value)
+    assert "mine" not in registry
 
 
 @pytest.mark.parametrize("name", ["a/../../tmp/evil", "..", ".hidden", "", "two words", "a" * 101])

@@ -15,7 +15,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 
-from lrbench.errors import UserError
+from lrbench.errors import UserError, where_written
 
 VARIABLE = "LRBENCH_PLUGINS"
 GROUP = "lrbench.plugins"
@@ -118,6 +118,7 @@ def _import(name: str, origin: str) -> ModuleType:
     except (Exception, SystemExit) as error:
         raise UserError(
             f"plugin '{name}' ({origin}) failed to import: {type(error).__name__}: {error}"
+            f"{where_written(error)}"
         ) from error
     finally:
         notice.cancel()

@@ -73,7 +73,7 @@ def test_by_entry_point_of_an_installed_package(tmp_path: Path) -> None:
         (None, "not found"),
         ("def broken(:", "SyntaxError"),
         ("import no_such_package", "needs a module that is missing"),
-        ("raise RuntimeError('boom')", "RuntimeError: boom"),
+        ("raise RuntimeError('boom')", "RuntimeError: boom (mine.py, line 1)"),
         ("import sys; sys.exit(0)", "SystemExit: 0"),
     ],
 )
