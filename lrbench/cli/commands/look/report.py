@@ -33,6 +33,7 @@ HELP = (
 
 FORMATS = ("markdown", "csv", "latex", "html")
 ENDINGS = {".md": "markdown", ".csv": "csv", ".tex": "latex", ".html": "html", ".htm": "html"}
+PLAIN = ("", ".txt")  # endings of a file for any format
 MOST_DIGITS = 10
 
 
@@ -147,6 +148,13 @@ def report(
         raise UserError(
             f"--output {shown(output)} is a file for {ending}, and --format says {format}\n"
             "leave --format out, or name a file that ends otherwise",
+            exit_code=2,
+        )
+    if output and not format and not ending and output.suffix.lower() not in PLAIN:
+        raise UserError(
+            f"--output {shown(output)}: a file for {', '.join(FORMATS)} ends with"
+            f" {', '.join(ENDINGS)}\nname one of these, or --format; or write:"
+            " lrbench report --json > report.json",
             exit_code=2,
         )
     window = on_terminal() and output is None and not format and not as_json
@@ -363,8 +371,16 @@ def _refuse_nothing(collection: Collection, runs: Sequence[Path], request: Reque
         return
     if request.table and not request.table.cells:
         return
+    from lrbench.report.runs.files import RUN_FOLDER
+
     found = [f"not used: {path}: {reason}" for path, reason in collection.problems]
     found += [f"no result yet: {folder}" for folder in collection.unfinished]
+    found += [
+        f"not read: {one.parent}: a run's folder is called s0, s1 and so on"
+        for folder in runs
+        for one in sorted((*folder.glob("result.json"), *folder.glob("*/result.json")))
+        if not RUN_FOLDER.fullmatch(one.absolute().parent.name)
+    ]
     more = f"... and {len(found) - 2} more" if len(found) > 3 else ""
     where = " or ".join(f"'{folder}'" for folder in runs)
     lines = [f"no finished run in {where}", *found[: 2 if more else 3], more]

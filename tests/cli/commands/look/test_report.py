@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -196,6 +197,16 @@ def test_nothing_but_broken_and_unfinished_runs(lrbench: Run, tmp_path: Path) ->
     assert len(ended.err.splitlines()) <= 6
 
 
+@pytest.mark.parametrize("runs", ["kept", "kept/first"])
+def test_a_run_in_a_folder_of_another_name(
+    lrbench: Run, cell: Path, tmp_path: Path, runs: str
+) -> None:
+    shutil.copytree(next(cell.glob("s*")), tmp_path / "kept" / "first")
+    ended = lrbench("report", "--runs", runs)
+    assert ended.code == 1
+    assert "not read: kept/first: a run's folder is called s0, s1 and so on" in ended.err
+
+
 def test_an_unknown_format(lrbench: Run) -> None:
     ended = lrbench("report", "--format", "markdwon")
     assert (ended.code, ended.out) == (2, "")
@@ -222,6 +233,11 @@ def test_the_ending_of_a_file_names_its_format(lrbench: Run, tmp_path: Path) -> 
     refused = lrbench("report", "--output", "a.html", "--format", "csv")
     assert refused.code == 2 and "is a file for html, and --format says csv" in refused.err
     assert not (tmp_path / "a.html").exists()
+    assert lrbench("report", "--output", "plain.txt").code == 0
+    for name in ("a.xlsx", "a.json"):
+        refused = lrbench("report", "--output", name)
+        assert refused.code == 2 and f"--output {name}: a file for markdown, csv" in refused.err
+        assert ".md, .csv, .tex, .html" in refused.err and not (tmp_path / name).exists()
 
 
 @pytest.mark.usefixtures("cell")
