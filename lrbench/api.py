@@ -36,7 +36,17 @@ def config(*overrides: str, config_dir: str | Path | None = None, **settings: An
     Raises UserError for whatever the command does not accept.
     """
     words = [_word(text) for text in overrides]
-    for key, value in settings.items():  # the name of a group's choice stands without quotes
+    for key, value in settings.items():
+        if isinstance(value, dict) and key in (*GROUPS, BACKBONE):
+            dotted, its = key, value
+            while isinstance(its, dict):
+                one, its = [*its.items(), ("KEY", "VALUE")][0]
+                dotted = f"{dotted}.{one}"
+            raise UserError(
+                f"settings of {key} are not given as a dict\n"
+                f'write each with its dots: "{dotted}={its}", or **{{"{dotted}": {its!r}}}'
+            )
+        # The name of a group's choice stands without quotes.
         words.append(f"{key}={value if key in (*GROUPS, BACKBONE) else as_typed(value)}")
     if config_dir is None:
         return composed(words)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -124,6 +125,11 @@ def test_what_is_no_string_is_refused(
             read(tokens)
     with pytest.raises(UserError, match="takes tokens alone"):
         model(tokens, tokens)
+    other: Any
+    for other in ([[0, 1]], np.zeros((2, 3), np.int64)):
+        for read in (model, model.states):
+            with pytest.raises(UserError, match=r"reads tensors, not .*; try torch.as_tensor\("):
+                read(other)
 
 
 def leaves(state: Any) -> list[Tensor]:
@@ -160,6 +166,21 @@ def test_mistakes_are_the_commands_own_words(settings: dict[str, Any], message: 
     with pytest.raises(UserError) as typed:
         command(words)
     assert str(raised.value) == str(typed.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "typed"),
+    [
+        ({"protocol": {"max_steps": 9}}, '"protocol.max_steps=9", or **{"protocol.max_steps": 9}'),
+        ({"model": {"backbone": {"name": "bare"}}}, '"model.backbone.name=bare"'),
+        ({"optim": {}}, '"optim.KEY=VALUE"'),
+    ],
+)
+def test_settings_in_a_dict_are_told_how_they_are_written(
+    settings: dict[str, Any], typed: str
+) -> None:
+    with pytest.raises(UserError, match=re.escape(typed)):
+        lrbench.config(**settings)
 
 
 def test_what_is_no_run_or_setting_is_refused(tmp_path: Path, run: lrbench.TrainedRun) -> None:

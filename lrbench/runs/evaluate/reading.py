@@ -80,6 +80,11 @@ class TrainedModel(nn.Module):
     def _check(self, tokens: Tensor, *more: Tensor) -> None:
         """Raise UserError for what the network cannot read; kernels do not look where they read."""
         task, name = make_task(self.config.task), self.config.model.name
+        for one in (tokens, *more):
+            if not isinstance(one, Tensor):
+                raise UserError(
+                    f"a model reads tensors, not a {type(one).__name__}; try torch.as_tensor(..)"
+                )
         if not isinstance(self.network, Backbone):
             need = ["tokens (N, S)", "lengths (N,)"] * task.sides
             given = [tokens, *more]
