@@ -325,8 +325,11 @@ class _AtLengths(Summary):
             if again:
                 on = f"{again['value']:.4f} of {again['n']:,} at {again['length']:,}"
                 rounding = again["verdict"] == "rounding"
-                passes, why = ("passes", "") if rounding else ("fails as well", "not ")
-                yield "", f"float64 {passes} ({on}): {why}rounding"
+                # what float64 mends may also be numbers beyond float32
+                passes, why = "passes", "rounding or overflow of float32"
+                if not rounding:
+                    passes, why = "fails as well", "not rounding"
+                yield "", f"float64 {passes} ({on}): {why}"
             printed.append(horizon["text"])
 
     def _too_few(self, rule: str, length: int | None) -> str:
