@@ -17,6 +17,7 @@ from lrbench.report.output.cells import Column, PrintedCell, Table
 MOST_STATES = 12  # of the task, that have a row each; of more, those with most mistakes
 MOST_GIVEN = 3  # wrong answers that are named for a right one
 MOST_VALUES = 2  # eigenvalues that are written out
+PREDICTED = "predicted on random strings, if states are Gaussian:"
 
 
 @dataclass(frozen=True)
@@ -180,10 +181,10 @@ def _foretold(prediction: ForetoldRecord) -> list[str]:
         return []
     longest, below = max(map(int, prediction["accuracies"])), prediction["first_below"]
     if below is None:
-        return [f"predicted on random strings: at least 0.99 to {longest:,}"]
+        return [f"{PREDICTED} at least 0.99 to {longest:,}"]
     value = prediction["accuracies"][str(below)]
     until = "" if prediction["horizon"] is None else f"at least 0.99 to {prediction['horizon']:,}, "
-    return [f"predicted on random strings: {until}{value:.3f} at {below:,}"]
+    return [f"{PREDICTED} {until}{value:.3f} at {below:,}"]
 
 
 # --- tables

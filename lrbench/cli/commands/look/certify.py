@@ -208,7 +208,7 @@ def _show(found: Certified, run: Path) -> None:
     else:
         lines = _open(found)
     if prediction := _prediction(found):
-        lines.append(f"  predicted on random strings: {prediction}")
+        lines.append(f"  predicted on random strings, if states are Gaussian: {prediction}")
     if random := _on_random_strings(run, record["which"]):
         lines.append(f"  on random strings: {random}")
     lines.append(f"written: {found.file}")

@@ -98,7 +98,7 @@ def test_what_certify_found_stands_first(lrbench: Run, trained: Callable[..., Pa
     number = f"{length} symbol" + ("s" if length > 1 else "")
     assert first.startswith(f"wrong on {kept['witness']['string']} ({number}, ")
     assert first.endswith(f"instead of {kept['witness']['right']}, says last.json")
-    assert "predicted on random strings: " in ended.out
+    assert "predicted on random strings, if states are Gaussian: " in ended.out
     assert "Eigenvalues of each symbol's matrix" in ended.out
     assert "of unity of the task's order, 2" in ended.out
 
