@@ -86,10 +86,13 @@ def trained(folder: Path, which: str = "") -> Trained:
 
 def _refuse_without_plugins(folder: Path, then: dict[str, Any]) -> None:
     there = {module.__name__ for module in load_plugins().values()}
-    if away := ",".join(name for name in then.get("plugins") or {} if name not in there):
+    if away := [name for name in then.get("plugins") or {} if name not in there]:
+        one = len(away) == 1
+        which = f"plugin {away[0]}, which is" if one else f"plugins {', '.join(away)}, which are"
         raise UserError(
-            f"{folder} was trained with plugin {away}, which is not loaded\n"
-            f"write LRBENCH_PLUGINS={away} before the command, in the folder that holds it"
+            f"{folder} was trained with {which} not loaded\n"
+            f"write LRBENCH_PLUGINS={','.join(away)} before the command, in the folder that holds"
+            f" {'it' if one else 'them'}"
         )
 
 
