@@ -31,7 +31,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lrbench.checks import at_least, one_of
+from lrbench.checks import at_least, one_of, only_with
 from lrbench.mixers.state_space.s4d import DiagonalStateSpace, S4DConfig, diagonal_response
 from lrbench.mixers.state_space.ssm import System, paired
 from lrbench.registry import register_mixer
@@ -67,6 +67,8 @@ class LiquidS4Config(S4DConfig):
         super().__post_init__()
         one_of("model.mixer.kernel", self.kernel, tuple(MODES))
         at_least("model.mixer.degree", self.degree, 2)
+        key, degree, other = "model.mixer.degree", type(self).degree, "model.mixer.kernel=kb or pb"
+        only_with(key, self.degree, degree, self.kernel != "exact", other)
         one_of("model.mixer.contract", self.contract, tuple(CONTRACTIONS))
 
 

@@ -75,6 +75,8 @@ class SliceConfig:
         own, blocks, drawn = type(self), self.structure == "block", self.init != "exact"
         key, size, other = "model.mixer.block_size", self.block_size, "model.mixer.structure=block"
         only_with(key, size, own.block_size, blocks, other)
+        low_rank, other = self.structure == "dplr", "model.mixer.structure=dplr"
+        only_with("model.mixer.rank", self.rank, own.rank, low_rank, other)
         key, std, other = "model.mixer.init_std", self.init_std, "model.mixer.init=random"
         only_with(key, std, own.init_std, drawn, other)
 

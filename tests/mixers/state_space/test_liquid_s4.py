@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from lrbench.checks import from_a_user
 from lrbench.mixers.state_space.liquid_s4 import LiquidS4Config, LiquidS4Mixer
 
 WIDTH, SIZE, LENGTH = 4, 6, 7
@@ -119,3 +120,10 @@ def test_state_size(settings: dict[str, object], numbers: int) -> None:
 def test_settings_out_of_range_are_refused(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         LiquidS4Config(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_degree_that_nothing_reads_is_refused() -> None:
+    with from_a_user(), pytest.raises(ValueError, match=r"degree=5 is for model.mixer.kernel=kb"):
+        LiquidS4Config(degree=5)
+    with from_a_user():
+        assert LiquidS4Config(kernel="pb", degree=5).degree == 5

@@ -66,7 +66,8 @@ def test_it_is_what_the_paper_says(structure: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_structures_keep_the_contract(structure: str) -> None:
-    settings = [f"model.mixer.structure={structure}", "model.mixer.rank=2", "model.width=8"]
+    rank = ["model.mixer.rank=2"] if structure == "dplr" else []
+    settings = [f"model.mixer.structure={structure}", *rank, "model.width=8"]
     findings = run_contract("slice", settings)
     assert [str(finding) for finding in findings if finding.passed is False] == []
 
@@ -94,6 +95,7 @@ def test_it_expands_as_it_begins() -> None:
         (10, {}, "model.width 10 is not a multiple of model.mixer.block_size 4"),
         (8, {"rank": 0}, "model.mixer.rank must be at least 1"),
         (8, {"structure": "dense", "block_size": 2}, "block_size=2 is for model.mixer.structure"),
+        (8, {"structure": "block", "rank": 2}, "rank=2 is for model.mixer.structure=dplr"),
         (8, {"init": "exact", "init_std": 0.1}, "init_std=0.1 is for model.mixer.init=random"),
     ],
 )
