@@ -45,8 +45,8 @@ class Mixer(nn.Module):
     straight-through estimators, whose gradient is not the derivative), `without_gradient`
     (parameters, by name, that have none), `unbounded` (why outputs may grow beyond any bound; ""
     where they may not), `trains_otherwise` (why outputs of the same weights are others in training
-    mode; "" where they are not), `rounds` (False where loops of its own read the weights of its
-    linear maps, so that what these return cannot be rounded: lrbench/training/precision.py) and
+    mode; "" where they are not), `rounds` (False where it reads weights of its linear
+    maps itself, so that what these return cannot be rounded: lrbench/training/precision.py) and
     `checked_with` (settings that a check of its contract uses where the user gave none: of a
     solver, tolerances of zero).
 
@@ -66,7 +66,7 @@ class Mixer(nn.Module):
     without_gradient: frozenset[str] = frozenset()
     unbounded: str = ""
     trains_otherwise: str = ""
-    rounds: ClassVar[bool] = True
+    rounds: bool = True
     checked_with: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, config: Any, width: int) -> None:

@@ -83,9 +83,13 @@ def test_every_linear_map_is_called(model: str) -> None:
 
 
 def test_a_model_that_calls_no_linear_maps_is_refused(tmp_path: Path) -> None:
-    for model in ("lmu", "lmu_gated", "lmu_parallel"):
+    kinds = ("relative", "sinusoidal", "learnt", "randomised_relative")
+    positions = [["model=transformer", f"model.mixer.positions={kind}"] for kind in kinds]
+    models = [[f"model={model}"] for model in ("lmu", "lmu_gated", "lmu_parallel")]
+    for words in (*models, *positions):
         with pytest.raises(UserError, match=r"leave out protocol\.precision"):
-            validated(composed([f"model={model}", *PLAIN, f"output_dir={tmp_path}"]))
+            validated(composed([*words, *PLAIN, f"output_dir={tmp_path}"]))
+    validated(composed(["model=transformer", *PLAIN, f"output_dir={tmp_path}"]))  # rope
 
 
 def test_a_change_below_half_a_step_is_lost() -> None:

@@ -136,6 +136,7 @@ class TransformerMixer(Mixer):
     def place(self, layer: int, layers: int) -> None:
         """Note whether this is the first layer: vectors of positions are added there alone."""
         self.adds = self.kind in ("sinusoidal", "learnt") and layer == 0
+        self.rounds = not self.adds and self.kind != "relative"
         if self.kind == "learnt" and layer:
             self.register_parameter("table", None)
 

@@ -37,7 +37,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -82,7 +81,7 @@ class LMUConfig:
 class LMU(Mixer):
     """Legendre memory unit (Voelker et al. 2019; Chilkuri & Eliasmith 2021, Eq. 15-17)."""
 
-    rounds: ClassVar[bool] = False
+    rounds = False
 
     def __init__(self, config: LMUConfig, width: int) -> None:
         super().__init__(config, width)

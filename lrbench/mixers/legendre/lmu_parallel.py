@@ -78,7 +78,7 @@ class DelayMixer(Mixer):
     modes: ClassVar[tuple[str, ...]] = tuple(MODES)
     default_mode: ClassVar[str] = "chunk"
     tolerance: ClassVar[float] = 1e-8  # of the Fourier transform; the others keep 1e-9
-    rounds: ClassVar[bool] = False
+    rounds = False
 
     def __init__(
         self, width: int, order: int, theta: float, channels: int, outputs: int | None, f2: str

@@ -253,7 +253,7 @@ def _check_precision(config: Config) -> None:
     if precision != FLOAT32 and not all(mixer.rounds for mixer in mixers):
         raise UserError(
             f"protocol.precision={precision} rounds what linear maps return; model"
-            f" {config.model.name} has loops of its own that read their weights\n"
+            f" {config.model.name} reads weights of linear maps itself\n"
             "leave out protocol.precision, or take another model"
         )
 
