@@ -27,14 +27,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from lrbench.certificates.reader import (
-    WHOLE_NUMBERS,
-    SymbolReader,
-    chosen,
-    flat,
-    holds_whole_numbers,
-    unflat,
-)
+from lrbench.certificates.reader import SymbolReader, chosen, flat, unflat, why_no_derivative
 from lrbench.tasks.machine import NOWHERE, Machine
 
 Numbers = NDArray[np.float64]
@@ -83,8 +76,8 @@ def affine_steps(reader: SymbolReader, symbols: int, of_several: bool = False) -
         return f"{len(stateful)} layers carry a state: only one can be foretold"
     with torch.no_grad():
         first, *deeper = ([layer.initial_state(1)] for layer in stateful)
-    if holds_whole_numbers(first):
-        return WHOLE_NUMBERS
+    if reason := why_no_derivative(first):
+        return reason
     size = len(flat(first)[0])
     if size > MOST_NUMBERS:
         return f"a state of {size} numbers is more than {MOST_NUMBERS}"

@@ -14,7 +14,6 @@ from lrbench.tasks.machine import Machine
 SYMBOLS = 1 << 14  # rows x positions of a piece, where whole strings are read
 ALONE = 8  # symbols that are read one by one as well
 APART = 5e-2  # relative: answers that differ by more are others, and not the same rounded otherwise
-WHOLE_NUMBERS = "its state holds whole numbers, which do not move by small steps"
 
 
 class SymbolReader:
@@ -69,24 +68,19 @@ class SymbolReader:
                 other, together[: len(alone)], rtol=APART, atol=APART * size, equal_nan=True
             ):
                 raise UserError(
-                    "this model's answer to a string is another one when it is read again, or"
-                    " beside other strings: nothing can be told of all strings\n"
-                    "`lrbench check` says what it depends on"
+                    "this model's answer to a string changes when the string is read again, or"
+                    " beside other strings; so nothing can be said of all strings\n"
+                    "`lrbench check` says what the answer depends on"
                 )
 
     def numbers(self, symbols: int) -> int:
         """Return how many numbers a string's carried state holds, after one of `symbols`."""
         logits, state = self.step(torch.zeros(1, dtype=torch.int64), None)
         self.classes = logits.shape[-1]
-        counted = [leaf.numel() * (1 + leaf.is_complex()) for leaf in tensors(state)]
+        counted = [leaf.numel() * (1 + leaf.is_complex()) for leaf in leaves(state)]
         if not counted:
             raise UserError("this model carries no state from one symbol to the next")
         return sum(counted)
-
-
-def tensors(state: Any) -> list[Tensor]:
-    """Return the tensors of a carried state."""
-    return leaves(state)
 
 
 def chosen(state: Any, rows: Tensor) -> Any:
@@ -97,15 +91,16 @@ def chosen(state: Any, rows: Tensor) -> Any:
     return changed(lambda leaf: leaf[rows.to(leaf.device)] if leaf.dim() else leaf, state)
 
 
-def holds_whole_numbers(state: Any) -> bool:
-    """Whether a part of a carried state is of whole numbers, such as a count of positions."""
-    return any(not leaf.is_floating_point() and not leaf.is_complex() for leaf in leaves(state))
+def why_no_derivative(state: Any) -> str:
+    """Return why steps from a carried state have none: it counts positions, say. Or nothing."""
+    whole = any(not leaf.is_floating_point() and not leaf.is_complex() for leaf in leaves(state))
+    return "its state holds whole numbers, which do not move by small steps" if whole else ""
 
 
 def flat(state: Any) -> Tensor:
     """Return carried states as real numbers (B, D), without gradients."""
     parts = []
-    for leaf in tensors(state):
+    for leaf in leaves(state):
         real = torch.view_as_real(leaf) if leaf.is_complex() else leaf
         parts.append(real.detach().flatten(1))
     return torch.cat(parts, 1)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from lrbench.errors import UserError
+from lrbench.mixers.states import leaves
 
 LONGEST_TEXT = 160
 # A tensor that ought to be zero holds rounding errors of the size of its neighbours: it is
@@ -61,14 +62,8 @@ def raised(name: str, error: Exception) -> Finding:
 
 
 def tensors_of(state: Any) -> list[Tensor]:
-    """Return the tensors of a state or result: a tensor, or a tuple, list or dict of them."""
-    if isinstance(state, Tensor):
-        return [state]
-    if isinstance(state, dict):
-        return [tensor for key in sorted(state) for tensor in tensors_of(state[key])]
-    if isinstance(state, tuple | list):
-        return [tensor for part in state for tensor in tensors_of(part)]
-    raise TypeError(f"a state is a tensor or a tuple of tensors, not {type(state).__name__}")
+    """Return the tensors of a state or result; raises TypeError for whatever else is in it."""
+    return leaves(state, strict=True)
 
 
 def alike(a: Tensor, b: Tensor) -> bool:

@@ -20,14 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lrbench.certificates.foretold import AffineSteps
-from lrbench.certificates.reader import (
-    WHOLE_NUMBERS,
-    SymbolReader,
-    chosen,
-    flat,
-    holds_whole_numbers,
-    unflat,
-)
+from lrbench.certificates.reader import SymbolReader, chosen, flat, unflat, why_no_derivative
 from lrbench.diagnosis.extraction import random_words
 from lrbench.tasks.machine import NOWHERE, Machine
 
@@ -137,8 +130,8 @@ def growth(
     starts, at = _visited(reader, machine)
     if not len(at):
         return "no valid string goes on"
-    if holds_whole_numbers(starts):
-        return WHOLE_NUMBERS
+    if reason := why_no_derivative(starts):
+        return reason
     like = chosen(starts, torch.zeros(1, dtype=torch.int64))
     x = flat(starts)
     rows = []

@@ -17,8 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lrbench.certificates.reader import SymbolReader, tensors
+from lrbench.certificates.reader import SymbolReader
 from lrbench.diagnosis.extraction import NOT_FINITE
+from lrbench.mixers.states import leaves
 from lrbench.tasks.base import Task
 from lrbench.tasks.machine import Machine
 from lrbench.tasks.stream import Stream
@@ -236,11 +237,11 @@ class _Survey:
         bin_.right += int(right.sum())
         bin_.margins.append(margins[scored])
         if self.fixed:
-            leaves = [_real(leaf) for layer in state for leaf in tensors(layer)]
+            numbers = [_real(leaf) for layer in state for leaf in leaves(layer)]
             if not self.parts:
                 self.parts = _names(state)
             bin_.norms.append(
-                torch.stack([torch.linalg.vector_norm(x, dim=1).mean() for x in leaves])
+                torch.stack([torch.linalg.vector_norm(x, dim=1).mean() for x in numbers])
             )
         if position == self.edges[len(self.bins)]:
             self.bins.append(bin_.closed(position))
@@ -363,8 +364,8 @@ class _Window:
             return
         for number, layer in enumerate(state):
             if number == len(self.layers):
-                self.layers.append([[] for _ in tensors(layer)])
-            for part, leaf in zip(self.layers[number], tensors(layer), strict=True):
+                self.layers.append([[] for _ in leaves(layer)])
+            for part, leaf in zip(self.layers[number], leaves(layer), strict=True):
                 part.append(_real(leaf).cpu())
 
     def forget(self) -> None:
@@ -482,7 +483,7 @@ def _names(state: Sequence[Any]) -> tuple[str, ...]:
     """Return 'layer 1' for a layer's state, 'layer 1, 2 of 2' where it has several parts."""
     names = []
     for number, layer in enumerate(state, 1):
-        parts = len(tensors(layer))
+        parts = len(leaves(layer))
         fields = sorted(layer) if isinstance(layer, dict) else getattr(layer, "_fields", ())
         for part in range(1, parts + 1):
             more = f", {part} of {parts}" if len(fields) != parts else f", {fields[part - 1]}"

@@ -11,14 +11,16 @@ from typing import Any
 from torch import Tensor
 
 
-def leaves(state: Any) -> list[Tensor]:
-    """Return the tensors of a state."""
+def leaves(state: Any, strict: bool = False) -> list[Tensor]:
+    """Return the tensors of a state. strict: raise TypeError for whatever else is in it."""
     if isinstance(state, Tensor):
         return [state]
     if isinstance(state, dict):
-        return [leaf for key in sorted(state) for leaf in leaves(state[key])]
+        return [leaf for key in sorted(state) for leaf in leaves(state[key], strict)]
     if isinstance(state, list | tuple):
-        return [leaf for part in state for leaf in leaves(part)]
+        return [leaf for part in state for leaf in leaves(part, strict)]
+    if strict:
+        raise TypeError(f"a state is a tensor or a tuple of tensors, not {type(state).__name__}")
     return []
 
 

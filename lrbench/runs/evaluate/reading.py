@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lrbench.certificates.reader import SymbolReader, flat, tensors
+from lrbench.certificates.reader import SymbolReader, flat
 from lrbench.checks import shown
 from lrbench.config import Config
 from lrbench.errors import UserError
+from lrbench.mixers.states import leaves
 from lrbench.models.base import Backbone
 from lrbench.runs.evaluate.evaluation import take_weights
 from lrbench.runs.evaluate.trained import trained
@@ -72,7 +73,7 @@ class TrainedModel(nn.Module):
         state: Any = None
         for symbol in tokens.unbind(1):
             _, state = reader.step(symbol, state)
-            if not tensors(state):
+            if not leaves(state):
                 raise UserError(f"model {self.config.model.name} carries no state")
             seen.append(flat(state))
         return torch.stack(seen, 1)
