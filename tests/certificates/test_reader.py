@@ -47,7 +47,9 @@ def test_answers_by_chance_or_company_are_refused(change: Any) -> None:
         lambda: search(model, machine),
         lambda: survey(model, TASK, machine, [5], TASK.stream(0, "test")),
     ):
-        with pytest.raises(UserError, match="when the string is read again, or beside other strings"):
+        with pytest.raises(
+            UserError, match="when the string is read again, or beside other strings"
+        ):
             look()
 
 
