@@ -31,6 +31,7 @@ UPDATES = {"sum": 3000, "even_pair": 3000, "mod_arith": 250}  # some twenty seco
 SHORT = (  # training is what is timed: one look at the end, and next to no examination
     *("protocol.stop=never", "protocol.look_every=1000000", "protocol.validation_size=16"),
     *("protocol.look_size=16", "protocol.test_size=16", "protocol.further_lengths=[]"),
+    "protocol.certify=never",
 )
 
 

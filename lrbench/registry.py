@@ -85,7 +85,7 @@ class Registry:
 
         Raises UserError for a name that is none or is taken, and for a config of another kind.
         """
-        _check_name(self.kind, name)
+        check_name(self.kind, name)
         if not is_dataclass(config):
             raise UserError(
                 f"{self.kind} '{name}': its configuration {config!r} is not a dataclass"
@@ -128,7 +128,8 @@ def _check_defaults(kind: str, name: str, config: type) -> None:
         ) from error
 
 
-def _check_name(kind: str, name: object) -> None:
+def check_name(kind: str, name: object) -> None:
+    """Raise UserError for what no task, model, protocol or table can be called."""
     if isinstance(name, str) and NAME.fullmatch(name):
         return
     raise UserError(
@@ -167,7 +168,7 @@ class FolderRegistry(Registry):
         self, name: str, config: type, source: str, backbone: Mapping[str, Any] | None = None
     ) -> Callable[[C], C]:
         """Register the decorated class, after the built-ins: their names are taken."""
-        _check_name(self.kind, name)
+        check_name(self.kind, name)
         self._import()
         return super().add(name, config, source, backbone)
 
@@ -313,18 +314,23 @@ def register_task(name: str, config: type, source: str = "") -> Callable[[C], C]
 
     `config` has a field `name`, whose default is the task's.
     """
+    _check_says_its_name(TASKS.kind, name, config)
+    return TASKS.add(name, config, source)
+
+
+def _check_says_its_name(kind: str, name: str, config: type) -> None:
+    """Refuse settings that a run would keep under the name of another task or protocol."""
     named = (
         [one.default for one in fields(config) if one.name == "name"]
         if is_dataclass(config)
         else [name]
     )
     if named != [name]:
-        _check_name(TASKS.kind, name)
+        check_name(kind, name)
         raise UserError(
-            f"task '{name}': its configuration {config.__name__} does not say its name\n"
+            f"{kind} '{name}': its configuration {config.__name__} does not say its name\n"
             f'fix: name: str = "{name}" as the first field of {config.__name__}'
         )
-    return TASKS.add(name, config, source)
 
 
 def register_mixer(
@@ -349,7 +355,11 @@ def register_backbone(name: str, config: type, source: str = "") -> Callable[[C]
 
 
 def register_protocol(name: str, config: type, source: str = "") -> Callable[[C], C]:
-    """Class decorator: make a `Protocol` known as `protocol=name`; `config` is a Fan2024Config."""
+    """Class decorator: make a `Protocol` known as `protocol=name`.
+
+    `config` is a ProtocolConfig with a field `name`, whose default is the protocol's.
+    """
+    _check_says_its_name(PROTOCOLS.kind, name, config)
     return PROTOCOLS.add(name, config, source)
 
 

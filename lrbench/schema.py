@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import field, make_dataclass
+from dataclasses import field, fields, make_dataclass
 from functools import lru_cache, partial
 from typing import Any
 
@@ -54,17 +54,24 @@ def model_node(name: str, backbone: str | None = None) -> Any:
     usual_name = usual.pop("name", DEFAULT_BACKBONE)
     settings = usual if backbone in (None, usual_name) else {}
     stack = BACKBONES.get(backbone or usual_name).config
+    try:
+        stack(**settings)
+    except (TypeError, ValueError) as error:  # a plug-in's mistake
+        raise UserError(
+            f"mixer {name} is registered with settings that stack '{usual_name}' does not take:"
+            f" {error}\nit has: {', '.join(one.name for one in fields(stack))}"
+        ) from error
     return _model_class(name, entry.config, stack, tuple(settings.items()))
 
 
 @lru_cache(maxsize=256)
 def _model_class(name: str, mixer: type, stack: type, settings: tuple[tuple[str, Any], ...]) -> Any:
-    fields = [
+    parts = [
         ("name", str, field(default=name)),
         ("backbone", stack, field(default_factory=partial(stack, **dict(settings)))),
         ("mixer", mixer, field(default_factory=mixer)),
     ]
-    return make_dataclass(f"Model_{name}", fields, bases=(StackConfig,))
+    return make_dataclass(f"Model_{name}", parts, bases=(StackConfig,))
 
 
 def _reader_node(name: str) -> Any:
@@ -73,11 +80,11 @@ def _reader_node(name: str) -> Any:
 
 @lru_cache(maxsize=64)
 def _reader_class(name: str, encoder: type) -> Any:
-    fields = [
+    parts = [
         ("name", str, field(default=name)),
         ("encoder", encoder, field(default_factory=encoder)),
     ]
-    return make_dataclass(f"Model_{name}", fields, bases=(ReaderConfig,))
+    return make_dataclass(f"Model_{name}", parts, bases=(ReaderConfig,))
 
 
 def in_backbone(model: str, backbone: str) -> str:

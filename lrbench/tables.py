@@ -19,7 +19,8 @@ from typing import Any
 from lrbench.checks import nearest, shown
 from lrbench.errors import UserError, listed, unknown
 from lrbench.locations import conf_dir
-from lrbench.protocols.base import rule_names
+from lrbench.protocols.base import declared, rule_names
+from lrbench.registry import check_name
 from lrbench.walks import Walk, read_walk
 
 WALKS = "walks"  # the kind whose cells are the stations of walks
@@ -170,9 +171,19 @@ _REGISTERED_BY: dict[str, str] = {}  # {table: the module that did}
 
 
 def register_table(table: TableSpec) -> TableSpec:
-    """Make a table known as `--table NAME`, from a plugin: the module that calls this."""
+    """Make a table known as `--table NAME`, from a plugin: the module that calls this.
+
+    Raises UserError where a built-in table or another module's has this name.
+    """
+    check_name("table", table.name)
+    module = str(sys._getframe(1).f_globals["__name__"])
+    owner = _REGISTERED_BY.get(table.name, module)
+    if (conf_dir() / "table" / f"{table.name}.yaml").is_file():
+        owner = "lrbench"
+    if owner != module:
+        raise UserError(f"table '{table.name}' is already registered by {owner}")
     _REGISTERED[table.name] = table
-    _REGISTERED_BY[table.name] = str(sys._getframe(1).f_globals["__name__"])
+    _REGISTERED_BY[table.name] = module
     return table
 
 
@@ -241,7 +252,7 @@ def _read(path: Path) -> TableSpec:
         content: Any = OmegaConf.to_container(OmegaConf.load(path))
     except (YAMLError, UnicodeDecodeError, OSError) as error:
         raise UserError(f"table '{path}' cannot be read: {' '.join(str(error).split())}") from error
-    kind = content.get("kind", "paper") if isinstance(content, dict) else ""
+    kind = str(content.get("kind", "paper")) if isinstance(content, dict) else ""
     listed = {SUITE: ("tasks", "models"), WALKS: (WALKS,)}.get(kind, ("cells",))
     if not isinstance(content, dict) or any(not isinstance(content.get(k), list) for k in listed):
         missing = " and ".join(f"'{key}'" for key in listed)
@@ -251,12 +262,12 @@ def _read(path: Path) -> TableSpec:
     for key in content:
         if key not in keys:
             raise unknown(f"key of table '{path}'", str(key), keys)
-    rule = content.get("rule", "best")
-    for key, value, known in (("rule", rule, rule_names()), ("kind", kind, KINDS)):
-        if value not in known:
-            raise unknown(f"{key} of table '{path}'", str(value), list(known))
     typed = _strings(path, content.get("common", []))
     protocol = str(content.get("protocol") or _protocol_of(typed) or TableSpec.protocol)
+    rule = str(content.get("rule") or declared(protocol).usual_rule)
+    for key, value, known in (("rule", rule, rule_names()), ("kind", kind, KINDS)):
+        if value not in known:
+            raise unknown(f"{key} of table '{path}'", value, list(known))
     common = _with_protocol(typed, protocol)
     walks: tuple[Walk, ...] = ()
     tasks = tuple(_task(path, task) for task in content.get("tasks", []))

@@ -137,7 +137,7 @@ def read_walk(place: str, content: Any, common: Iterable[str], rules: Iterable[s
         known |= new
         steps.append(step)
     claims = [
-        Claim(float(one["value"]), str(one["source"]))
+        Claim(_number(here, one["value"]), str(one["source"]))
         for one in _list(here, content["claims"], "claims")
         if _check_keys(here, one, ("value", "source"), ("value", "source"))
     ]
@@ -160,12 +160,18 @@ def _check_keys(
     place: str, content: Any, keys: tuple[str, ...], needed: tuple[str, ...]
 ) -> Mapping[str, Any]:
     if not isinstance(content, dict) or not set(needed) <= set(content):
-        missing = ", ".join(f"'{key}'" for key in needed)
-        raise UserError(f"{place}: expected {missing}, not {content}")
+        missing = ", ".join(f"'{key}'" for key in needed or keys)
+        raise UserError(f"{place}: expected a mapping with {missing}, not {content}")
     for key in content:
         if key not in keys:
             raise unknown(f"key of {place}", str(key), list(keys))
     return content
+
+
+def _number(place: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UserError(f"{place}: the value of a claim must be a number, not {value!r}")
+    return float(value)
 
 
 def _reading(place: str, content: Any, rules: Iterable[str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ import pytest
 
 from lrbench.checks import at_least
 from lrbench.errors import UserError
+from lrbench.protocols.fan2024.declaration import Fan2024Config
 from lrbench.registry import (
     BACKBONES,
     ENCODERS,
@@ -159,3 +160,9 @@ def test_a_size_is_at_least_one() -> None:
                     accepted.add((registry.kind, size))
     assert {size for _, size in accepted} == {*optional, "expansion"}
     assert {kind for kind, size in accepted if size == "expansion"} == {BACKBONES.kind}
+
+
+def test_a_protocol_says_its_own_name() -> None:
+    """Or its runs would be those of the protocol whose settings it has."""
+    with pytest.raises(UserError, match=r"protocol 'turns': .*Fan2024Config does not say its name"):
+        register_protocol("turns", Fan2024Config)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from lrbench.errors import UserError
-from lrbench.schema import config_from
+from lrbench.registry import MIXERS
+from lrbench.schema import config_from, model_node
 from lrbench.tasks.symbols.mod_arith import ModArithConfig
 
 
@@ -54,3 +56,12 @@ def test_each_has_a_configuration_of_its_own() -> None:
 def test_a_configuration_of_another_version(change: dict[str, Any]) -> None:
     with pytest.raises(UserError):
         config_from(as_written(**change))
+
+
+def test_a_mixer_that_wants_what_its_stack_has_not_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entry = replace(MIXERS.get("blockdiag"), backbone={"name": "bare", "emb": "one_hot"})
+    monkeypatch.setitem(MIXERS._entries, "mine", entry)
+    with pytest.raises(UserError, match=r"mixer mine is registered with settings .*'bare'.*'emb'"):
+        model_node("mine")

@@ -10,7 +10,7 @@ from lrbench.cli.hydra.compose import completed
 from lrbench.errors import UserError
 from lrbench.locations import conf_dir
 from lrbench.registry import DEFAULT_PROTOCOL
-from lrbench.tables import load_table, table_names
+from lrbench.tables import TableSpec, load_table, register_table, table_names
 
 TABLE = """
 protocol: fan2024
@@ -43,6 +43,22 @@ def test_every_cell_is_trained_by_the_protocol_that_the_table_names(tmp_path: Pa
     assert spec.protocol == "walks"  # or a report would look for runs of another
     for cell in spec.cells:
         assert [one for one in cell.overrides if one.startswith("protocol=")] == ["protocol=walks"]
+
+
+def test_a_table_is_read_by_its_protocols_usual_rule(tmp_path: Path) -> None:
+    """`best` is no rule of it: all cells were empty."""
+    path = tmp_path / "mine.yaml"
+    path.write_text(TABLE.replace("fan2024", "grazzi2025"))
+    assert load_table(str(path)).rule == "last"
+    path.write_text(TABLE.replace("columns", "kind: [paper]\ncolumns"))
+    with pytest.raises(UserError, match=r"kind of table .* unknown"):
+        load_table(str(path))
+
+
+@pytest.mark.parametrize("name", ["fan2024_table2", "a/b c"])
+def test_a_registered_table_takes_no_name_of_another(name: str) -> None:
+    with pytest.raises(UserError, match=r"already registered by lrbench|that is no name"):
+        register_table(TableSpec(name, "Mine", ()))
 
 
 @pytest.mark.parametrize("place", ["common: [", "label: longer, overrides: ["])

@@ -75,6 +75,8 @@ def test_a_station_is_one_cell_however_it_is_reached(tmp_path: Path) -> None:
         ("reading: {over: mean}", "reading: {}", "step 'mean' changes nothing"),
         ("walks:\n", "walk:\n", "has no list 'walks'"),
         ("    start: [task=mod_arith, ", "    start: [task, ", "a list of KEY=VALUE"),
+        (", {value: 0.5, source: B}", ", {value: high, source: B}", "must be a number, not 'high'"),
+        ("reading: {over: mean}", "reading: [mean]", "expected a mapping with 'rule'"),
         ("label: two\n", "label: two\n    begin: 1\n", "key of .* 'begin' unknown"),
     ],
 )

@@ -42,7 +42,7 @@ from lrbench.report.output.cells import Table, escape, to_markdown
 
 TABLES: dict[str, MeasuredTable] = {"fan2024_speed": FAN2024, "rir_table1": RIR, "lmu_speed": LMU}
 SCHEMA = 1
-HEAD = f"<!-- made by lrbench publish from {NUMBERS}, {SETTINGS} and {NOTES}; edit those -->"
+HEAD = f"<!-- made by benchmarks.pages from {NUMBERS}, {SETTINGS} and {NOTES}; edit those -->"
 NOT_YET = "Not looked into yet."
 
 
@@ -211,7 +211,7 @@ def _provenance(table: MeasuredTable, name: str, notes: Notes, settings: Setting
     yield "```sh"
     yield from notes.commands
     yield from dict.fromkeys(_command(table, one, name) for one in found)
-    yield f"lrbench publish --rebuild results/{name}    # this page, from its {NUMBERS}"
+    yield f"python -m benchmarks.pages results/{name}    # this page, from its {NUMBERS}"
     yield "```\n"
     days = sorted({str(one.get("date"))[:10] for one in found})
     for title, texts in (

@@ -46,11 +46,11 @@ def usable(tensor: Tensor, name: str, *layout: int | str, by: Means = Means.NUMB
 
 
 def heard(*layers: nn.Module) -> bool:
-    """Tell whether a hook waits for what one of some layers returns.
+    """Tell whether a hook waits for what one of some layers is given or returns.
 
     Such layers have to be called. Kernels read their weights, and no hook would hear of it.
     """
-    return any(layer._forward_hooks for layer in layers)
+    return any(layer._forward_hooks or layer._forward_pre_hooks for layer in layers)
 
 
 def covers(by: Means, tensor: Tensor) -> bool:

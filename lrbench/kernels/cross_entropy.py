@@ -108,11 +108,12 @@ def loss_loop(classes: int, dtype: str) -> Loop:
                     for c in range(classes):
                         slopes[c, i] = 0
                 else:
-                    spread = 0.0
-                    for c in range(classes):
-                        spread += logits[c, i]
                     loss += log_sums[i - start] - (1 - smoothing) * logits[target, i]
-                    loss -= smoothing / classes * spread
+                    if smoothing > 0:  # 0 times an infinite logit is no number
+                        spread = 0.0
+                        for c in range(classes):
+                            spread += logits[c, i]
+                        loss -= smoothing / classes * spread
                     slopes[target, i] -= (1 - smoothing) / counted
         return loss / counted
 

@@ -72,7 +72,7 @@ def _backward(*tensors: Tensor, by_symbol: bool) -> tuple[Tensor, ...]:
     flat, width = x.flatten(0, -2), x.shape[-1]
     dweight, dbias = torch.zeros_like(weight), torch.zeros_like(bias)
     dx = flat.new_empty(flat.shape)
-    dresidual = torch.zeros_like(residual) if by_symbol else gradient
+    dresidual = residual.new_zeros(residual.shape) if by_symbol else gradient
     z, slope = flat.new_empty(2, min(ROWS, len(flat)), width)
     dh = flat.new_empty(len(z), 2 * width)
     first = slope_loop(DTYPES[x.dtype])

@@ -35,7 +35,7 @@ def normed_head(norm: nn.Module, head: nn.Linear, x: Tensor) -> Tensor:
     Where it is compiled the result lies in memory as (C, ...), which is what a softmax over few
     classes wants.
     """
-    if isinstance(norm, nn.LayerNorm) and not heard(head) and _compiles(norm, head, x):
+    if isinstance(norm, nn.LayerNorm) and not heard(norm, head) and _compiles(norm, head, x):
         return compiled_head(norm.eps)(norm.weight, norm.bias, head.weight, head.bias, x)
     result: Tensor = head(norm(x))
     return result
@@ -70,7 +70,7 @@ def _backward(*tensors: Tensor) -> tuple[Tensor, ...]:
     gamma, beta, weight, bias, x, mean, scale, gradient = tensors
     rows, upstream = x.flatten(0, -2), gradient.flatten(0, -2).T
     dx = rows.new_empty(rows.shape)
-    dfolded, dbias = torch.zeros_like(weight), torch.zeros_like(bias)
+    dfolded, dbias = weight.new_zeros(weight.shape), torch.zeros_like(bias)
     loop = backward_loop(DTYPES[x.dtype])
     loop(*map(array, (rows, weight * gamma, mean, scale, upstream, dx, dfolded, dbias)))
     dweight = torch.addr(dfolded * gamma, dbias, beta)

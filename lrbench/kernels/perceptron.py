@@ -110,7 +110,7 @@ def _compiled_backward(*tensors: Tensor) -> tuple[Tensor, ...]:
     w1, c1, w2, c2, x, _result, z, gradient = tensors
     rows, upstream = x.flatten(0, -2), gradient.flatten(0, -2).T.contiguous()
     dx = torch.empty_like(rows, memory_format=torch.contiguous_format)
-    dw1, *sums = map(torch.zeros_like, (w1, w2, c1, c2))
+    dw1, *sums = (w.new_zeros(w.shape) for w in (w1, w2, c1, c2))  # contiguous, as loops want them
     piece, done = _rows_at_a_time(z), 0
     dz = z[:piece].clone()
     loop = backward_loop(len(w1), len(w2), DTYPES[x.dtype])

@@ -13,6 +13,7 @@ import threading
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from types import ModuleType
 
 from lrbench.errors import UserError, where_written
@@ -102,7 +103,9 @@ def _import(name: str, origin: str) -> ModuleType:
     notice.start()
     try:
         watch(name)
-        return import_module(name)
+        module = import_module(name)
+        _check_is_here(module, name, origin)
+        return module
     except UserError:
         raise
     except ModuleNotFoundError as error:
@@ -122,6 +125,20 @@ def _import(name: str, origin: str) -> ModuleType:
         ) from error
     finally:
         notice.cancel()
+
+
+def _check_is_here(module: ModuleType, name: str, origin: str) -> None:
+    """Refuse another module of the name of one in the current folder: that one would do nothing."""
+    own, _, rest = name.partition(".")
+    file = getattr(module, "__file__", None)
+    places = Path(f"{own}.py"), Path(own, "__init__.py")
+    if rest or file is None or not any(place.is_file() for place in places):
+        return
+    if not any(place.is_file() and place.resolve() == Path(file).resolve() for place in places):
+        raise UserError(
+            f"plugin '{name}' ({origin}) is not the one in {os.getcwd()}: python has a module of"
+            f" that name already, {file}\nfix: rename yours"
+        )
 
 
 def _say_slow(name: str, origin: str) -> None:

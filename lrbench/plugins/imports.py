@@ -63,7 +63,12 @@ def declared_by(path: Path, root: Path) -> set[Path]:
         for pattern in _texts_of(node, path):
             if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
                 raise UserError(f"{path}: {DECLARED}: '{pattern}' does not lie below its folder")
-            files = {one for one in path.parent.glob(pattern) if one.is_file()}
+            try:
+                files = {one for one in path.parent.glob(pattern) if one.is_file()}
+            except (ValueError, IndexError, NotImplementedError) as error:
+                raise UserError(
+                    f"{path}: {DECLARED}: '{pattern}' is no pattern of files: {error}"
+                ) from error
             if not files:
                 raise UserError(
                     f"{path}: {DECLARED} names '{pattern}', and there is no such file in"

@@ -178,7 +178,6 @@ class _Unknown(ByLength):
     """A protocol that results tell of and nobody here registers: a plug-in that is not named."""
 
 
-@cache
 def declared(name: str) -> Protocol:
     """Return the declaration of a protocol, a plug-in's too; of an unknown one, what most have.
 
@@ -186,8 +185,12 @@ def declared(name: str) -> Protocol:
     """
     if name not in PROTOCOLS:
         load_plugins()
-    declaration: type[Protocol] = PROTOCOLS.get(name).cls if name in PROTOCOLS else _Unknown
-    return declaration(name)
+    return _declaration(PROTOCOLS.get(name).cls if name in PROTOCOLS else _Unknown, name)
+
+
+@cache
+def _declaration(kind: type[Protocol], name: str) -> Protocol:
+    return kind(name)
 
 
 def rule_names() -> tuple[str, ...]:

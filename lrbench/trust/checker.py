@@ -28,13 +28,16 @@ ANSWERED = "answer"  # what a line of the child must have
 _children: dict[int, subprocess.Popen[str]] = {}  # by process: a forked one needs its own
 
 
+NO_PROCESS = "no process to check it in"  # which may be over soon
+
+
 def check(kernel: Kernel, limit: int = 0) -> TrustOutcome:
     """Try a kernel in a child process, for at most `limit` seconds (0: LIMIT)."""
     began, limit = time.perf_counter(), limit or LIMIT
     try:
         reason = _ask({**asdict(kernel), "limit": limit})
     except OSError as error:
-        reason = f"no process to check it in: {error}"
+        reason = f"{NO_PROCESS}: {error}"
     return TrustOutcome(kernel, reason, time.perf_counter() - began)
 
 
@@ -64,6 +67,11 @@ def _ask(request: dict[str, object]) -> str:
             line = child.stdout.readline()
         except BrokenPipeError:
             line = ""
+        except (
+            BaseException
+        ):  # interrupted: its answer would be taken for that to the next question
+            stop()
+            raise
         if line:
             return str(json.loads(line)[ANSWERED])
         code = child.wait()

@@ -77,11 +77,15 @@ def tell_of(program: TrustOutcome) -> None:
 
 
 def checked(kernel: Kernel) -> TrustOutcome:
-    """Let a kernel prove itself now, whatever was found before, and write the outcome down."""
-    from lrbench.trust.checker import check
+    """Let a kernel prove itself now, whatever was found before, and write the outcome down.
+
+    Where no process could be started for it, nothing is known of the kernel, and nothing kept.
+    """
+    from lrbench.trust.checker import NO_PROCESS, check
 
     outcome = check(kernel)
-    outcomes.keep(outcome)
+    if not outcome.reason.startswith(NO_PROCESS):
+        outcomes.keep(outcome)
     return outcome
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 
+from lrbench.checks import from_a_user
 from lrbench.contract import ENCODER_CHECKS
 from lrbench.contract.encoders.gradients import gradients_reach_everything
-from lrbench.contract.encoders.padding import reads_strings_alone
+from lrbench.contract.encoders.padding import ignores_padding, reads_strings_alone
 from lrbench.contract.subject import PaddedStrings, encoder_factory, model_settings, seeded
 from lrbench.encoders.base import Encoder
+from lrbench.encoders.rir.rir_ebt_grc import RirEbtGrcConfig
+from lrbench.encoders.trees.bt_grc import BtGrcConfig
 from lrbench.errors import UserError
 
 Case = tuple[Callable[..., Encoder], PaddedStrings]
@@ -42,10 +46,39 @@ def test_whole_strings_alone_are_as_beside_others_or_it_is_said(name: str) -> No
     assert found.passed is not False, found.detail
 
 
-def test_what_depends_on_its_company_by_design_says_so() -> None:
+@pytest.mark.parametrize(
+    ("name", "settings", "why"),
+    [
+        ("crvnn", "released=true", "a step more beside longer ones"),
+        ("rir_crvnn", "released=true inference=full", "a step more beside longer ones"),
+        ("rir_ebt_grc", "chunk=4 inference=rir chunk_decision=row", "how many beams"),
+    ],
+)
+def test_what_depends_on_its_company_by_design_says_so(name: str, settings: str, why: str) -> None:
     """`check model=crvnn model.encoder.released=true` failed by what its page says."""
-    found = reads_strings_alone(*case_of("crvnn", "released=true", lengths=(5, 1, 9)))
-    assert found.passed is None and "a step more beside longer ones" in found.detail
+    found = reads_strings_alone(*case_of(name, *settings.split(), lengths=(5, 1, 9)))
+    assert found.passed is None and why in found.detail
+
+
+@pytest.mark.parametrize("name", ["rir_grc", "rir_ebt_grc", "rir_crvnn", "rir_om"])
+def test_strings_that_are_cut_by_their_own_length_are_alone(name: str) -> None:
+    settings = ("chunk=8", "chunk_decision=row", "inference=rir")
+    make, strings = case_of(name, *settings, lengths=(5, 1, 9, 33))
+    for check in (reads_strings_alone, ignores_padding):
+        found = check(make, strings)
+        assert found.passed, found.detail
+
+
+@pytest.mark.parametrize(
+    ("config", "settings"),
+    [
+        (BtGrcConfig, {"dropout": 0.0, "reuse_dropout": True}),
+        (RirEbtGrcConfig, {"chunk": 2, "inference": "rir", "align": "random"}),
+    ],
+)
+def test_settings_that_nothing_reads_are_refused(config: Any, settings: dict[str, Any]) -> None:
+    with from_a_user(), pytest.raises(ValueError, match=r"is for model\.encoder\.(dropout|chunk)"):
+        config(**settings)
 
 
 def test_a_chunk_that_no_machine_counts_to_is_refused() -> None:

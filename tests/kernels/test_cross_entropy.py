@@ -57,3 +57,13 @@ def test_a_target_that_is_no_class_is_refused() -> None:
     targets = torch.full((WIDE,), 5)
     with pytest.raises(IndexError, match="among the classes"):
         mean_cross_entropy(torch.zeros(5, WIDE), targets)
+
+
+def test_a_class_that_is_ruled_out_counts_nothing() -> None:
+    """A masked class has a logit of -inf; times a smoothing of 0 that was no number."""
+    logits = torch.randn(5, WIDE, generator=torch.Generator().manual_seed(0))
+    logits[3] = -torch.inf
+    targets = torch.arange(WIDE) % 3
+    torch.testing.assert_close(
+        mean_cross_entropy(logits, targets), cross_entropy(logits.T, targets)
+    )

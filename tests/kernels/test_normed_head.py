@@ -40,3 +40,24 @@ def test_equals_torch(
         found.append((y, *torch.autograd.grad(y, (x, *parameters), weight)))
     tolerance = TOLERANCE[dtype]
     torch.testing.assert_close(*found, rtol=tolerance, atol=tolerance)
+
+
+def test_weights_may_lie_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transposed weight, such as a tied one, had a gradient of zero."""
+    norm, head, found = nn.LayerNorm(16).double(), nn.Linear(16, 5).double(), []
+    head.weight = nn.Parameter(draw(16, 5).T)
+    x, weight = draw(3, 16, seed=1), draw(3, 5, seed=2)
+    for switch in ("1", "0"):
+        monkeypatch.setenv(SWITCH, switch)
+        y = normed_head(norm, head, x)
+        found.append(torch.autograd.grad(y, (head.weight, norm.weight), weight))
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("place", ["norm", "head"])
+def test_hooks_of_both_layers_are_called(place: str) -> None:
+    layers = {"norm": nn.LayerNorm(16), "head": nn.Linear(16, 5)}
+    layers[place].register_forward_hook(lambda *_: torch.zeros(3, 16 if place == "norm" else 5))
+    y = normed_head(layers["norm"], layers["head"], torch.ones(3, 16))  # type: ignore[arg-type]
+    expected = layers["head"].bias if place == "norm" else torch.zeros(5)
+    torch.testing.assert_close(y, expected.expand(3, 5))  # type: ignore[operator]

@@ -106,3 +106,14 @@ def test_which_perceptrons_are_compiled() -> None:
     assert module._compiles(*layers, x)
     assert not module._compiles(nn.Linear(8, 30), nn.Linear(30, 5), x)
     assert not module._compiles(nn.Linear(8, 32), nn.Linear(32, 17), x)
+
+
+@needs_numba
+def test_weights_may_lie_in_any_order() -> None:
+    """A transposed weight had a gradient of zero."""
+    leaves = list(leaves_of(16, 3, 7, torch.float64))
+    ours, _ = both_ways(COMPILED_TWO_LAYERS, leaves)
+    turned = list(leaves)
+    for k in (0, 2):
+        turned[k] = leaves[k].detach().T.contiguous().T
+    close(both_ways(COMPILED_TWO_LAYERS, turned)[0], ours)

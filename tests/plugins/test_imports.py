@@ -123,6 +123,8 @@ def test_declared_files(root: Path) -> None:
         ("[f(x)]", "no list of texts"),
         ("[3]", "no list of texts"),
         ("['']", "no list of texts"),
+        ("['.']", "'.' is no pattern of files"),
+        ("['**x']", "is no pattern of files|there is no such file"),
     ],
 )
 def test_what_cannot_be_declared(value: str, why: str, root: Path) -> None:

@@ -20,7 +20,7 @@ from lrbench.scan import (
 )
 
 BATCH, HEADS, SIZE, SYMBOLS = 3, 2, 3, 5
-VARYING = ("blocks", "diagonal", "complex")
+VARYING = ("blocks", "diagonal", "complex", "complex blocks")
 CONSTANT = ("constant blocks", "constant diagonal", "constant complex", "constant complex blocks")
 KINDS = (*VARYING, *CONSTANT, *(f"indexed {kind}" for kind in (*VARYING, *CONSTANT[:3])))
 FORMS = {

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import os
 from pathlib import Path
 
 import pytest
 
-from lrbench.trust import outcomes
+from lrbench.trust import checker, decision, outcomes
 from lrbench.trust.outcomes import Kernel, TrustOutcome, all_found, find, keep
 
 KERNEL = Kernel("table_scan", "float64", (8, "a b/c"))
@@ -37,4 +39,45 @@ def test_another_version_is_another_folder(
     keep(TrustOutcome(KERNEL, "", 0.5))
     other = {**outcomes.machine(), changed: "another"}
     monkeypatch.setattr(outcomes, "machine", lambda device="cpu": other)
+    assert find(KERNEL) is None
+
+
+class Interrupted(io.StringIO):
+    def readline(self, size: int = -1, /) -> str:
+        raise KeyboardInterrupt
+
+
+class Unanswered:
+    """A child that was asked and, as its answer was waited for, left alone by Ctrl-C."""
+
+    def __init__(self) -> None:
+        self.stdin, self.stdout = io.StringIO(), Interrupted()
+
+    def kill(self) -> None:
+        self.killed = True
+
+    def wait(self) -> int:
+        return -9
+
+
+def test_an_answer_that_nobody_waited_for_is_not_that_to_the_next_question(
+    checks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = Unanswered()
+    monkeypatch.setattr(checker, "_child", lambda: child)
+    monkeypatch.setattr(checker, "_children", {os.getpid(): child})
+    with pytest.raises(KeyboardInterrupt):
+        checker.check(KERNEL)
+    assert child.killed and not checker._children
+
+
+def test_what_could_not_be_tried_is_not_kept(checks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For once there was no process to try it in: later ones try again."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(checker.subprocess, "Popen", refused)
+    outcome = decision.checked(KERNEL)
+    assert outcome.reason.startswith(checker.NO_PROCESS) and not outcome.trusted
     assert find(KERNEL) is None

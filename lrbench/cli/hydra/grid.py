@@ -86,7 +86,7 @@ def _untested(cell: Overrides) -> Overrides:
 def protocol_of(overrides: Sequence[str]) -> Protocol:
     """Return how a cell is trained: what is typed of its protocol or its task says so."""
     typed = {key_of(override): override.partition("=")[2] for override in overrides}
-    protocol, task = typed.get("protocol"), typed.get("task", "")
+    protocol, task = typed.get("protocol", ""), typed.get("task", "")
     if protocol not in PROTOCOLS:  # not typed, or a file of the user's: then its task decides
         known = getattr(TASKS.get(task).cls, "protocols", ()) if task in TASKS else ()
         protocol = next(iter(known), DEFAULT_PROTOCOL)

@@ -185,9 +185,9 @@ class RirEncoder(Encoder):
 
     def __init__(self, config: RirConfig, width: int, norm: bool = False) -> None:
         super().__init__(config, width)
-        whole = config.inference == "full"
-        self.padding = ROUNDING if whole else None
-        self.padding_reason = ROUNDING_REASON if whole else PADDING_REASON
+        own = config.inference == "full" or config.chunk_decision == "row"
+        self.padding = ROUNDING if own else None
+        self.padding_reason = ROUNDING_REASON if own else PADDING_REASON
         self.leaves = RirLeaves(config, width, norm)
         # the detached half is computed and not differentiated
         self.exact_gradient = not (config.s4d and config.s4d_detach_backward)
@@ -261,8 +261,16 @@ def gather(packed: Tensor, level: ChunkLevel, chunks: np.ndarray) -> tuple[Tenso
 
 
 def grafted(tree: Tree, parts: Sequence[Tree]) -> Tree:
-    """Return `tree` with parts[i] in the place of leaf i."""
-    if isinstance(tree, int):
-        return parts[tree]
-    left, right = tree
-    return grafted(left, parts), grafted(right, parts)
+    """Return `tree` with parts[i] in the place of leaf i; however deep it is."""
+    done: list[Tree] = []
+    rest: list[Tree | None] = [tree]  # None: the two that are done last are joined
+    while rest:
+        node = rest.pop()
+        if node is None:
+            right, left = done.pop(), done.pop()
+            done.append((left, right))
+        elif isinstance(node, tuple):
+            rest += [None, node[1], node[0]]
+        else:
+            done.append(parts[node])
+    return done[0]

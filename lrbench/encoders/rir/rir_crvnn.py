@@ -19,7 +19,14 @@ from torch import Tensor, nn
 from lrbench.checks import at_least
 from lrbench.encoders.base import Tree, lengths_of
 from lrbench.encoders.rir.base import RirConfig, RirEncoder
-from lrbench.encoders.soft.crvnn import Composition, between, composed, refuse_halt, tree_of
+from lrbench.encoders.soft.crvnn import (
+    COMPANY,
+    Composition,
+    between,
+    composed,
+    refuse_halt,
+    tree_of,
+)
 from lrbench.records import added
 from lrbench.registry import register_encoder
 
@@ -54,6 +61,8 @@ class RirCrvnn(RirEncoder):
 
     def __init__(self, config: RirCrvnnConfig, width: int) -> None:
         super().__init__(config, width, norm=True)
+        if config.released:
+            self.company = COMPANY
         self.ends = nn.Parameter(torch.randn(2, width))
         self.composition = Composition(width, config.dropout, config.released)
 

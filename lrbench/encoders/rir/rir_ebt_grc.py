@@ -22,8 +22,9 @@ so that likely beams of chunks stand together more often. `random` draws from th
 beam.
 
 In training draws are the generator's. In evaluation with chunks there still are draws: they come
-from a hash of the length of the string, the level, the chunk and the beam, so that what a string is
-read as depends neither on others in its batch nor on when it is read.
+from a hash of the length of the string, the level, the chunk and the beam, so that a string is read
+alike whenever it is read. Where a chunk is no longer than the number of beams, there are the fewer
+to draw from the shorter the longest chunk of the batch is: such a string depends on its company.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ class RirEbtGrcConfig(RirConfig):
         at_least("model.encoder.score_features", self.score_features, 1)
         own, several = type(self).align, self.beam != 1
         only_with("model.encoder.align", self.align, own, several, "model.encoder.beam=2 or more")
+        longer = self.chunk > 2  # of two there is one tree, and so one beam
+        only_with("model.encoder.align", self.align, own, longer, "model.encoder.chunk=3 or more")
         if self.chunk == 2 and self.inference == "full":
             raise ValueError(
                 "model.encoder.chunk=2 leaves no merge to choose in training, so nothing trains "
@@ -82,6 +85,8 @@ class RirEbtGrc(RirEncoder):
 
     def __init__(self, config: RirEbtGrcConfig, width: int) -> None:
         super().__init__(config, width)
+        if config.inference == "rir" and config.align != "none" and config.chunk <= config.beam:
+            self.company = "the longest chunk of a batch says from how many beams alignment draws"
         self.cell = GatedRecursiveCell(width, config.dropout)
         self.scorer = PairScorer(min(config.score_features, width))
         # a chunk of two is a pair, and there is nothing to choose in training

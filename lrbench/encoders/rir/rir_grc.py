@@ -37,7 +37,7 @@ class RirGrc(RirEncoder):
 
     def __init__(self, config: RirGrcConfig, width: int) -> None:
         super().__init__(config, width)
-        if config.inference == "full":
+        if config.inference == "full" and config.chunk_decision == "batch":
             self.padding, self.padding_reason = None, ALONE
         self.inner = RnnGrc(RnnGrcConfig(config.dropout), width)
 

@@ -67,7 +67,7 @@ class RirOm(RirEncoder):
 
     def __init__(self, config: RirOmConfig, width: int) -> None:
         super().__init__(config, width, norm=True)
-        if config.inference == "full":
+        if config.inference == "full" and config.chunk_decision == "batch":
             self.padding, self.padding_reason = None, ALONE
         names = ("slots", "test_slot_factor", "dropout", "memory_dropout", "recompute")
         settings = {name: getattr(config, name) for name in names}

@@ -48,6 +48,7 @@ from lrbench.kernels.normalisation import LayerNorm
 from lrbench.records import added
 from lrbench.registry import register_encoder
 
+COMPANY = "as released, a string takes a step more beside longer ones"
 CELLS = 4_000_000  # of the neighbour matrices of strings that are evaluated together
 
 
@@ -87,7 +88,7 @@ class Crvnn(Encoder):
     def __init__(self, config: CrvnnConfig, width: int) -> None:
         super().__init__(config, width)
         if config.released:
-            self.company = "as released, a string takes a step more beside longer ones"
+            self.company = COMPANY
         self.ends = nn.Parameter(torch.randn(2, width))
         self.leaf = nn.Sequential(nn.Linear(width, width), LayerNorm(width))
         self.composition = Composition(width, config.dropout, config.released)

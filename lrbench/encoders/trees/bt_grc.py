@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lrbench.checks import at_least, fraction
+from lrbench.checks import at_least, fraction, only_with
 from lrbench.encoders.base import Encoder, Tree, lengths_of
 from lrbench.encoders.grc.cell import GatedRecursiveCell
 from lrbench.encoders.trees.choice import Draws, beam_shares
@@ -57,6 +57,8 @@ class BeamTreeConfig:
     def __post_init__(self) -> None:
         at_least("model.encoder.beam", self.beam, 1)
         fraction("model.encoder.dropout", self.dropout)
+        key, other = "model.encoder.reuse_dropout", "model.encoder.dropout above 0"
+        only_with(key, self.reuse_dropout, False, self.dropout > 0, other)
 
 
 class BeamTree(Encoder):

@@ -332,6 +332,8 @@ def choose_loop(noisy: bool, shares: bool, dtype: str) -> Loop:
                     order[i] = i
             else:
                 kept[:] = LOWEST
+                for i in range(beams):
+                    order[i] = i  # of numbers that are none, by their place
                 for invalid in range(2):  # those that are not valid come last
                     for i in range(width * each):
                         if possible[n, i // each] == (invalid == 0):

@@ -118,7 +118,7 @@ def _forward(
 
 def _backward(*tensors: Tensor) -> tuple[Tensor, ...]:
     key, value, receptance, shares, z, first, y, keys, gate, gradient = tensors
-    weights = [torch.zeros_like(w) for w in (key, value, receptance, shares)]
+    weights = [w.new_zeros(w.shape) for w in (key, value, receptance, shares)]
     dkey, dvalue, dreceptance, dshares = weights
     dz = torch.empty_like(z, memory_format=torch.contiguous_format)
     dfirst = torch.empty_like(first, memory_format=torch.contiguous_format)
@@ -187,7 +187,7 @@ def _compiled_forward(
 def _compiled_backward(*tensors: Tensor) -> tuple[Tensor, ...]:
     key, value, receptance, shares, z, first, y, keys, gate, gradient = tensors
     length, width, many = z.shape[1], z.shape[2], _at_once(z)
-    weights = [torch.zeros_like(w) for w in (key, value, receptance, shares)]
+    weights = [w.new_zeros(w.shape) for w in (key, value, receptance, shares)]
     dkey, dvalue, dreceptance, dshares = weights
     dz, dfirst = z.new_empty(z.shape), first.new_empty(first.shape)
     for_key, for_gate, dgated, dgate = z.new_empty(4, many * length, width)

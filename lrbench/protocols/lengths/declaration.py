@@ -53,6 +53,7 @@ class SeveralLengths(ByLength):
 
     tasks: patterns of the names of the paper's tasks. budgets: updates of tasks that have others
     than its usual ones. batches: strings of an update, of a model on a task that has others.
+    chances: what guessing scores, of tasks on which the paper says so.
     """
 
     procedure = "lrbench.protocols.lengths.procedure:LengthsProcedure"
@@ -73,6 +74,7 @@ class SeveralLengths(ByLength):
     )
     budgets: ClassVar[Mapping[str, int]] = {}
     batches: ClassVar[Mapping[tuple[str, str], int]] = {}
+    chances: ClassVar[Mapping[str, float]] = {}
 
     def has(self, task: str) -> bool:
         """Whether the paper has a task of this name."""
@@ -94,6 +96,9 @@ class SeveralLengths(ByLength):
             value = settings.get(key, getattr(usual, key))
             if _plain(value) != _plain(getattr(usual, key)):
                 return f"protocol.{key} is {value}, the paper's is {getattr(usual, key)}"
+        chance = self.chances.get(task)
+        if usual.score == "scaled" and settings.get("chance", chance) != chance:
+            return f"protocol.chance is {settings['chance']}, the paper's is {chance}"
         if usual.stop == "threshold" and settings.get("stop_at", usual.stop_at) != usual.stop_at:
             return f"protocol.stop_at is {settings['stop_at']}, the paper's is {usual.stop_at}"
         for node in ("test", "look"):
@@ -196,6 +201,11 @@ class Grazzi2025(SeveralLengths):
     budgets: ClassVar[Mapping[str, int]] = {"xlstm_parity": 20_000, "nnch_parity_check": 20_000}
     batches: ClassVar[Mapping[tuple[str, str], int]] = {
         ("xlstm_modular_arithmetic", "deltanet"): 1024
+    }
+    chances: ClassVar[Mapping[str, float]] = {
+        **{f"{source}_modular_arithmetic": 0.2 for source in ("xlstm", "nnch")},
+        **{f"{source}_modular_arithmetic_brackets": 0.2 for source in ("xlstm", "nnch")},
+        **{"xlstm_parity": 0.5, "nnch_parity_check": 0.5},
     }
     by_tests = True
     paper_runs = 3

@@ -76,7 +76,7 @@ def _varying_backward(*tensors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def rows_of(x: Tensor) -> Tensor:
     """Return complex (.., N) as real (.., 2N), and real x itself."""
-    return torch.view_as_real(x).flatten(-2) if x.is_complex() else x
+    return torch.view_as_real(x.resolve_conj()).flatten(-2) if x.is_complex() else x
 
 
 def conjugate_into(scratch: Tensor, values: Tensor) -> Tensor:

@@ -64,7 +64,8 @@ def sequential(transition: Transition, inputs: Tensor, initial: Tensor) -> Tenso
     dense, inputs = written_out(transition, inputs)
     if isinstance(dense, Diagonal):
         return DIAGONAL_LOOP(dense.values, inputs, initial)
-    return BLOCK_LOOP(dense.blocks, inputs, initial)
+    blocks = dense.blocks.expand(-1, -1, inputs.shape[2], -1, -1)  # of a structure, for all h
+    return BLOCK_LOOP(blocks, inputs, initial)
 
 
 def _block_forward(blocks: Tensor, inputs: Tensor, initial: Tensor) -> tuple[Tensor]:

@@ -80,7 +80,8 @@ def _forward(
 def _backward(*tensors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     table, inputs, index, initial, _result, states, marks, gradient = tensors
     symbols, heads, size = inputs.shape
-    back = table.permute(1, 3, 0, 2).flatten(2)  # (h, b, S b): the transposed blocks, side by side
+    # (h, b, S b): the transposed blocks, side by side
+    back = table.conj().resolve_conj().permute(1, 3, 0, 2).flatten(2)
     dtable = table.new_zeros(heads, symbols * size, size)
     adjoints = strings_last(gradient)
     spread = table.new_empty(heads, symbols, size, len(index))
@@ -91,7 +92,7 @@ def _backward(*tensors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     views = marks[:, :, None], adjoints[:, :, None], befores, (carried, *adjoints[:-1])
     for mark, adjoint, before, carry in reversed(list(zip(*views, strict=True))):
         torch.mul(mark, adjoint, out=spread)
-        dtable.baddbmm_(flat, before)
+        dtable.baddbmm_(flat, before.conj())
         carry.baddbmm_(back, flat)
     dinputs = torch.matmul(marks, adjoints.flatten(1, 2).mT).sum(0)
     return (

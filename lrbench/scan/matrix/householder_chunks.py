@@ -53,7 +53,9 @@ def delta_chunks(
         below, seen = e @ k.mT, (q @ k.mT) * seen_mask
         e_now, q_now, k_end, kept = e, q, k, None
     else:
-        c = _chunks(log_decay, positions).cumsum(2)
+        # below this e to it is 0, and sums of larger numbers would cost the others their digits
+        nothing = math.log(torch.finfo(log_decay.dtype).tiny)
+        c = _chunks(log_decay.clamp(min=nothing), positions).cumsum(2)
         each = c.repeat_interleave(count, 2)
         last = c[:, :, -1:]
         e_now, q_now, k_end = e * each.exp(), q * c.exp(), k * (last - each).exp()

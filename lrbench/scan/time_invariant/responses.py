@@ -32,6 +32,7 @@ LANES = (64, 32, 16)  # how many features the compiled loops take at a time: the
 def superpose(kernel: Tensor, index: Tensor) -> Tensor:
     """Return y (B, T, D) for responses `kernel` (S, T, D) and symbols `index` (B, T)."""
     fits = kernel.shape[2] % LANES[-1] == 0 and kernel.numel() > 0
+    fits = fits and kernel.shape[1] == index.shape[1]
     compiles = fits and usable(kernel, "responses", _sizes(kernel)[0])
     return (COMPILED if compiles else SUPERPOSE)(kernel, index)
 

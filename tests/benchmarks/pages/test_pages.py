@@ -114,7 +114,7 @@ def test_rows_of_a_table_of_trees(trees: Path) -> None:
 
 def test_page_of_a_table_of_trees(trees: Path) -> None:
     page = build(trees)["README.md"].decode()
-    assert page.startswith("<!-- made by lrbench publish")
+    assert page.startswith("<!-- made by benchmarks.pages")
     assert "\n# Time and memory of encoders (Ray Chowdhury & Caragea 2023, Table 1)\n" in (
         page.replace("\\", "")
     )

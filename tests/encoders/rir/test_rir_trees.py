@@ -48,6 +48,15 @@ def test_leaves_are_replaced() -> None:
     assert grafted(0, [(1, 2)]) == (1, 2)
 
 
+def test_trees_are_as_deep_as_chunks_are_long() -> None:
+    """A recurrent network reads a string of thousands as one branch beside another."""
+    encoder = encoder_of("rir_grc", inference="full")
+    (tree,), depth = encoder.trees(*strings(3000)), 0
+    while isinstance(tree, tuple):
+        tree, depth = tree[0], depth + 1
+    assert (tree, depth) == (0, 2999)
+
+
 @each
 def test_every_position_once_and_in_order(name: str) -> None:
     encoder = encoder_of(name, chunk=4)

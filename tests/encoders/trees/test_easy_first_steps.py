@@ -89,3 +89,12 @@ def test_scores_and_slopes_are_those_of_the_equation(
     found = slopes(weights, nodes.detach(), left, right, gradient)
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours.view_as(theirs), theirs)
+
+
+def test_scores_that_are_no_numbers_choose_by_place() -> None:
+    """A model that diverged: nothing is read that was never written."""
+    scores, beams = torch.full((12,), torch.nan, dtype=torch.float64), beams_of(3)
+    beams.scores.fill_(torch.nan)
+    chosen = choose_fast(scores, beams, 2, (None, None))
+    assert chosen.parents.max() < 3 and 0 <= chosen.positions.min() <= chosen.positions.max() < 6
+    assert chosen.parents.tolist() == [[0, 0]] * 3

@@ -60,6 +60,11 @@ def test_a_task_with_a_budget_of_its_own_has_that_of_its_preset() -> None:
     for task in ("xlstm_parity", "nnch_parity_check", "xlstm_modular_arithmetic"):
         steps = composed([f"task={task}", "model=lstm", "protocol=grazzi2025"]).protocol.max_steps
         assert protocol.unlike_paper({"max_steps": steps, "task": task}, 3) == "", task
+        chance = composed([f"task={task}", "model=lstm", "protocol=grazzi2025"]).protocol.chance  # type: ignore[attr-defined]
+        settings = {"max_steps": steps, "task": task, "chance": chance}
+        assert protocol.unlike_paper(settings, 3) == ""
+        told = protocol.unlike_paper({**settings, "chance": 0.0}, 3)
+        assert told == f"protocol.chance is 0.0, the paper's is {chance}"
     assert "the paper's is 100000" in str(protocol.unlike_paper({"max_steps": 20_000}, 3))
     told = protocol.unlike_paper({"max_steps": 100_000, "task": "xlstm_parity"}, 3)
     assert told == "protocol.max_steps is 100000, the paper's is 20000"

@@ -131,6 +131,31 @@ def test_a_gate_that_closes_wholly_stays_finite(mode: str) -> None:
     torch.testing.assert_close(run(mode, changed)[0][:, 10:], results[0][:, 10:])
 
 
+@pytest.mark.parametrize("decay", ["scalar", "channel"])
+def test_a_strong_gate_costs_no_digits(decay: str) -> None:
+    """Sums of log a took what was below their rounding from all later positions of a chunk."""
+    k, e, v, q, start, g = leaves(40, 1, decay)
+    closed = g.detach().clone()
+    closed[:, 3], closed[:, 10] = -1e12, -torch.inf
+    made = [k, e, v, q, start, closed]
+    with torch.no_grad():
+        wanted = run("sequential", made)
+        torch.testing.assert_close(run("chunked", made), wanted, rtol=1e-9, atol=1e-11)
+
+
+def test_as_a_transition_of_many_symbols_its_gradients_are_those_of_the_reference() -> None:
+    """Blocks that all rows share had numbers from nowhere for a gradient."""
+    k, e, v, _, start, *_rest = made = leaves(30, 2, "none")
+    index = torch.randint(30, (N, 9), generator=torch.Generator().manual_seed(8))
+    made = [leaf for leaf in made if leaf is not made[3]]
+    found = []
+    for algorithm in ("reference", "sequential"):
+        kind = transition(k[:1], e[:1], [])
+        states = scan(Indexed(kind, index), kind.writes(v[:1]), start, algorithm)
+        found.append((states, slopes([states], made)))
+    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-10)
+
+
 @pytest.mark.parametrize("decay", DECAYS)
 @pytest.mark.parametrize("looked_up", [False, True], ids=["by position", "by symbol"])
 def test_every_scan_takes_it(decay: str, looked_up: bool) -> None:

@@ -134,12 +134,18 @@ def modes(
     from lrbench.bench.timing import keep
     from lrbench.cli.hydra.compose import composed
     from lrbench.console import results
-    from lrbench.registry import MIXERS
+    from lrbench.registry import ENCODERS, MIXERS
     from lrbench.report.output.display import columns_table
     from lrbench.runs.train.validate import resolve_device
 
     costs: list[ModeCost] = []
-    for name in chosen_mixers(models):
+    chosen = chosen_mixers(models)
+    if encoders := [name for name in chosen if name in ENCODERS]:
+        raise UserError(
+            f"{', '.join(encoders)}: an encoder has one way to be computed\n"
+            "modes are those of mixers: `lrbench models` lists them"
+        )
+    for name in chosen:
         config = composed([f"model={name}", *(overrides or [])])
         use_threads(config)
         torch.manual_seed(config.seed)
@@ -394,12 +400,15 @@ def _show_times(costs: list[LayerCost]) -> None:
 
 
 def chosen_mixers(models: str) -> list[str]:
-    """Return the models named, or all mixers; UserError for a name that nothing has."""
+    """Return the models named, or all mixers; UserError for a name that nothing has.
+
+    All but `foreign`, which is none before its target is named.
+    """
     from lrbench.plugins import load_plugins
-    from lrbench.registry import ENCODERS, MIXERS
+    from lrbench.registry import ENCODERS, FOREIGN, MIXERS
 
     load_plugins()
-    names = split(models) or MIXERS.names()
+    names = split(models) or [name for name in MIXERS.names() if name != FOREIGN]
     for name in names:
         if name not in ENCODERS:
             MIXERS.get(name)
