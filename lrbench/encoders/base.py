@@ -10,9 +10,9 @@ inverse of the rounded share that is kept, so that expectations are exact.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from lrbench.mixers.base import ParameterRule
 from lrbench.registry import Entry
 
+T = TypeVar("T")
 Tree = int | tuple["Tree", "Tree"]
 
 
@@ -87,6 +88,22 @@ class Encoder(nn.Module):
         encoders with `shows_trees` have them: for those, this is to be overridden.
         """
         raise NotImplementedError(f"{type(self).__name__} has no trees: shows_trees is False")
+
+
+def folded(tree: Tree, leaf: Callable[[int], T], join: Callable[[T, T], T]) -> T:
+    """Return what a tree comes to by what its leaves are and how two are joined, at any depth."""
+    done: list[T] = []
+    rest: list[Tree | None] = [tree]  # None: the two that are done last are joined
+    while rest:
+        node = rest.pop()
+        if node is None:
+            right, left = done.pop(), done.pop()
+            done.append(join(left, right))
+        elif isinstance(node, tuple):
+            rest += [None, node[1], node[0]]
+        else:
+            done.append(leaf(node))
+    return done[0]
 
 
 def lengths_of(mask: Tensor) -> list[int]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lrbench.encoders.base import Encoder, Tree
+from lrbench.encoders.base import Encoder, Tree, folded
 from lrbench.registry import ENCODERS
 
 Span = tuple[int, int]  # first position, and the one after the last
@@ -45,18 +45,12 @@ def no_trees(name: str) -> str:
 def nodes(tree: Tree) -> set[Span]:
     """Return where each node of a tree reaches, leaves left out; however deep it is."""
     spans: set[Span] = set()
-    done: list[Span] = []
-    rest: list[Tree | None] = [tree]  # None: the two that are done last are joined
-    while rest:
-        node = rest.pop()
-        if node is None:
-            (_, end), (start, _) = done.pop(), done.pop()
-            spans.add((start, end))
-            done.append((start, end))
-        elif isinstance(node, tuple):
-            rest += [None, node[1], node[0]]
-        else:
-            done.append((node, node + 1))
+
+    def join(left: Span, right: Span) -> Span:
+        spans.add((left[0], right[1]))
+        return left[0], right[1]
+
+    folded(tree, lambda place: (place, place + 1), join)
     return spans
 
 

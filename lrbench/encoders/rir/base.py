@@ -44,7 +44,7 @@ import torch
 from torch import Tensor, nn
 
 from lrbench.checks import UNBOUNDED, between, fraction, one_of, only_with
-from lrbench.encoders.base import Encoder, Tree, lengths_of
+from lrbench.encoders.base import Encoder, Tree, folded, lengths_of
 from lrbench.encoders.sequence.s4d_layer import S4dLayer
 from lrbench.kernels.normalisation import LayerNorm
 from lrbench.mixers.base import ParameterRule
@@ -262,15 +262,11 @@ def gather(packed: Tensor, level: ChunkLevel, chunks: np.ndarray) -> tuple[Tenso
 
 def grafted(tree: Tree, parts: Sequence[Tree]) -> Tree:
     """Return `tree` with parts[i] in the place of leaf i; however deep it is."""
-    done: list[Tree] = []
-    rest: list[Tree | None] = [tree]  # None: the two that are done last are joined
-    while rest:
-        node = rest.pop()
-        if node is None:
-            right, left = done.pop(), done.pop()
-            done.append((left, right))
-        elif isinstance(node, tuple):
-            rest += [None, node[1], node[0]]
-        else:
-            done.append(parts[node])
-    return done[0]
+
+    def part(leaf: int) -> Tree:
+        return parts[leaf]
+
+    def join(left: Tree, right: Tree) -> Tree:
+        return left, right
+
+    return folded(tree, part, join)

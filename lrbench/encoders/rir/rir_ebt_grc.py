@@ -23,8 +23,8 @@ beam.
 
 In training draws are the generator's. In evaluation with chunks there still are draws: they come
 from a hash of the length of the string, the level, the chunk and the beam, so that a string is read
-alike whenever it is read. Where a chunk is no longer than the number of beams, there are the fewer
-to draw from the shorter the longest chunk of the batch is: such a string depends on its company.
+alike whenever it is read. A chunk no longer than the number of beams has fewer beams to draw from.
+How many depends on the longest chunk of the batch, so there a string depends on its company.
 """
 
 from __future__ import annotations
