@@ -17,18 +17,21 @@ Glossary
     R       gated recursive cell (`grc/cell.py`)
     l, r    row i has the existence of the tokens left (right) of i as far as it adds up to 1
 
-Differences: probabilities are divided by the largest of their string before they are added up
-(released: by the largest of the batch, beside which a string may underflow). A string takes at most
-L_n steps (released: L_n + 1 beside longer strings), and the small number that keeps sums from 0 is
-added once (released: in four places). `released=true` does all three as released; there a string's
-number depends on the others of its batch. `halt=false` carries halted strings along to the end, as
-the paper's timings do: the same numbers, without dropout.
+Differences: probabilities are divided by the largest of their string, of tokens that are not gone
+(e > 1e-12), before they are added up (released: by the largest of the batch). A string takes at
+most L_n steps (released: L_n + 1 beside longer strings), and the small number that keeps sums from
+0 is added once (released: in four places). It is not small beside exp(-s) of the largest score s,
+which came to 22 in a trained model: there it lets tokens of low scores stay. `released=true` does
+all three as released; there a string's number depends on the others of its batch. `halt=false`
+carries halted strings and tokens that are gone along to the end, as the paper's timings do: the
+same numbers, without dropout.
 `reference` is the step as written, on padded strings.
 
-Kept of each string are its tokens and the two ends; a string that has halted leaves the batch. Only
-tokens that may be composed are scored (neither an end nor the last token), and only tokens with a
-left neighbour that may be (not the first one) are composed: for the others probabilities are 0, and
-so are gradients. What steps keep for the backward is limited: steps beyond that are run again.
+Kept of each string are its tokens and the two ends; a string that has halted leaves the batch, and
+so does a token that is gone, of which others have at most 1e-12. Only tokens that may be composed
+are scored (neither an end nor the last token), and only tokens with a left neighbour that may be
+(not the first one) are composed: for the others probabilities are 0, and so are gradients. What
+steps keep for the backward is limited: steps beyond that are run again.
 """
 
 from __future__ import annotations
@@ -137,9 +140,9 @@ class Crvnn(Encoder):
         window = torch.cat([far[:, 0], near[:, 0], h, near[:, 1], far[:, 1]], 2)
         every = parts.score(gelu(parts.window(window))).squeeze(2)
         scores = every.masked_fill(~allowed, -torch.inf)
-        largest = scores.amax(1, keepdim=True).clamp(min=0).detach()
+        largest = scores.where(e > GONE, -torch.inf).amax(1, keepdim=True).clamp(min=0).detach()
         largest = every.max().clamp(min=0) if self.config.released else largest
-        c, stay = (scores - largest).exp(), (-largest).exp()
+        c, stay = (scores - largest).clamp(max=0).exp(), (-largest).exp()
         beside = (both @ c[:, None, :, None]).sum(1).squeeze(2)
         merges = c / (c + stay + beside + EPSILON * (4 if self.config.released else 1))
         share = left @ merges[..., None]
@@ -217,7 +220,9 @@ def plain_neighbours(e: Tensor) -> tuple[Tensor, Tensor]:
 
 EXISTS = 0.1  # a token with less existence is not counted
 EPSILON = 1e-8
-GONE = 0.5  # a token with less existence has been merged
+MERGED = 0.5  # a token with no more existence has been merged
+GONE = 1e-12  # a token with no more existence has no say
+FEWER = 0.95  # strings are packed again when so few of their tokens are left
 GIGABYTE = 1 << 30
 KEPT = 26  # numbers that a step keeps for each token and feature, about
 MATRICES = 32  # bytes, for each two tokens
@@ -252,7 +257,8 @@ class ComposingStrings:
     """Strings that are being composed.
 
     h (n, S + 2, d), e (n, S + 2); rows (n,): which string of the whole batch each is; alive (n,):
-    whether it has not halted.
+    whether it has not halted; steps (n,): how many it may take; places (n, S + 2): where each of
+    its tokens stood at first.
     """
 
     h: Tensor
@@ -260,33 +266,55 @@ class ComposingStrings:
     rows: Tensor
     strings: FramedStrings
     alive: Tensor
+    steps: Tensor
+    places: Tensor
 
     @classmethod
-    def of(cls, h: Tensor, lengths: Tensor) -> ComposingStrings:
-        """Return the strings h of these lengths, all tokens of which exist."""
-        strings, rows = FramedStrings.of(lengths), torch.arange(len(h), device=h.device)
-        return cls(h, strings.real.to(h.dtype), rows, strings, lengths > 1)
-
-    def take(self, h: Tensor, e: Tensor, step: int, halted: bool, more: int = 0) -> None:
-        """Go on to h and e after `step`, but for strings that had halted before, if there are.
+    def of(cls, h: Tensor, lengths: Tensor, more: int = 0) -> ComposingStrings:
+        """Return the strings h of these lengths, all tokens of which exist.
 
         more: how many steps a string may take beyond its length.
         """
+        strings, rows = FramedStrings.of(lengths), torch.arange(len(h), device=h.device)
+        places = torch.arange(strings.real.shape[1], device=h.device).expand(len(h), -1)
+        e = strings.real.to(h.dtype)
+        return cls(h, e, rows, strings, lengths > 1, lengths + more, places)
+
+    def take(self, h: Tensor, e: Tensor, step: int, halted: bool) -> None:
+        """Go on to h and e after `step`, but for strings that had halted before, if there are."""
         self.h = torch.where(self.alive[:, None, None], h, self.h) if halted else h
         self.e = torch.where(self.alive[:, None], e, self.e) if halted else e
         several = (self.e > EXISTS).sum(1) > 3  # both ends and the last token
-        self.alive = self.alive & several & (step < self.strings.lengths + more)
+        self.alive = self.alive & several & (step < self.steps)
 
     def leave(self) -> tuple[Tensor, Tensor]:
         """Drop the strings that have halted; return which they are and what they have come to."""
         halted, alive = self.last(~self.alive), self.alive
         lengths = self.strings.lengths[alive]
-        self.rows, self.alive = self.rows[alive], alive[alive]
+        self.rows, self.alive, self.steps = self.rows[alive], alive[alive], self.steps[alive]
         if len(lengths):
             self.strings = FramedStrings.of(lengths)
         longest = self.strings.real.shape[1]
         self.h, self.e = self.h[alive][:, :longest], self.e[alive][:, :longest]
+        self.places = self.places[alive][:, :longest]
         return halted
+
+    def drop(self) -> None:
+        """Drop the tokens that are gone, if they are many; the others move to the left."""
+        stays = self.e.detach() > GONE
+        left = stays.sum(1)
+        if left.sum() > FEWER * self.strings.real.sum():
+            return
+        self.strings = FramedStrings.of(left - 2)
+        real = self.strings.real
+        taken = (~stays).to(torch.uint8).argsort(dim=1, stable=True)[:, : real.shape[1]]
+        beyond = self.places.max()
+        self.places = self.places.gather(1, taken).where(real, beyond)
+        self.e = self.e.gather(1, taken) * real
+        rows = torch.arange(len(taken), device=taken.device)[:, None]
+        flat = (rows * self.h.shape[1] + taken).flatten()
+        packed = self.h.flatten(0, 1).index_select(0, flat)
+        self.h = packed.view(*taken.shape, -1)
 
     def last(self, some: Tensor) -> tuple[Tensor, Tensor]:
         """Return rows of some strings and their last tokens (., d)."""
@@ -325,7 +353,7 @@ class Composition(nn.Module):
         kept: gigabytes of steps kept for the backward. history: takes the existence (n, S + 2) of
         all tokens after each step, of halted strings as it was.
         """
-        batch, results, spent = ComposingStrings.of(h, lengths), [], 0.0
+        batch, results, spent = ComposingStrings.of(h, lengths, int(self.released)), [], 0.0
         existence = batch.e.clone()
         halt = halt and not self.released  # what has halted still has a say in the largest score
         for step in range(1, int(lengths.max()) + 1):
@@ -335,11 +363,13 @@ class Composition(nn.Module):
                 results.append(batch.leave())
                 if not len(batch.rows):
                     break
+            if halt:
+                batch.drop()
             spent += batch.bytes() / GIGABYTE
             after = self._step(batch, generator, spent > kept)
-            batch.take(*after, step, halted=not halt, more=int(self.released))
+            batch.take(*after, step, halted=not halt)
             if history is not None:
-                existence[batch.rows, : batch.e.shape[1]] = batch.e.detach()
+                existence[batch.rows[:, None], batch.places] = batch.e.detach()
                 history.append(existence.clone())
         results.append(batch.last(torch.ones_like(batch.alive)))
         rows, vectors = (torch.cat(parts) for parts in zip(*results, strict=True))
@@ -404,8 +434,9 @@ class Composition(nn.Module):
         scores = self.score(gelu(self.window(taken))).squeeze(1)
         none = torch.full_like(e, -torch.inf).flatten()
         scores = none.index_copy(0, strings.scored, scores).view_as(e)
-        largest = scores.detach().amax(1, keepdim=True).clamp(min=0)
-        return (scores - largest).exp(), (-largest).exp()
+        standing = scores.detach().where(e > GONE, -torch.inf)
+        largest = standing.amax(1, keepdim=True).clamp(min=0)
+        return (scores - largest).clamp(max=0).exp(), (-largest).exp()
 
 
 def neighbours(e: Tensor) -> tuple[Tensor, Tensor]:
@@ -440,7 +471,7 @@ def by_existence(history: list[list[float]], tokens: int) -> Tree:
 
     for existence in history:
         for token in standing[:-1]:
-            if existence[token] <= GONE:
+            if existence[token] <= MERGED:
                 merge(token)
     last = history[-1] if history else [1.0] * tokens
     for token in sorted(standing[:-1], key=last.__getitem__):

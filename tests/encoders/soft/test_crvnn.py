@@ -10,7 +10,13 @@ from torch import Tensor
 from torch.nn.functional import gelu
 
 from lrbench.checks import from_a_user
-from lrbench.encoders.soft.crvnn import Crvnn, CrvnnConfig, neighbours, plain_neighbours
+from lrbench.encoders.soft.crvnn import (
+    ComposingStrings,
+    Crvnn,
+    CrvnnConfig,
+    neighbours,
+    plain_neighbours,
+)
 from lrbench.models.build import count_parameters
 from lrbench.models.classifier import Classifier, ClassifierConfig
 
@@ -88,6 +94,64 @@ def test_packed_steps_equal_plain_ones(
     encoder = encoder_of(16, peaked, **settings)
     x, mask = strings(16, more=2)
     assert_same_as_reference(encoder, x, mask)
+
+
+def test_a_step_without_tokens_that_are_gone_is_the_same_step() -> None:
+    encoder = encoder_of(8, peaked=3.0, dropout=0.0)
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.tensor([9, 4, 30, 18])
+    h = torch.randn(4, 32, 8, generator=generator, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(4, 32, 9, generator=generator, dtype=torch.float64)
+    lasts = torch.arange(32) >= lengths[:, None]
+    stays = (torch.rand(4, 32, generator=generator) < 0.5) | lasts
+    stays[:, 0] = True
+    found = []
+    for drops in (False, True):
+        batch = ComposingStrings.of(h, lengths)
+        gone = 1e-16 * torch.rand(4, 32, generator=generator, dtype=torch.float64)
+        batch.e = batch.e * torch.where(stays, 1.0, gone)
+        if drops:
+            batch.drop()
+            assert batch.h.shape[1] < 24
+        after, e = encoder.composition.step(batch.h, batch.e, batch.strings, None)
+        after = torch.cat([after, e[..., None]], 2)
+        whole = torch.zeros(4, 33, 9, dtype=torch.float64)
+        places = batch.places.where(batch.strings.real, 32)[..., None].expand_as(after)
+        whole = whole.scatter(1, places, after)[:, :32] * stays[..., None]
+        wanted = [h, *encoder.composition.parameters()]
+        found.append([whole, *torch.autograd.grad((whole * weight).sum(), wanted)])
+    for without, beside in zip(*found, strict=True):
+        torch.testing.assert_close(without, beside, rtol=1e-12, atol=1e-12)
+
+
+def test_tokens_that_are_gone_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores in the tens merge tokens for good, and enlarge rounding: the tolerance is theirs."""
+    encoder = encoder_of(8, peaked=60.0, dropout=0.0)
+    with torch.no_grad():
+        encoder.composition.score.bias.add_(3)
+    lengths = torch.tensor([80, 3, 40, 1])
+    mask = torch.arange(80) < lengths[:, None]
+    torch.manual_seed(1)
+    x = torch.randn(4, 80, 8, dtype=torch.float64)
+    sizes: list[int] = []
+    step = encoder.composition.step
+
+    def counted(h: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+        sizes.append(h.shape[1])
+        return step(h, *rest)
+
+    with monkeypatch.context() as patch, torch.no_grad():
+        patch.setattr(encoder.composition, "step", counted)
+        found, reference = encoder(x, mask), encoder.reference(x, mask)
+    torch.testing.assert_close(found, reference, rtol=0, atol=1e-6)
+    assert min(sizes) < 50 < max(sizes)
+
+    h = torch.randn(4, 82, 8, dtype=torch.float64)
+    histories: list[list[Tensor]] = [[], []]
+    for halt, history in zip((True, False), histories, strict=True):
+        encoder.composition(h, lengths, halt=halt, history=history)
+    for ours, whole in zip(*histories, strict=False):
+        torch.testing.assert_close(ours[:, 1:81][mask], whole[:, 1:81][mask], rtol=0, atol=1e-6)
 
 
 def test_strings_halt_before_their_length() -> None:
