@@ -28,7 +28,9 @@ ANSWERED = "answer"  # what a line of the child must have
 _children: dict[int, subprocess.Popen[str]] = {}  # by process: a forked one needs its own
 
 
-NO_PROCESS = "no process to check it in"  # which may be over soon
+NO_PROCESS = "no process to check it in"
+ENDED = "its process ended: "
+PASSING = (NO_PROCESS, f"{ENDED}SIGKILL", f"{ENDED}SIGTERM")  # no fault of the kernel
 
 
 def check(kernel: Kernel, limit: int = 0) -> TrustOutcome:
@@ -80,7 +82,7 @@ def _ask(request: dict[str, object]) -> str:
             continue
         if code != -signal.SIGALRM:
             ended = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-            return f"its process ended: {ended}"
+            return f"{ENDED}{ended}"
         if time.monotonic() - began >= limit:  # sooner it was idle, and left as it was asked
             return f"it took more than {limit} s"
 

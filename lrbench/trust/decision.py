@@ -79,12 +79,13 @@ def tell_of(program: TrustOutcome) -> None:
 def checked(kernel: Kernel) -> TrustOutcome:
     """Let a kernel prove itself now, whatever was found before, and write the outcome down.
 
-    Where no process could be started for it, nothing is known of the kernel, and nothing kept.
+    Where no process could be started for it, or somebody else ended it (as the system does when
+    memory runs out), nothing is known of the kernel, and nothing kept.
     """
-    from lrbench.trust.checker import NO_PROCESS, check
+    from lrbench.trust.checker import PASSING, check
 
     outcome = check(kernel)
-    if not outcome.reason.startswith(NO_PROCESS):
+    if not outcome.reason.startswith(PASSING):
         outcomes.keep(outcome)
     return outcome
 

@@ -81,3 +81,13 @@ def test_what_could_not_be_tried_is_not_kept(checks: Path, monkeypatch: pytest.M
     outcome = decision.checked(KERNEL)
     assert outcome.reason.startswith(checker.NO_PROCESS) and not outcome.trusted
     assert find(KERNEL) is None
+
+
+def test_a_check_that_was_killed_is_not_kept(checks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the system kills a process when memory runs out, before it has answered."""
+    child = checker._child()
+    monkeypatch.setattr(checker, "_child", lambda: child)
+    child.kill()
+    outcome = decision.checked(KERNEL)
+    assert outcome.reason == "its process ended: SIGKILL" and not outcome.trusted
+    assert find(KERNEL) is None

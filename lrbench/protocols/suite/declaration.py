@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from lrbench.checks import at_least, between
+from lrbench.checks import at_least, between, only_with
 from lrbench.protocols.base import MOST, SearchExtent, Settings
 from lrbench.protocols.lengths.declaration import LAST, SeveralLengths
 from lrbench.protocols.lengths.settings import LONGEST_RANGE, LengthProtocolConfig, LookSettings
@@ -69,6 +69,11 @@ class SuiteV1Config(LengthProtocolConfig):
     look: LookSettings = field(default_factory=lambda: LookSettings([3, 40]))
     band: list[int] = field(default_factory=lambda: [3, 40])
     test: GridSettings = field(default_factory=GridSettings)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        own = type(self).score
+        only_with("protocol.score", self.score, own, False, "protocols that sum up lengths")
 
 
 @register_protocol("suite_v1", SuiteV1Config, "lengths 3 to 40, a grid of lengths to 5,000")

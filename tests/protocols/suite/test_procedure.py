@@ -106,6 +106,7 @@ def test_a_hash_is_of_the_strings_that_are_scored_and_of_the_oracles_answers() -
     ("words", "said"),
     [
         (["task=nnch_parity_check"], "suite_v1"),
+        (["task=parity", "protocol.score=scaled"], "protocol.score=scaled is for"),
         (["task=parity", "protocol.test.lengths=[0]"], "protocol.test.lengths"),
         (["task=flip_flop", "protocol.test.lengths=[3]"], "no strings of length"),
         (["task=flip_flop", "protocol.test.lengths=[3,40]"], "test.lengths .* as short as 3"),
