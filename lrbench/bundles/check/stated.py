@@ -70,6 +70,7 @@ def refuse_untrue(result: Result, config: Config, rule: str) -> None:
     """Raise UserError where tests of a checkpoint are not those that its protocol makes.
 
     Each has the length and as many strings as the configuration says: one string is right by luck.
+    None is left out: a table of what is left would be kinder than the model.
     Rules that kept one update were scored once, so they tell the same. `lrbench evaluate` writes
     what it adds, of any length, into files of its own.
     """
@@ -86,6 +87,12 @@ def refuse_untrue(result: Result, config: Config, rule: str) -> None:
         known = [strings for length, of, strings in plan if (length, of) == (place, split)]
         wanted = f"and its protocol tests {known[0]:,} there" if known else NONE
         raise UserError(f"it tells {plural(n, 'string')} at {place:,} ({split}), {wanted}")
+    rows = [row for row in result["evaluations"] if (row["which"], row["kind"]) == (rule, "test")]
+    there = {(row["length"], row["split"]) for row in rows}
+    for place, split, n in plan or ():
+        if (place, split) not in there:
+            tests = f"where its protocol tests {plural(n, 'string')}"
+            raise UserError(f"it tells nothing at {place:,} ({split}), {tests}")
     refuse_twins(result, rule)
 
 

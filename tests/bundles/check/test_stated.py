@@ -64,6 +64,10 @@ CHANGES: dict[str, tuple[Change, str, str]] = {
         lambda rows, row: row.update(length=5, value=1.0),
         *(BAD, "it tells 2,000 strings at 5 (test), where its protocol tests none"),
     ),
+    "nowhere": (
+        lambda rows, row: rows.remove(row),
+        *(BAD, "it tells nothing at 9 (test), where its protocol tests 2,000 strings"),
+    ),
     "as a further length": (
         lambda rows, row: row.update(split="further"),
         *(BAD, "it tells 2,000 strings at 9 (further), where its protocol tests none"),
@@ -73,11 +77,11 @@ CHANGES: dict[str, tuple[Change, str, str]] = {
         *(OPEN, "its scores at 9, which nobody reads"),
     ),
     "at a length that is not read": (
-        lambda rows, row: row.update(length=100_001, value=1.0),
+        lambda rows, row: rows.append(row | {"length": 100_001, "value": 1.0}),
         *(OPEN, "its scores at 100,001, which nobody reads"),
     ),
     "of a split that nobody knows": (
-        lambda rows, row: row.update(split="positions", value=1.0),
+        lambda rows, row: rows.append(row | {"split": "positions", "value": 1.0}),
         *(OPEN, "its scores at 9 (positions), which nobody reads"),
     ),
 }
