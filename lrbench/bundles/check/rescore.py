@@ -101,10 +101,10 @@ def rescore(
     """
     config = _config(result)
     recorded = stated_scores(result, config, rule, entry, seed)
+    refuse_untrue(result, config, rule)
     if not recorded:
         return []
     check_fits(config, resolve_device(device))
-    refuse_untrue(result, config, rule)
     between = sorted(range_of(result, rule) & recorded.keys())[1:-1]
     by_count: dict[int, list[int]] = {}
     for length, row in sorted(recorded.items()):

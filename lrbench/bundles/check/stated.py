@@ -70,7 +70,7 @@ def refuse_untrue(result: Result, config: Config, rule: str) -> None:
     """Raise UserError where tests of a checkpoint are not those that its protocol makes.
 
     Each has the length and as many strings as the configuration says: one string is right by luck.
-    None is left out: a table of what is left would be kinder than the model.
+    Every test of the protocol must be there: without the bad ones a model would look better.
     Rules that kept one update were scored once, so they tell the same. `lrbench evaluate` writes
     what it adds, of any length, into files of its own.
     """

@@ -28,7 +28,7 @@ same numbers, without dropout.
 `reference` is the step as written, on padded strings.
 
 Kept of each string are its tokens and the two ends; a string that has halted leaves the batch, and
-so does a token that is gone, of which others have at most 1e-12. Only tokens that may be composed
+so does a token that is gone: the others see at most 1e-12 of it. Only tokens that may be composed
 are scored (neither an end nor the last token), and only tokens with a left neighbour that may be
 (not the first one) are composed: for the others probabilities are 0, and so are gradients. What
 steps keep for the backward is limited: steps beyond that are run again.

@@ -68,6 +68,10 @@ CHANGES: dict[str, tuple[Change, str, str]] = {
         lambda rows, row: rows.remove(row),
         *(BAD, "it tells nothing at 9 (test), where its protocol tests 2,000 strings"),
     ),
+    "nowhere, nor any other": (
+        lambda rows, row: rows.clear(),
+        *(BAD, "it tells nothing at 6 (train_length), where its protocol tests 2,000 strings"),
+    ),
     "as a further length": (
         lambda rows, row: row.update(split="further"),
         *(BAD, "it tells 2,000 strings at 9 (further), where its protocol tests none"),
